@@ -1,0 +1,53 @@
+# Everything runs in .venv, which the first target makes. Needed beforehand: Python 3.11 or newer, pip, make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow test-all lint bench docs clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(VENV)/.stamp-demo ## private posteriors from bundled public data: a table and out/demo.png
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.stamp-test ## the tests, without those marked slow
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-slow: $(VENV)/.stamp-test ## only the tests marked slow: evidence that takes minutes
+	$(BIN)/python -m pytest -n auto -m slow
+
+test-all: $(VENV)/.stamp-test ## every test
+	$(BIN)/python -m pytest -n auto
+
+# mypy reads the types of whatever is installed, so lint wants the same packages in .venv every time.
+lint: $(VENV)/.stamp-test $(VENV)/.stamp-lint ## ruff (rules and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.stamp-test ## speed and memory, measured here and now
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.stamp-docs ## build the documentation into site/, without any address outside it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+clean: ## remove the environment and everything that was built
+	rm -rf $(VENV) site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null || { echo "make: '$(PYTHON)' was not found; install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: discreet needs Python 3.11 or newer and '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "making $(VENV) with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv "$(VENV)"
+
+$(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
+	@echo "installing discreet[$*] into $(VENV)"
+	@$(PIP) install --quiet --editable ".[$*]"
+	@touch $@
