@@ -1,0 +1,91 @@
+"""Hellinger distance between Dirichlet distributions, stable from parameters of 10⁻³ to 10³⁰.
+
+With f(a, b) = ½(lnΓ(a) + lnΓ(b)) − lnΓ((a+b)/2) ≥ 0 the Bhattacharyya coefficient of Dir(a) and Dir(b) is
+exp(−F), F = Σᵢ f(aᵢ, bᵢ) − f(Σa, Σb), and H = √(1 − exp(−F)). When Σa = Σb the last term is zero and F is
+separable over the categories.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.core import InvalidInput
+
+FloatArray = npt.NDArray[np.float64]
+
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_RAISE = 10
+
+
+def stirling_remainder(t: npt.ArrayLike) -> FloatArray:
+    """lnΓ(t) − [(t − ½) ln t − t + ½ ln 2π] for t > 0, without cancellation for large t."""
+    from scipy.special import gammaln
+
+    t = np.asarray(t, dtype=np.float64)
+    large = np.maximum(t, 10.0)
+    inverse_square = 1.0 / (large * large)
+    series = np.zeros_like(large)
+    for coefficient in reversed(_STIRLING):
+        series = series * inverse_square + coefficient
+    small = np.minimum(t, 10.0)
+    direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + _HALF_LOG_2PI)
+    return np.asarray(np.where(t >= 10.0, series / large, direct), dtype=np.float64)
+
+
+def log_gamma_gap(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
+    """f(a, b) = ½(lnΓ(a) + lnΓ(b)) − lnΓ((a+b)/2), elementwise, relative error about 1e-14.
+
+    With m = (a+b)/2 and y = (a−b)/(a+b) the leading terms of Stirling's formula cancel analytically:
+    2y·artanh(y) + ln(1−y²) loses a factor of three where the plain form loses all digits. Small arguments
+    are first raised by the recurrence, f(a, b) = f(a+1, b+1) − ½ ln(1 − ((a−b)/2m)²).
+    """
+    a = np.asarray(a, dtype=np.float64)
+    b = np.asarray(b, dtype=np.float64)
+    raised: FloatArray | float = 0.0
+    if a.size and b.size and min(a.min(), b.min()) < _RAISE:
+        for j in range(_RAISE):
+            raised = raised - 0.5 * _log_one_minus_square(a + j, b + j)
+        a, b = a + _RAISE, b + _RAISE
+    middle = 0.5 * (a + b)
+    y = (a - b) / (a + b)
+    log_square = _log_one_minus_square(a, b)
+    close = np.abs(y) < 0.5
+    slope = np.where(close, 2.0 * np.arctanh(np.where(close, y, 0.0)), np.log(a) - np.log(b))
+    leading = middle * (y * slope + log_square) - 0.5 * log_square
+    remainder = 0.5 * (stirling_remainder(a) + stirling_remainder(b)) - stirling_remainder(middle)
+    return np.asarray(np.maximum(0.5 * leading + remainder + raised, 0.0), dtype=np.float64)
+
+
+def _log_one_minus_square(a: FloatArray, b: FloatArray) -> FloatArray:
+    """ln(1 − y²) = ln(ab/m²), from y while it is small and from the factors when it is near 1."""
+    y = (a - b) / (a + b)
+    close = np.abs(y) < 0.5
+    factors = np.log(a) + np.log(b) - 2.0 * np.log(0.5 * (a + b))
+    return np.asarray(np.where(close, np.log1p(-np.where(close, y * y, 0.0)), factors), dtype=np.float64)
+
+
+def hellinger(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray | float:
+    """Hellinger distance between Dir(a) and Dir(b), in [0, 1].
+
+    ``a`` and ``b`` hold Dirichlet parameters along the last axis and are broadcast over the leading ones;
+    two plain vectors give a float.
+
+    >>> round(hellinger((5, 5), (6, 4)), 12)
+    0.233629480709
+    """
+    a = np.asarray(a, dtype=np.float64)
+    b = np.asarray(b, dtype=np.float64)
+    for name, value in (("a", a), ("b", b)):
+        if value.ndim == 0 or value.shape[-1] < 2:
+            raise InvalidInput(f"{name} must hold at least two Dirichlet parameters along its last axis")
+        if not (np.isfinite(value).all() and (value > 0).all()):
+            raise InvalidInput(f"{name} must hold positive, finite Dirichlet parameters")
+    if a.shape[-1] != b.shape[-1]:
+        raise InvalidInput(f"a has {a.shape[-1]} parameters and b has {b.shape[-1]}")
+    gap = log_gamma_gap(a, b).sum(axis=-1) - log_gamma_gap(a.sum(axis=-1), b.sum(axis=-1))
+    distance = np.sqrt(-np.expm1(-np.maximum(gap, 0.0)))
+    return float(distance) if distance.ndim == 0 else distance
