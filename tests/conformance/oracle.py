@@ -1,0 +1,53 @@
+"""Brute force: every dataset, every adjacent pair, every outcome. Slow, plain, independent of the library."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+import discreet
+
+
+def datasets(n: int, k: int) -> list[tuple[int, ...]]:
+    """All count vectors of n records over k levels."""
+    return [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
+
+
+def neighbours(c: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """All count vectors that replacing one record can lead to."""
+    result = []
+    for i, j in itertools.permutations(range(len(c)), 2):
+        if c[i] > 0:
+            moved = list(c)
+            moved[i] -= 1
+            moved[j] += 1
+            result.append(tuple(moved))
+    return result
+
+
+def law_matrix(m: discreet.Mechanism) -> tuple[list[tuple[int, ...]], np.ndarray]:
+    """All datasets, and log P(outcome | dataset) with one column per outcome of any dataset."""
+    points = datasets(m.n, m.k)
+    laws = [m.log_pmf(c) for c in points]
+    column: dict[tuple[int, ...], int] = {}
+    for outputs, _ in laws:
+        for row in map(tuple, outputs.tolist()):
+            column.setdefault(row, len(column))
+    matrix = np.full((len(points), len(column)), -np.inf)
+    for i, (outputs, log_probability) in enumerate(laws):
+        matrix[i, [column[row] for row in map(tuple, outputs.tolist())]] = log_probability
+    return points, matrix
+
+
+def worst_loss(points: list[tuple[int, ...]], matrix: np.ndarray) -> float:
+    """max over adjacent pairs and outcomes of log P(r|x) − log P(r|x')."""
+    index = {c: i for i, c in enumerate(points)}
+    worst = -np.inf
+    for c in points:
+        for d in neighbours(c):
+            x, y = matrix[index[c]], matrix[index[d]]
+            both = np.isfinite(x) | np.isfinite(y)
+            with np.errstate(invalid="ignore"):
+                worst = max(worst, float(np.max(x[both] - y[both])))
+    return worst

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import gammaln
+
+from conformance.oracle import datasets
+from discreet.compositions import Separable, compositions, number_of_compositions
+from discreet.core import InvalidInput
+from statistical.goodness import ALPHA, chi_square
+
+
+@pytest.mark.parametrize(("n", "k"), [(0, 3), (5, 1), (5, 2), (7, 3), (4, 5)])
+def test_compositions_are_complete_and_in_order(n: int, k: int) -> None:
+    rows = [tuple(row) for row in compositions(n, k).tolist()]
+    assert rows == sorted(datasets(n, k))
+    assert len(rows) == number_of_compositions(n, k)
+
+
+def brute_force(log_weights: list[np.ndarray], n: int) -> tuple[float, list[np.ndarray]]:
+    rows = np.array(datasets(n, len(log_weights)))
+    value = sum(w[rows[:, i]] for i, w in enumerate(log_weights))
+    log_z = np.logaddexp.reduce(value)
+    p = np.exp(value - log_z)
+    return float(log_z), [np.bincount(rows[:, i], p, minlength=n + 1) for i in range(len(log_weights))]
+
+
+@given(st.integers(2, 4), st.integers(0, 9), st.integers(0, 2**31), st.floats(0.1, 30))
+def test_against_brute_force(k: int, n: int, seed: int, spread: float) -> None:
+    rng = np.random.default_rng(seed)
+    log_weights = [rng.normal(0, spread, n + 1) for _ in range(k)]
+    log_z, marginals = brute_force(log_weights, n)
+    law = Separable.of(log_weights, n)
+    assert law.log_normaliser == pytest.approx(log_z, abs=1e-9)
+    for (start, mass), truth in zip(law.marginals(), marginals, strict=True):
+        full = np.zeros(n + 1)
+        full[start : start + len(mass)] = mass
+        np.testing.assert_allclose(full, truth, atol=1e-12 + law.truncation)
+    assert sum(law.mean()) == pytest.approx(n, abs=1e-8)
+
+
+def test_dirichlet_multinomial_normaliser_at_scale() -> None:
+    """A closed form to compare with: n = 10⁵ and ten categories."""
+    alpha, n = np.array([0.3, 1, 1, 2, 5, 0.5, 1, 1, 3, 10]), 100_000
+    b = np.arange(n + 1)
+    law = Separable.of([gammaln(a + b) - gammaln(b + 1) - gammaln(a) for a in alpha], n)
+    truth = gammaln(alpha.sum() + n) - gammaln(n + 1) - gammaln(alpha.sum())
+    assert law.log_normaliser == pytest.approx(truth, rel=1e-9)
+    np.testing.assert_allclose(law.mean(), n * alpha / alpha.sum(), rtol=1e-7)
+    assert law.truncation < 1e-12
+
+
+def test_offsets_of_any_size() -> None:
+    base = 10**30
+    steps = np.arange(-200, 201)
+    law = Separable.of([-0.5 * np.abs(steps)] * 3, 3 * base, [base - 200] * 3)
+    (start, mass) = law.marginals()[0]
+    assert start + int(np.argmax(mass)) == base
+    assert mass.sum() == pytest.approx(1)
+
+
+def test_truncation_bound_holds() -> None:
+    """Windows cut on purpose: the marginals move by less than the bound says."""
+    n, k = 40, 3
+    weights = [-0.9 * np.abs(np.arange(n + 1) - c) for c in (10, 12, 18)]
+    full = Separable.of(weights, n)
+    theta_free = [w.copy() for w in weights]
+    for w in theta_free:
+        w[w < w.max() - 9] = -np.inf
+    cut = Separable.of(theta_free, n)
+    lost = sum(float(np.exp(w[w < w.max() - 9]).sum() / np.exp(w).sum()) for w in weights)
+    bound = 2 * lost / full._hit
+    for (s1, m1), (s2, m2) in zip(full.marginals(), cut.marginals(), strict=True):
+        a, b = np.zeros(n + 1), np.zeros(n + 1)
+        a[s1 : s1 + len(m1)] = m1
+        b[s2 : s2 + len(m2)] = m2
+        assert 0 < np.abs(a - b).sum() / 2 <= bound
+    assert k == full.k
+
+
+def test_samples_follow_the_law() -> None:
+    from scipy.stats import chi2
+
+    n = 9
+    rng = np.random.default_rng(3)
+    weights = [rng.normal(0, 1, n + 1) for _ in range(3)]
+    law = Separable.of(weights, n)
+    rows = np.array(datasets(n, 3))
+    value = sum(w[rows[:, i]] for i, w in enumerate(weights))
+    p = np.exp(value - np.logaddexp.reduce(value))
+    size = 100_000
+    drawn = law.sample(size, np.random.default_rng(4))
+    assert (drawn.sum(axis=1) == n).all()
+    key = {tuple(r): i for i, r in enumerate(rows.tolist())}
+    observed = np.bincount([key[tuple(r)] for r in drawn.tolist()], minlength=len(rows)).astype(float)
+    statistic, df = chi_square(observed, size * p)
+    assert chi2.sf(statistic, df) >= ALPHA
+
+
+@pytest.mark.parametrize("total", [-1, 7])
+def test_unreachable_totals(total: int) -> None:
+    with pytest.raises(InvalidInput):
+        Separable.of([np.zeros(3), np.zeros(4)], total)
+
+
+def test_ends_of_the_range() -> None:
+    assert Separable.of([np.zeros(3), np.zeros(4)], 5).mean() == [2.0, 3.0]
+    assert Separable.of([np.zeros(3), np.zeros(4)], 0).mean() == [0.0, 0.0]
