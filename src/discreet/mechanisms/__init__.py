@@ -1,0 +1,58 @@
+"""The mechanisms by name, and the one function that builds them."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+from discreet.core import EpsilonLike, InvalidInput, NoiseWarning, as_epsilon, as_prior, as_size
+from discreet.mechanisms.base import Mechanism, Output
+from discreet.mechanisms.counts import LSDim, LSHist, LSZhang
+from discreet.mechanisms.lattice import Lattice
+
+MECHANISMS: dict[str, type[Mechanism]] = {cls.name: cls for cls in (LSZhang, LSDim, LSHist, Lattice)}
+
+
+def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
+    """The class of mechanism ``name``, which must exist and take these options."""
+    if name not in MECHANISMS:
+        nearest = difflib.get_close_matches(str(name).lower(), MECHANISMS, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        raise InvalidInput(f"mechanism {name!r} is unknown{hint} The names are: {', '.join(MECHANISMS)}")
+    cls = MECHANISMS[name]
+    known = {field.name for field in fields(cls) if field.init}
+    for option in options:
+        if option not in known:
+            extra = sorted(known - {"prior", "n", "epsilon"})
+            raise InvalidInput(
+                f"{option!r} is not an option of {name!r}; it takes prior, n, epsilon"
+                + (f" and {', '.join(extra)}" if extra else " only")
+            )
+    return cls
+
+
+def mechanism(
+    name: str, *, prior: Sequence[float], n: int, epsilon: EpsilonLike, **options: Any
+) -> Mechanism:
+    """The mechanism ``name`` with everything public bound; the data enters only in its ``draw``.
+
+    >>> m = mechanism("lshist", prior=(1, 1, 1), n=60, epsilon=0.8)
+    >>> m.guarantee.epsilon, m.guarantee.delta, str(m.guarantee.relation)
+    (0.8, 0.0, 'replace-one')
+    """
+    cls = check_options(name, options)
+    built = cls(prior=as_prior(prior), n=as_size(n), epsilon=as_epsilon(epsilon), **options)
+    if built.noise_scale >= built.n:
+        warnings.warn(
+            f"epsilon={epsilon}: the noise of {name!r} is about ±{built.noise_scale:.3g} on every count, and "
+            f"no count can exceed n={built.n}; the released posterior says little beyond the prior",
+            NoiseWarning,
+            stacklevel=2,
+        )
+    return built
+
+
+__all__ = ["MECHANISMS", "Mechanism", "Output", "check_options", "mechanism"]

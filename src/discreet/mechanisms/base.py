@@ -1,0 +1,121 @@
+"""What every mechanism on counts has in common: public parameters bound first, the data only in ``draw``."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.core import Guarantee, InvalidInput, TooLargeError, as_counts, as_epsilon, as_prior, as_size
+from discreet.randomness import OSEntropy, Source, private_source
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+MAX_OUTPUTS = 10_000_000
+MAX_SIMULATED_N = 2**53
+
+
+class Output(NamedTuple):
+    """One private output: the counts of the released posterior, and noisy counts where they are kept."""
+
+    counts: tuple[int, ...]
+    noisy: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """A private map from the counts of n records to released counts.
+
+    Everything public is a field and validated on construction, so that a mechanism can be planned, priced
+    and audited before any data is opened.
+    """
+
+    prior: tuple[float, ...]
+    n: int
+    epsilon: Fraction
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prior", as_prior(self.prior))
+        object.__setattr__(self, "n", as_size(self.n))
+        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+
+    @property
+    def k(self) -> int:
+        return len(self.prior)
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is promised about one draw."""
+
+    @property
+    @abstractmethod
+    def noise_scale(self) -> float:
+        """Typical size of the noise in one released count, from public parameters only."""
+
+    @abstractmethod
+    def _output(self, counts: tuple[int, ...], source: Source) -> Output:
+        """One output for validated counts, with exact integer randomness from ``source``."""
+
+    @abstractmethod
+    def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]: ...
+
+    @abstractmethod
+    def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray: ...
+
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters, exactly, as JSON values; ``mechanism(name, **parameters)`` rebuilds it."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+        return {name: _as_json(value) for name, value in values.items()}
+
+    def run(self, counts: Iterable[Any], *, entropy: OSEntropy | None = None) -> Output:
+        """One private output with everything that may be published about it."""
+        return self._output(as_counts(counts, self.k, self.n), private_source(entropy))
+
+    def draw(self, counts: Iterable[Any], *, entropy: OSEntropy | None = None) -> tuple[int, ...]:
+        """One private output: k released counts; added to the prior they are the posterior's parameters.
+
+        The randomness comes from the operating system; a seeded generator is refused.
+        """
+        return self.run(counts, entropy=entropy).counts
+
+    def log_pmf(self, counts: Iterable[Any]) -> tuple[IntArray, FloatArray]:
+        """The exact law of ``draw(counts)``: outputs (R, k) and their log-probabilities (R,)."""
+        return self._log_pmf(as_counts(counts, self.k, self.n))
+
+    def simulate(self, counts: Iterable[Any], size: int = 1, seed: int | None = None) -> IntArray:
+        """``size`` outputs from a fast seeded generator, shape (size, k), for planning: **not private**."""
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+            raise InvalidInput(f"size={size!r} must be a whole number, at least 0")
+        if self.n > MAX_SIMULATED_N:
+            raise TooLargeError(f"simulate works up to n = 2**53, not {self.n}; draw works at any n")
+        return self._simulate(as_counts(counts, self.k, self.n), int(size), np.random.default_rng(seed))
+
+    def _check_outputs(self, number: int) -> None:
+        if number > MAX_OUTPUTS:
+            raise TooLargeError(
+                f"log_pmf of {self.name} with n={self.n}, k={self.k} has about {number:.3g} outputs, more "
+                f"than {MAX_OUTPUTS:.0e}; draw and simulate work at this size"
+            )
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_as_json(item) for item in value]
+    return value
+
+
+def log1mexp(x: float) -> float:
+    """log(1 − e^{−x}) for x > 0, accurate at both ends."""
+    return math.log(-math.expm1(-x)) if x < math.log(2) else math.log1p(-math.exp(-x))

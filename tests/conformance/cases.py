@@ -1,0 +1,40 @@
+"""One row per mechanism and setting; every row goes through the same assertions in this folder."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import discreet
+
+PRIORS = ((1.0, 1.0), (0.5, 0.5), (7.0, 4.0), (1.0, 1.0, 1.0), (2.0, 3.0, 4.0))
+EPSILONS = ("0.1", "0.8", "3")
+SIZES = range(1, 13)
+
+
+@dataclass(frozen=True)
+class Case:
+    mechanism: str
+    prior: tuple[float, ...]
+    epsilon: str
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def build(self, n: int) -> discreet.Mechanism:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", discreet.NoiseWarning)
+            return discreet.mechanism(
+                self.mechanism, prior=self.prior, n=n, epsilon=self.epsilon, **self.options
+            )
+
+    def __str__(self) -> str:
+        prior = ",".join(f"{a:g}" for a in self.prior)
+        options = "".join(f"-{name}={value}" for name, value in self.options.items())
+        return f"{self.mechanism}-({prior})-{self.epsilon}{options}"
+
+
+CASES = [
+    Case(name, prior, epsilon)
+    for name, prior, epsilon in itertools.product(("lszhang", "lsdim", "lshist", "lattice"), PRIORS, EPSILONS)
+]
