@@ -1,0 +1,92 @@
+"""discreet: differentially private Bayesian inference with exact, audited guarantees.
+
+>>> import discreet
+>>> r = discreet.release(["no"] * 70 + ["yes"] * 30, levels=("no", "yes"), epsilon=1.0, prior=1.0)
+>>> r.posterior.interval(0.95)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discreet import plots
+    from discreet.core import (
+        CorruptReleaseError,
+        DataError,
+        DiscreetError,
+        Domain,
+        FileError,
+        Guarantee,
+        InvalidInput,
+        NoiseWarning,
+        NotPrivateError,
+        Relation,
+        TooLargeError,
+    )
+    from discreet.distance import hellinger
+    from discreet.families import Beta, Dirichlet
+    from discreet.mechanisms import Mechanism, mechanism
+    from discreet.releases import Release, release
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "core": (
+        "CorruptReleaseError",
+        "DataError",
+        "DiscreetError",
+        "Domain",
+        "FileError",
+        "Guarantee",
+        "InvalidInput",
+        "NoiseWarning",
+        "NotPrivateError",
+        "Relation",
+        "TooLargeError",
+    ),
+    "families": ("Beta", "Dirichlet"),
+    "distance": ("hellinger",),
+    "mechanisms": ("Mechanism", "mechanism"),
+    "releases": ("Release", "release"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Beta",
+    "CorruptReleaseError",
+    "DataError",
+    "Dirichlet",
+    "DiscreetError",
+    "Domain",
+    "FileError",
+    "Guarantee",
+    "InvalidInput",
+    "Mechanism",
+    "NoiseWarning",
+    "NotPrivateError",
+    "Relation",
+    "Release",
+    "TooLargeError",
+    "hellinger",
+    "mechanism",
+    "plots",
+    "release",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Modules load on first use: the command line and `import discreet` stay fast.
+    if name in _MODULE_OF:
+        value = getattr(import_module(f"discreet.{_MODULE_OF[name]}"), name)
+    elif name == "plots":
+        value = import_module("discreet.plots")
+    else:
+        raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

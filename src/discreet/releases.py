@@ -1,0 +1,237 @@
+"""A release: what may be published, nothing else; and ``release``, which makes one from data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from discreet.core import (
+    CorruptReleaseError,
+    Domain,
+    EpsilonLike,
+    Guarantee,
+    InvalidInput,
+    as_epsilon,
+    as_prior,
+    as_size,
+)
+from discreet.data import count_levels
+from discreet.families import Beta, Dirichlet, dirichlet
+from discreet.mechanisms import Mechanism, Output, check_options
+from discreet.mechanisms import mechanism as build_mechanism
+
+FORMAT = "discreet/release"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Release:
+    """A private posterior with its guarantee and everything public that led to it.
+
+    ``counts`` are the released counts (prior + counts are the posterior's parameters) and ``noisy`` the noisy
+    counts before decoding, where the mechanism keeps them. No record and no true count is in here.
+    """
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    levels: tuple[Any, ...]
+    counts: tuple[int, ...]
+    guarantee: Guarantee
+    noisy: tuple[int, ...] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return int(self.parameters["n"])
+
+    @property
+    def prior(self) -> tuple[float, ...]:
+        return tuple(self.parameters["prior"])
+
+    @property
+    def epsilon(self) -> float:
+        return self.guarantee.epsilon
+
+    @cached_property
+    def posterior(self) -> Beta | Dirichlet:
+        """Beta (two levels: the law of the first level's probability) or Dirichlet."""
+        return dirichlet([a + count for a, count in zip(self.prior, self.counts, strict=True)])
+
+    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+        """One row per level: released count, posterior mean, standard deviation and credible interval."""
+        rows = []
+        for index, level in enumerate(self.levels):
+            marginal = self.posterior.marginal(index)
+            low, high = marginal.interval(interval)
+            rows.append(
+                {
+                    "level": level,
+                    "count": self.counts[index],
+                    "mean": marginal.mean(),
+                    "sd": marginal.std(),
+                    "low": low,
+                    "high": high,
+                }
+            )
+        return rows
+
+    def summary(self, interval: float = 0.95) -> str:
+        """The release for a reader, as plain text."""
+        rows = self.table(interval)
+        width = max(5, *(len(str(row["level"])) for row in rows))
+        kind = "Beta" if len(rows) == 2 else "Dirichlet"
+        percent = f"{100 * interval:g} %"
+        lines = [
+            f"Private {kind} posterior from n = {self.n} records, mechanism {self.mechanism}",
+            f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}",
+            "",
+            f"{'level':<{width}}  {'count':>12}  {'mean':>7}  {percent + ' interval':>18}",
+        ]
+        lines += [
+            f"{row['level']!s:<{width}}  {row['count']:>12}  {row['mean']:>7.4f}"
+            f"  {row['low']:>8.4f} – {row['high']:.4f}"
+            for row in rows
+        ]
+        lines += [
+            "",
+            "The interval takes the released counts as if they were exact: it leaves out noise.",
+        ]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "private": self.guarantee.is_private,
+            "mechanism": self.mechanism,
+            "parameters": dict(self.parameters),
+            "levels": list(self.levels),
+            "counts": list(self.counts),
+            "noisy": None if self.noisy is None else list(self.noisy),
+            "guarantee": self.guarantee.to_dict(),
+            "versions": dict(self.versions),
+        }
+
+    def to_json(self) -> str:
+        """The release as a JSON document with a checksum; :meth:`from_json` reads it back."""
+        content = self._content()
+        document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(content), "release": content}
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Release:
+        """Reads what :meth:`to_json` wrote; an edited or unknown document is refused."""
+        try:
+            document = json.loads(text)
+        except (json.JSONDecodeError, TypeError, UnicodeDecodeError, RecursionError):
+            raise CorruptReleaseError("this is not a release: the text is not valid JSON") from None
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise CorruptReleaseError(f"this is not a release: its format is not {FORMAT!r}")
+        version = document.get("version")
+        if version != VERSION or isinstance(version, bool):
+            raise CorruptReleaseError(
+                f"release version {version!r} is unknown; this program reads {VERSION}: update discreet"
+            )
+        content = document.get("release")
+        if not isinstance(content, dict) or document.get("checksum") != _checksum(content):
+            raise CorruptReleaseError("the release was edited or cut: its checksum does not match")
+        try:
+            noisy = content["noisy"]
+            release = cls(
+                mechanism=str(content["mechanism"]),
+                parameters=content["parameters"],
+                levels=tuple(content["levels"]),
+                counts=tuple(content["counts"]),
+                guarantee=Guarantee.from_dict(content["guarantee"]),
+                noisy=None if noisy is None else tuple(noisy),
+                versions=content["versions"],
+            )
+            release._check()
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {error}") from None
+        return release
+
+    def _check(self) -> None:
+        """Every part is of its kind and the parts fit together; a release that was written always passes."""
+        k = Domain(self.levels).k
+        as_prior(self.prior, k)
+        for counts in (self.counts, self.noisy or self.counts):
+            if len(counts) != k or any(type(count) is not int for count in counts):
+                raise ValueError("counts must be whole numbers, one per level")
+        if not isinstance(self.versions, dict) or type(self.parameters["n"]) is not int:
+            raise ValueError("versions or n is malformed")
+        _ = self.posterior
+
+
+def release(
+    data: Any,
+    *,
+    levels: Sequence[Any],
+    epsilon: EpsilonLike,
+    prior: float | Sequence[float] = 1.0,
+    mechanism: str = "auto",
+    n: int | None = None,
+    column: str | None = None,
+    other: Any = None,
+    missing: Any = None,
+    **options: Any,
+) -> Release:
+    """One private posterior over the proportions of ``levels``; every call spends ``epsilon``.
+
+    ``data``: a list, NumPy array, pandas / Polars / Arrow column, a table or a file path with ``column``, or
+    a mapping level → count. ``levels`` are declared, never read from the data; ``other`` and ``missing`` name
+    the levels that receive values outside them and missing values. ``n`` is the public number of records:
+    when it is given, the mechanism is fixed before the data is opened. ``options`` go to the mechanism.
+
+    >>> r = release({"no": 70, "yes": 30}, levels=("no", "yes"), epsilon=1.0)
+    >>> sum(r.counts), r.guarantee.epsilon, r.mechanism
+    (100, 1.0, 'lattice')
+    """
+    domain = Domain(levels, other, missing)
+    parameters = as_prior(prior, domain.k)
+    budget = as_epsilon(epsilon)
+    chosen = "lattice" if mechanism == "auto" else mechanism
+    check_options(chosen, options)
+    if n is not None:
+        built = build_mechanism(chosen, prior=parameters, n=as_size(n), epsilon=budget, **options)
+        counts = count_levels(data, domain, column=column)
+        if sum(counts) != built.n:
+            raise InvalidInput(f"n={n} was declared but the data have another number of records")
+    else:
+        counts = count_levels(data, domain, column=column)
+        built = build_mechanism(chosen, prior=parameters, n=sum(counts), epsilon=budget, **options)
+    return publish(built, built.run(counts), domain.levels)
+
+
+def publish(mechanism: Mechanism, output: Output, levels: Sequence[Any]) -> Release:
+    """The release of an output that ``mechanism.run`` gave."""
+    from discreet import __version__
+
+    return Release(
+        mechanism=mechanism.name,
+        parameters=mechanism.parameters(),
+        levels=tuple(_plain(level) for level in levels),
+        counts=output.counts,
+        guarantee=mechanism.guarantee,
+        noisy=output.noisy,
+        versions={"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__},
+    )
+
+
+def _plain(level: Any) -> Any:
+    if isinstance(level, np.generic):
+        level = level.item()
+    return level if isinstance(level, str | int | float | bool) else str(level)
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()

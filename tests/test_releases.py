@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet import releases
+from discreet.mechanisms import MECHANISMS
+
+ANSWERS = ["no"] * 70 + ["yes"] * 30
+
+
+def test_five_lines() -> None:
+    r = discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1.0, prior=1.0, mechanism="auto")
+    assert r.mechanism == "lattice"
+    assert r.guarantee.epsilon == 1.0
+    assert isinstance(r.posterior, discreet.Beta)
+    assert r.posterior.parameters == (1.0 + r.counts[0], 1.0 + r.counts[1])
+    assert sum(r.counts) == 100
+    assert sum(r.noisy) == 100
+    assert "no" in r.summary()
+    assert "replace-one" in r.summary()
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_json_round_trip(name: str) -> None:
+    r = discreet.release({"a": 40, "b": 50, "c": 10}, levels=("a", "b", "c"), epsilon="1/3", mechanism=name)
+    text = r.to_json()
+    back = discreet.Release.from_json(text)
+    assert back == r
+    assert back.to_json() == text
+    assert back.posterior == r.posterior
+    assert back.guarantee.exact_epsilon == r.guarantee.exact_epsilon
+    assert discreet.mechanism(back.mechanism, **back.parameters).guarantee == r.guarantee
+
+
+def test_numpy_levels_are_plain_in_json() -> None:
+    r = discreet.release(np.array([0, 1, 1, 0]), levels=np.array([0, 1]), epsilon=3)
+    assert json.loads(r.to_json())["release"]["levels"] == [0, 1]
+
+
+def test_huge_counts_survive_json() -> None:
+    r = discreet.release({"a": 10**30, "b": 5}, levels=("a", "b"), epsilon=1)
+    assert discreet.Release.from_json(r.to_json()).counts == r.counts
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda d: d["release"]["counts"].__setitem__(0, d["release"]["counts"][0] + 1),
+        lambda d: d["release"]["guarantee"].__setitem__("epsilon", "1/1000"),
+        lambda d: d["release"].__setitem__("private", False),
+        lambda d: d["release"].pop("noisy"),
+        lambda d: d.__setitem__("checksum", "sha256:0"),
+        lambda d: d.pop("checksum"),
+    ],
+)
+def test_edited_releases_are_refused(edit: object) -> None:
+    document = json.loads(discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1).to_json())
+    edit(document)  # type: ignore[operator]
+    with pytest.raises(discreet.CorruptReleaseError, match="checksum"):
+        discreet.Release.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("counts", [1.5, 2]),
+        ("counts", [1]),
+        ("levels", ["a"]),
+        ("noisy", ["x", 1]),
+        ("versions", None),
+        (
+            "guarantee",
+            {"epsilon": "1/0", "delta": "0", "relation": "replace-one", "basis": "", "assumptions": []},
+        ),
+        ("guarantee", {}),
+        ("parameters", {"prior": [1, 1], "n": "many"}),
+    ],
+)
+def test_malformed_releases_with_a_good_checksum_are_refused(key: str, value: object) -> None:
+    document = json.loads(discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1).to_json())
+    document["release"][key] = value
+    document["checksum"] = releases._checksum(document["release"])
+    with pytest.raises(discreet.CorruptReleaseError, match="malformed"):
+        discreet.Release.from_json(json.dumps(document))
+
+
+def test_unknown_versions_and_formats() -> None:
+    document = json.loads(discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1).to_json())
+    with pytest.raises(discreet.CorruptReleaseError, match="version 99"):
+        discreet.Release.from_json(json.dumps({**document, "version": 99}))
+    for text in ("", "{", "[]", "null", '{"format": "other"}', "[" * 100_000):
+        with pytest.raises(discreet.CorruptReleaseError):
+            discreet.Release.from_json(text)
+
+
+def test_nothing_but_the_released_value_reaches_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbouring datasets, noise chosen such that the released values agree: the same bytes."""
+    texts = []
+    for yes, noise in ((30, 2), (31, 1)):
+        monkeypatch.setattr(
+            "discreet.mechanisms.lattice.lattice_noise", lambda k, e, s, noise=noise: (-noise, noise)
+        )
+        r = discreet.release(["no"] * (100 - yes) + ["yes"] * yes, levels=("no", "yes"), epsilon=1)
+        texts.append((r.to_json(), r.summary(), repr(r.table())))
+    assert texts[0] == texts[1]
+
+
+def test_declared_n_is_checked_after_the_mechanism_is_fixed() -> None:
+    opened = []
+
+    class Recorder(list):  # type: ignore[type-arg]
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            opened.append(True)
+            return super().__iter__()
+
+    with pytest.raises(discreet.InvalidInput, match="mechanism"):
+        discreet.release(Recorder(ANSWERS), levels=("no", "yes"), epsilon=1, n=100, mechanism="nope")
+    assert not opened
+    with pytest.raises(discreet.InvalidInput, match="n=99"):
+        discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1, n=99)
+    assert discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1, n=100).n == 100
+
+
+def test_tables_cover_every_level() -> None:
+    r = discreet.release({"a": 4, "b": 5, "c": 1}, levels=("a", "b", "c"), epsilon=2, prior=(1, 2, 3))
+    rows = r.table(0.9)
+    assert [row["level"] for row in rows] == ["a", "b", "c"]
+    assert sum(row["mean"] for row in rows) == pytest.approx(1)
+    assert all(row["low"] < row["mean"] < row["high"] for row in rows)
+
+
+def test_posterior_plot(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    for levels in (("no", "yes"), ("a", "b", "c")):
+        r = discreet.release({levels[0]: 60, levels[1]: 40}, levels=levels, epsilon=1)
+        axes = discreet.plots.posterior(r, truth=discreet.Dirichlet(tuple(r.posterior.parameters)))
+        assert axes.get_xlabel()
+        assert axes.get_ylabel()
+        axes.figure.savefig(tmp_path / "plot.png")
+        assert (tmp_path / "plot.png").stat().st_size > 5000
