@@ -1,0 +1,397 @@
+"""The command line: what it prints where, what it leaves on disk, and with which code it exits."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import discreet
+from discreet.cli import EXIT_CODES, main
+
+SECRET = "S3CRET-value-of-a-record"
+BOX = set("─│┌┐└┘━┃┏┓┗┛╭╮╰╯═║")
+
+
+class Outcome:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def discreet_(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    rows = ["never"] * 60 + ["former"] * 30 + ["current"] * 10
+    Path("survey.csv").write_text("id,smoker\n" + "".join(f"{i},{row}\n" for i, row in enumerate(rows)))
+
+    def run(*arguments: str) -> Outcome:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        captured = capsys.readouterr()
+        return Outcome(int(stopped.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+LEVELS = ("--levels", "never,former,current")
+SURVEY = ("release", "survey.csv", "--column", "smoker", *LEVELS, "--epsilon", "1")
+
+
+class TestRelease:
+    def test_from_csv_to_file_to_screen(self, discreet_: Any) -> None:
+        done = discreet_(*SURVEY, "--prior", "1", "--mechanism", "auto", "--out", "release.json")
+        assert (done.code, done.err) == (0, "Saved to release.json\n")
+        saved = discreet.Release.from_json(Path("release.json").read_text())
+        assert saved.levels == ("never", "former", "current")
+        assert (saved.n, saved.guarantee.epsilon, saved.mechanism) == (100, 1.0, "lattice")
+        assert done.out == saved.summary() + "\n"
+        shown = discreet_("show", "release.json")
+        assert (shown.code, shown.out, shown.err) == (0, done.out, "")
+        assert sorted(os.listdir()) == ["release.json", "survey.csv"]
+
+    def test_json_is_the_release_itself(self, discreet_: Any) -> None:
+        done = discreet_(*SURVEY, "--json", "--out", "release.json")
+        assert (done.code, done.err) == (0, "")
+        assert json.loads(done.out) == json.loads(Path("release.json").read_text())
+        assert sum(discreet.Release.from_json(done.out).counts) == 100
+
+    def test_without_out_it_says_that_nothing_is_saved(self, discreet_: Any) -> None:
+        done = discreet_(*SURVEY)
+        assert done.code == 0
+        assert "--out FILE" in done.err
+        assert os.listdir() == ["survey.csv"]
+
+    def test_every_parameter_arrives(self, discreet_: Any) -> None:
+        Path("t.csv").write_text('v\n"a, b"\n"a, b"\nx\n\n')
+        command = ("release", "t.csv", "--epsilon", "1/3", "--level", "a, b", "--levels", "c, d", "--json")
+        done = discreet_(
+            *command,
+            "--prior",
+            "0.5,1,2",
+            "--other",
+            "c",
+            "--missing",
+            "d",
+            "--n",
+            "4",
+            "--mechanism",
+            "lshist",
+        )
+        assert done.code == 0
+        release = discreet.Release.from_json(done.out)
+        assert release.levels == ("c", "d", "a, b")
+        assert (release.prior, release.n, release.mechanism) == ((0.5, 1.0, 2.0), 4, "lshist")
+        assert str(release.guarantee.exact_epsilon) == "1/3"
+
+    def test_an_existing_file_is_kept_unless_forced(self, discreet_: Any) -> None:
+        Path("release.json").write_text("precious")
+        refused = discreet_(*SURVEY, "--out", "release.json")
+        assert refused.code == 4
+        assert "--force" in refused.err
+        assert refused.out == ""
+        assert Path("release.json").read_text() == "precious"
+        assert discreet_(*SURVEY, "--out", "release.json", "--force").code == 0
+        assert discreet_("show", "release.json").code == 0
+
+    def test_an_unwritable_place_is_found_before_the_data_is_opened(
+        self, discreet_: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("discreet.release", lambda *_, **__: pytest.fail("the data were opened"))
+        for place in ("none/release.json", "."):
+            failed = discreet_(*SURVEY, "--out", place)
+            assert failed.code == 4
+            assert "Traceback" not in failed.err
+
+    def test_a_full_disk_leaves_nothing_and_prints_nothing(
+        self, discreet_: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        failed = discreet_(*SURVEY, "--out", "release.json")
+        assert failed.code == 4
+        assert "No space left" in failed.err
+        assert failed.out == ""
+        assert os.listdir() == ["survey.csv"]
+
+    @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "json", "jsonl", None])
+    def test_standard_input(self, kind: str | None, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        table, buffer = pl.DataFrame({"id": [1, 2], "v": ["no", "yes"]}), io.BytesIO()
+        write: dict[str | None, Any] = {
+            "parquet": table.write_parquet,
+            "json": table.write_json,
+            "jsonl": table.write_ndjson,
+            "tsv": lambda file: table.write_csv(file, separator="\t"),
+        }
+        write.get(kind, table.write_csv)(buffer)
+        buffer.seek(0)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
+        command = ("release", "-", "--column", "v", "--levels", "no,yes", "--epsilon", "9", "--json")
+        done = discreet_(*command, *(("--format", kind) if kind else ()))
+        assert done.code == 0, done.err
+        assert discreet.Release.from_json(done.out).n == 2
+
+    def test_noise_above_every_count_is_a_warning(self, discreet_: Any) -> None:
+        noisy = (
+            "release",
+            "survey.csv",
+            "--column",
+            "smoker",
+            *LEVELS,
+            "--epsilon",
+            "0.001",
+            "--out",
+            "r.json",
+        )
+        done = discreet_(*noisy)
+        assert done.code == 0
+        assert done.err.startswith("warning: epsilon=")
+        assert done.err.count("\n") == 2
+        done = discreet_(*noisy, "--force", "--json")
+        assert json.loads(done.err)["warning"]["type"] == "NoiseWarning"
+
+
+BAD = {
+    "epsilon 0": (("--epsilon", "0"), 2, "must be positive"),
+    "epsilon negative": (("--epsilon", "-1"), 2, "must be positive"),
+    "epsilon nan": (("--epsilon", "nan"), 2, "must be finite"),
+    "epsilon infinite": (("--epsilon", "inf"), 2, "must be finite"),
+    "epsilon text": (("--epsilon", "much"), 2, "is not a number"),
+    "prior 0": (("--prior", "0"), 2, "must be positive"),
+    "prior length": (("--prior", "1,1"), 2, "2 parameters for 3 levels"),
+    "prior text": (("--prior", "flat"), 2, "--prior 'flat' must be a number"),
+    "prior empty": (("--prior", ""), 2, "--prior is empty"),
+    "prior gap": (("--prior", "1,,1"), 2, "empty entry"),
+    "one level": (("--levels", "never"), 2, "at least two"),
+    "no level": (("--levels", ""), 2, "declare the levels"),
+    "same level twice": (("--levels", "never,never"), 2, "twice"),
+    "levels apart by white space": (("--level", " never"), 2, "only in white space"),
+    "empty level": (("--levels", "never,,former"), 2, "empty entry"),
+    "other is no level": (("--other", "pipe"), 2, "other='pipe' is not one of"),
+    "mechanism": (("--mechanism", "latice"), 2, "did you mean 'lattice'"),
+    "n": (("--n", "99"), 2, "n=99"),
+    "n text": (("--n", "many"), 2, "--n"),
+    "column": (("--column", "smokr"), 2, "did you mean 'smoker'"),
+    "format of a file": (("--format", "csv"), 2, "--format is for standard input"),
+    "unknown option": (("--epsilonn", "1"), 2, "--epsilonn"),
+    "unknown level": (("--levels", "never,former"), 3, "10 of 100 records hold a value outside"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_parameters(case: str, discreet_: Any) -> None:
+    options, code, message = BAD[case]
+    arguments = [*SURVEY]
+    for name in ("--levels", "--column", "--epsilon"):
+        if options[0] == name:
+            at = arguments.index(name)
+            del arguments[at : at + 2]
+    failed = discreet_(*arguments, *options, "--out", "release.json")
+    assert failed.code == code
+    assert failed.out == ""
+    assert failed.err.startswith("error: ")
+    assert message in failed.err
+    assert "Traceback" not in failed.err
+    assert os.listdir() == ["survey.csv"]
+    as_json = discreet_(*arguments, *options, "--json")
+    assert as_json.code == code
+    assert as_json.out == ""
+    error = json.loads(as_json.err)["error"]
+    assert set(error) == {"type", "message"}
+    assert message in error["message"]
+
+
+BAD_FILES = {
+    "white space": (
+        "t.csv",
+        f"v\nnever\n never \n{SECRET}\n",
+        3,
+        "1 of these differ from a level only in white",
+    ),
+    "missing": ("t.csv", f"v,w\nnever,1\n,{SECRET}\n", 3, "--missing LEVEL"),
+    "empty": ("t.csv", "v\n", 3, "empty"),
+    "no header": ("t.csv", f"{SECRET},never\nx,former\n", 4, "looks like a record"),
+    "ragged": ("t.csv", f"v\nnever\nnever,{SECRET}\n", 4, "see line 3"),
+    "text as parquet": ("t.parquet", f"v\n{SECRET}\n", 4, "not a Parquet file"),
+    "broken json": ("t.json", f'[{{"v": "{SECRET}"}}, {SECRET}]', 4, "not a well-formed .json file"),
+    "ending": ("t.xlsx", SECRET, 4, "the ending is none of"),
+    "nested": ("t.json", json.dumps([{"v": {SECRET: [1]}}]), 3, "type Struct"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files_are_not_quoted(case: str, discreet_: Any) -> None:
+    name, content, code, message = BAD_FILES[case]
+    Path(name).write_text(content)
+    for column in (("--column", "v"), ()):
+        if not column and "w" in content.partition("\n")[0]:
+            continue
+        failed = discreet_("release", name, *column, *LEVELS, "--epsilon", "1", "--out", "release.json")
+        assert failed.code == code, failed.err
+        assert message in failed.err
+        assert SECRET not in failed.err + failed.out
+        assert not Path("release.json").exists()
+
+
+def test_files_that_are_not_there(discreet_: Any) -> None:
+    assert discreet_("release", "none.csv", *LEVELS, "--epsilon", "1").code == 4
+    assert discreet_("show", "none.json").code == 4
+
+
+class TestShow:
+    @pytest.fixture
+    def saved(self, discreet_: Any) -> Path:
+        assert discreet_(*SURVEY, "--out", "release.json").code == 0
+        return Path("release.json")
+
+    def test_json(self, saved: Path, discreet_: Any) -> None:
+        shown = json.loads(discreet_("show", "release.json", "--interval", "0.5", "--json").out)
+        release = discreet.Release.from_json(saved.read_text())
+        assert shown["interval"] == 0.5
+        assert shown["table"] == release.table(0.5)
+        assert shown["release"]["counts"] == list(release.counts)
+
+    @pytest.mark.parametrize("interval", ["0", "1", "95", "nan"])
+    def test_intervals_outside_0_1(self, interval: str, saved: Path, discreet_: Any) -> None:
+        failed = discreet_("show", "release.json", "--interval", interval)
+        assert failed.code == 2
+        assert "between 0 and 1" in failed.err
+
+    def test_corrupt_releases(self, saved: Path, discreet_: Any) -> None:
+        text = saved.read_text()
+        for content in (
+            text.replace("never", "nevre").encode(),
+            text.replace('"version": 1', '"version": 99').encode(),
+            text[: len(text) // 2].encode(),
+            b"",
+            b"[]",
+            b"\xff\xfe\x00",
+            b"PAR1",
+        ):
+            saved.write_bytes(content)
+            failed = discreet_("show", "release.json")
+            assert failed.code == 5, content
+            assert failed.err.startswith("error: ")
+            assert (
+                json.loads(discreet_("show", "release.json", "--json").err)["error"]["type"]
+                == "CorruptReleaseError"
+            )
+
+    def test_a_level_cannot_drive_the_terminal(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        hostile = "\x1b[2J[bold]x\x07"
+        release = discreet.release({"a": 5, hostile: 5}, levels=("a", hostile), epsilon=1)
+        Path("release.json").write_text(release.to_json())
+        for terminal in (False, True):
+            monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
+            monkeypatch.setenv("TERM", "dumb")
+            out = discreet_("show", "release.json").out
+            assert hostile not in out
+            assert "\x07" not in out
+            assert "\\x1b[2J[bold]x\\x07" in out
+
+
+class TestOutput:
+    def test_plain_when_piped_and_a_table_on_a_terminal(
+        self, discreet_: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        commands: tuple[tuple[str, ...], ...] = (SURVEY, ("mechanisms",), ("--help",), ("release", "--help"))
+        for command in commands:
+            piped = discreet_(*command)
+            assert piped.code == 0
+            assert "\x1b" not in piped.out + piped.err
+            assert not BOX & set(piped.out + piped.err)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        for command in commands[:2]:
+            assert BOX & set(discreet_(*command).out)
+
+    def test_mechanisms(self, discreet_: Any) -> None:
+        listed = json.loads(discreet_("mechanisms", "--json").out)["mechanisms"]
+        assert {"auto", "lszhang", "lsdim", "lshist", "lattice"} <= {row["name"] for row in listed}
+        assert all(row["description"] for row in listed)
+        text = discreet_("mechanisms").out
+        assert all(row["name"] in text and row["description"] in text for row in listed)
+
+    def test_version(self, discreet_: Any) -> None:
+        expected = f"discreet {discreet.__version__}\n"
+        assert discreet_("--version").out == discreet_("version").out == expected
+        assert json.loads(discreet_("version", "--json").out) == {"version": discreet.__version__}
+
+    def test_help_tells_the_exit_codes(self, discreet_: Any) -> None:
+        for command in ((), ("release",), ("show",), ("mechanisms",), ("version",)):
+            text = discreet_(*command, "--help").out
+            assert all(f"{code} " in text and meaning in text for code, meaning in EXIT_CODES.items())
+        assert discreet_().out == discreet_("--help").out
+
+    def test_unforeseen_errors_show_no_message(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_: Any, **__: Any) -> None:
+            raise RuntimeError(SECRET)
+
+        monkeypatch.setattr("discreet.release", broken)
+        failed = discreet_(*SURVEY, "--out", "release.json")
+        assert failed.code == 70
+        assert "internal error (RuntimeError)" in failed.err
+        assert SECRET not in failed.err
+        assert os.listdir() == ["survey.csv"]
+
+    def test_interruption(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("discreet.release", interrupted)
+        failed = discreet_(*SURVEY, "--out", "release.json")
+        assert failed.code == 130
+        assert os.listdir() == ["survey.csv"]
+
+
+class TestProcess:
+    """What only a process of its own can show."""
+
+    def test_help_loads_nothing_heavy(self) -> None:
+        program = """
+import sys
+from discreet.cli import main
+try:
+    main(["--help"])
+except SystemExit as stop:
+    assert stop.code == 0
+heavy = {"numpy", "scipy", "narwhals", "duckdb", "rich", "pandas", "polars", "pyarrow"} & set(sys.modules)
+assert not heavy, heavy
+"""
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+    def test_a_reader_that_leaves_is_no_error(self) -> None:
+        program = f"{sys.executable} -m discreet.cli mechanisms --json"
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", f"{program} | true"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_shell_completion(self) -> None:
+        words = {"_DISCREET_COMPLETE": "complete_bash", "COMP_WORDS": "discreet mech", "COMP_CWORD": "1"}
+        program = "from discreet.cli import main; main()"
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **words}, check=True
+        )
+        assert done.stdout.strip() == "mechanisms"
+
+    def test_a_terminal_without_greek(self, tmp_path: Path) -> None:
+        path = tmp_path / "release.json"
+        path.write_text(
+            discreet.release({"a": 5, "é": 5}, levels=("a", "é"), epsilon=1).to_json(), encoding="utf-8"
+        )
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        for option in ((), ("--json",)):
+            command = [sys.executable, "-m", "discreet.cli", "show", str(path), *option]
+            done = subprocess.run(command, capture_output=True, env=environment, check=True)
+            assert done.stderr == b""
+            assert not option or json.loads(done.stdout)["release"]["levels"] == ["a", "é"]
