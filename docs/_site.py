@@ -1,0 +1,46 @@
+"""Hooks of the documentation build: pages from outside docs/, and a check that the site fetches nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+PROOFS = sorted(f"proofs/{page.name}" for page in ROOT.glob("proofs/*.md"))
+PAGES = ["SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", *PROOFS]
+
+FETCHED = re.compile(
+    r"""<script[^>]+src=["']?(?:https?:)?//[^\s"'>]+"""
+    r"""|<link(?=[^>]+rel=["']?(?:stylesheet|preconnect|preload|icon))[^>]+href=["']?(?:https?:)?//[^\s"'>]+"""
+    r"""|<(?:img|iframe|source)[^>]+src=["']?(?:https?:)?//[^\s"'>]+"""
+    r"""|url\(["']?(?:https?:)?//[^\s"')]+"""
+    r"""|@import\s+["'](?:https?:)?//[^\s"']+""",
+    re.IGNORECASE,
+)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for page in PAGES:
+        # Links are written for the repository; inside the site docs/ is the top.
+        text = (ROOT / page).read_text("utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    return re.sub(r"\]\(\.\./(SECURITY|CONTRIBUTING|CHANGELOG|proofs/)", r"](\1", markdown)
+
+
+def on_post_build(config: Any) -> None:
+    found = [
+        f"{path.relative_to(config['site_dir'])}: {match.group()}"
+        for path in sorted(Path(config["site_dir"]).rglob("*"))
+        if path.suffix in {".html", ".css"}
+        for match in FETCHED.finditer(path.read_text("utf-8"))
+    ]
+    if found:
+        raise PluginError("the site would fetch from elsewhere:\n" + "\n".join(found))

@@ -1,0 +1,237 @@
+"""Promises about the repository itself: proofs, conformance rows, imports, public names, clean files."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import discreet
+from conformance.cases import CASES
+from discreet.mechanisms import MECHANISMS
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "discreet"
+
+FACADE = "__init__"
+LAYERS = (
+    "core",
+    "randomness",
+    "distance",
+    "families",
+    "compositions",
+    "decoding",
+    "mechanisms",
+    "data",
+    "releases",
+    "plots",
+    FACADE,  # `import discreet`: the public names, gathered from everything below
+    "cli",
+)
+
+SKIPPED = {".git", "__pycache__", "site", "out", "dist", "build", "shared"}
+SKIPPED_CACHES = re.compile(r"\.(venv.*|.*_cache|hypothesis)$|.*\.egg-info$")
+BINARY = {".png", ".jpg", ".gif", ".ico", ".parquet", ".gz", ".npz", ".woff2"}
+
+
+def repository_files() -> Iterator[Path]:
+    pending = [ROOT]
+    while pending:
+        for path in sorted(pending.pop().iterdir()):
+            if path.is_symlink() or path.name in SKIPPED or SKIPPED_CACHES.match(path.name):
+                continue
+            if path.is_dir():
+                pending.append(path)
+            elif path.suffix not in BINARY:
+                yield path
+
+
+# Mechanisms: a proof and a row each.
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_mechanism_has_a_proof_page(name: str) -> None:
+    page = ROOT / "proofs" / f"{name}.md"
+    assert page.is_file(), f"proofs/{name}.md is missing"
+    headings = set(re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE))
+    needed = {
+        "Statement",
+        "Conditions",
+        "Proof",
+        "Numerical slack",
+        "Where the code checks its conditions",
+        "Conformance row",
+    }
+    assert needed <= headings, f"proofs/{name}.md lacks {sorted(needed - headings)}"
+    assert f"]({name}.md)" in (ROOT / "proofs" / "README.md").read_text("utf-8")
+
+
+def test_every_mechanism_has_a_conformance_row_and_every_row_a_mechanism() -> None:
+    assert {case.mechanism for case in CASES} == set(MECHANISMS)
+
+
+# Imports: absolute, and from a layer to a lower one.
+
+
+def layer_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else FACADE
+
+
+def imported_layers(source: str) -> Iterator[tuple[int, str]]:
+    """(line, layer) for every import of ours in a module's source, wherever it stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "discreet":
+                    yield node.lineno, layer_of(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                yield node.lineno, "a relative import"
+            elif node.module == "discreet":
+                for alias in node.names:
+                    if alias.name != "__version__":  # a plain string, there before anything is imported
+                        yield node.lineno, alias.name if alias.name in LAYERS else FACADE
+            elif node.module is not None and node.module.split(".")[0] == "discreet":
+                yield node.lineno, layer_of(node.module)
+
+
+def upward_imports(own: str, source: str, *, in_package: bool) -> list[str]:
+    """Imports that break the order; modules of one package (a layer with files of its own) may share."""
+    problems = []
+    for line, layer in imported_layers(source):
+        if layer not in LAYERS:
+            problems.append(f"line {line}: {layer} is not in the list of layers")
+        elif LAYERS.index(layer) >= LAYERS.index(own) and not (in_package and layer == own):
+            problems.append(f"line {line}: {own} imports {layer}")
+    return problems
+
+
+def test_imports_go_in_one_direction() -> None:
+    problems = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        relative = path.relative_to(PACKAGE)
+        own = relative.parts[0].removesuffix(".py")
+        if own == "__main__":
+            own = "cli"
+        if own not in LAYERS:
+            problems.append(f"{relative}: {own} is not in the list of layers; give it a place")
+            continue
+        source = path.read_text("utf-8")
+        in_package = len(relative.parts) > 1 or relative.name == "__main__.py"
+        problems += [f"{relative}: {text}" for text in upward_imports(own, source, in_package=in_package)]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("own", "source", "count"),
+    [
+        ("core", "from discreet.randomness import geometric", 1),
+        ("randomness", "from discreet.core import Guarantee", 0),
+        ("data", "if TYPE_CHECKING:\n    from discreet.cli import main", 1),
+        ("data", "def f():\n    import discreet.releases", 1),
+        ("mechanisms", "from discreet.mechanisms.base import Mechanism", 0),
+        ("core", "from . import randomness", 1),
+        ("releases", "from discreet import plots", 1),
+        ("plots", "from discreet import release", 1),
+        ("cli", "import discreet", 0),
+        ("core", "from discreet.ledger import spend", 1),
+    ],
+)
+def test_the_import_check_sees_what_it_should(own: str, source: str, count: int) -> None:
+    assert len(upward_imports(own, source, in_package=own == "mechanisms")) == count
+
+
+def test_import_is_light() -> None:
+    heavy = ["scipy.stats", "matplotlib", "duckdb", "pandas", "polars", "pyarrow", "sklearn"]
+    program = (
+        "import json, sys, time\n"
+        "start = time.process_time()\n"
+        "import discreet\n"
+        "elapsed = time.process_time() - start\n"
+        "for name in discreet.__all__:\n"
+        "    getattr(discreet, name)\n"  # names load on first use: none of them may load these either
+        f"print(json.dumps([elapsed, [m for m in {heavy} if m in sys.modules]]))\n"
+    )
+    seconds = []
+    for _ in range(3):
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        elapsed, loaded = json.loads(run.stdout)
+        assert loaded == [], f"import discreet loads {loaded}"
+        seconds.append(elapsed)
+    print(f"import discreet: {min(seconds):.3f} s of processor time, best of {len(seconds)}")
+    assert min(seconds) < 0.5
+
+
+# Public names.
+
+
+@pytest.mark.parametrize("name", sorted(discreet.__all__))
+def test_public_name_exists_and_says_what_it_is(name: str) -> None:
+    value = getattr(discreet, name)
+    if isinstance(value, str):  # __version__
+        return
+    assert (value.__doc__ or "").strip(), f"discreet.{name} has no docstring"
+
+
+def test_public_names_are_listed_once() -> None:
+    assert len(set(discreet.__all__)) == len(discreet.__all__)
+
+
+# Files.
+
+MACHINE_PATH = re.compile(
+    r"(?<![\w.~])/(?:h[o]me|r[o]ot|Us[e]rs|w[o]rk|f[a]rm)(?:/|\b(?![\w-]))|index-[u]rl|find-[l]inks"
+)
+
+
+def unwelcome_characters(text: str) -> set[str]:
+    """Control characters other than newline and tab, and invisible format characters."""
+    return {
+        f"U+{ord(character):04X}"
+        for character in set(text) - {"\n", "\t"}
+        if unicodedata.category(character) in {"Cc", "Cf"}
+    }
+
+
+def test_files_hold_no_machine_paths_and_no_control_characters() -> None:
+    problems = []
+    for path in repository_files():
+        name = path.relative_to(ROOT)
+        text = path.read_text("utf-8")
+        if characters := unwelcome_characters(text):
+            problems.append(f"{name}: {sorted(characters)}")
+        for number, line in enumerate(text.splitlines(), 1):
+            if MACHINE_PATH.search(line):
+                problems.append(f"{name}:{number}: {line.strip()}")
+    assert not problems, "\n".join(problems)
+
+
+def test_the_file_check_sees_what_it_should() -> None:
+    somebody = "/ho" + "me/somebody/x"
+    assert MACHINE_PATH.search(f"open('{somebody}')")
+    assert MACHINE_PATH.search("/ro" + "ot")
+    assert not MACHINE_PATH.search("the work/root ratio, #!/usr/bin/env bash")
+    assert unwelcome_characters("a\x1b[0m\r\n") == {"U+001B", "U+000D"}
+    assert unwelcome_characters("ε ≤ 1, Σ\n\t") == set()
+
+
+PATH_IN_TEXT = re.compile(r"`((?:src|tests|proofs|docs|examples|benchmarks|\.ci)/[\w./-]+)`")
+TEXT_LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def test_paths_and_links_in_the_documents_lead_somewhere() -> None:
+    problems = []
+    for path in (path for path in repository_files() if path.suffix == ".md"):
+        text = path.read_text("utf-8")
+        targets = [ROOT / target for target in PATH_IN_TEXT.findall(text)]
+        targets += [path.parent / target for target in TEXT_LINK.findall(text)]
+        problems += [f"{path.relative_to(ROOT)} names {t}" for t in targets if not t.exists()]
+    assert not problems, "\n".join(problems)
