@@ -1,7 +1,8 @@
 """The lattice mechanism: noise on the lattice of counts that sum to n, then optimal decoding.
 
-z = c + v with Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2); the released counts are the decoded z. For two levels no
-ε-differentially private mechanism has a smaller expected Hellinger error. Proof: ``proofs/lattice.md``.
+z = c + v with Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2); the released counts are the decoded z. Privacy is proved in
+``proofs/lattice.md``. For two levels the expected Hellinger error equals the optimum of the linear program
+over all ε-differentially private mechanisms in every case compared (``tests/test_decoding.py``).
 """
 
 from __future__ import annotations
