@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from discreet.families import Beta, Dirichlet
     from discreet.mechanisms import Mechanism, mechanism
     from discreet.releases import Release, release
+    from discreet.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ _HOME = {
     "distance": ("hellinger",),
     "mechanisms": ("Mechanism", "mechanism"),
     "releases": ("Release", "release"),
+    "sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -69,10 +71,13 @@ __all__ = [
     "Relation",
     "Release",
     "TooLargeError",
+    "global_sensitivity",
     "hellinger",
+    "local_sensitivity",
     "mechanism",
     "plots",
     "release",
+    "smooth_sensitivity",
 ]
 
 
