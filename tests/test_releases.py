@@ -26,7 +26,14 @@ def test_five_lines() -> None:
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_json_round_trip(name: str) -> None:
-    r = discreet.release({"a": 40, "b": 50, "c": 10}, levels=("a", "b", "c"), epsilon="1/3", mechanism=name)
+    r = discreet.release(
+        {"a": 12, "b": 10, "c": 9},
+        levels=("a", "b", "c"),
+        epsilon="4/3",
+        mechanism=name,
+        acknowledge_not_private=name == "ehdl",
+        **({"delta": "1/1000"} if name == "mbeta" else {}),
+    )
     text = r.to_json()
     back = discreet.Release.from_json(text)
     assert back == r

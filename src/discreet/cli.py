@@ -63,6 +63,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 Interval = Annotated[float, typer.Option(help="Probability of the credible intervals.", metavar="P")]
 
 
+Gamma = Annotated[float | None, typer.Option(help="Smoothness of ehds; 1 if not said.")]
+Delta = Annotated[str | None, typer.Option(help="The delta of mbeta, such as 1e-6.")]
+Calibration = Annotated[
+    str | None, typer.Option(help="theorem, or exact: raise the rate of ehd, ehds or ehdl by enumeration.")
+]
+
+
 @app.callback(invoke_without_command=True)
 def _start(
     context: typer.Context,
@@ -90,6 +97,9 @@ def _release(
         str, typer.Option(help="Dirichlet prior: one number for all levels, or one each: 1,2,1.")
     ] = "1",
     mechanism: Annotated[str, typer.Option(help="See `discreet mechanisms`.")] = "auto",
+    gamma: Gamma = None,
+    delta: Delta = None,
+    calibration: Calibration = None,
     other: Annotated[str | None, typer.Option(help="Level that receives values outside the levels.")] = None,
     missing: Annotated[str | None, typer.Option(help="Level that receives missing values.")] = None,
     n: Annotated[
@@ -121,6 +131,7 @@ def _release(
             other=other,
             missing=missing,
             n=n,
+            **_options(gamma=gamma, delta=delta, calibration=calibration),
         )
         write(result.to_json())
     if as_json:
@@ -179,6 +190,11 @@ def _version(as_json: Json = False) -> None:
 
 
 # ---- in and out ----------------------------------------------------------------------------------------
+
+
+def _options(**given: Any) -> dict[str, Any]:
+    """The options of a mechanism that were given; the mechanism refuses those that are not its own."""
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _split(text: str, option: str) -> list[str]:

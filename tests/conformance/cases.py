@@ -34,7 +34,21 @@ class Case:
         return f"{self.mechanism}-({prior})-{self.epsilon}{options}"
 
 
+MECHANISMS: list[tuple[str, dict[str, Any]]] = [
+    ("lszhang", {}),
+    ("lsdim", {}),
+    ("lshist", {}),
+    ("lattice", {}),
+    ("ehd", {}),
+    ("ehd", {"calibration": "exact"}),
+    ("ehds", {}),
+    ("ehds", {"gamma": 0.25}),
+    ("ehds", {"calibration": "exact"}),
+    ("ehdl-calibrated", {}),
+    ("mbeta", {"delta": "1/2000"}),
+    ("ehdl", {}),
+]
 CASES = [
-    Case(name, prior, epsilon)
-    for name, prior, epsilon in itertools.product(("lszhang", "lsdim", "lshist", "lattice"), PRIORS, EPSILONS)
+    Case(name, prior, epsilon, options)
+    for (name, options), prior, epsilon in itertools.product(MECHANISMS, PRIORS, EPSILONS)
 ]

@@ -40,6 +40,17 @@ def law_matrix(m: discreet.Mechanism) -> tuple[list[tuple[int, ...]], np.ndarray
     return points, matrix
 
 
+def worst_delta(points: list[tuple[int, ...]], matrix: np.ndarray, epsilon: float) -> float:
+    """max over adjacent pairs of Σ_r (P(r|x) − e^ε P(r|x'))₊."""
+    index = {c: i for i, c in enumerate(points)}
+    law = np.exp(matrix)
+    return max(
+        float(np.maximum(law[index[c]] - np.exp(epsilon) * law[index[d]], 0).sum())
+        for c in points
+        for d in neighbours(c)
+    )
+
+
 def worst_loss(points: list[tuple[int, ...]], matrix: np.ndarray) -> float:
     """max over adjacent pairs and outcomes of log P(r|x) − log P(r|x')."""
     index = {c: i for i, c in enumerate(points)}

@@ -7,12 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from conformance.cases import CASES, EPSILONS, Case
+from conformance.cases import CASES, EPSILONS, PRIORS, Case
 from discreet.mechanisms import MECHANISMS
 from discreet.randomness import SeededEntropy
 from statistical.goodness import ALPHA, combined_p, fit
 
 DRAWS = 100_000
+COUNT_MECHANISMS = ("lszhang", "lsdim", "lshist", "lattice")
+OPTIONS = {"mbeta": {"delta": "1/2000"}, "ehds": {}, "ehd": {}, "ehdl": {}, "ehdl-calibrated": {}}
+TELLING = {"mbeta": "4", "ehds": "6", "ehd": "12", "ehdl": "4", "ehdl-calibrated": "2"}
 
 
 def spread(n: int, k: int) -> tuple[int, ...]:
@@ -25,9 +28,7 @@ def spread(n: int, k: int) -> tuple[int, ...]:
 def one_fit(case: Case, n: int, factor: Fraction = Fraction(1)) -> list[tuple[float, int]]:
     """The law that is claimed, and draws made with ε times ``factor``."""
     claimed = case.build(n)
-    used = type(claimed)(
-        **{**claimed.parameters(), "prior": claimed.prior, "epsilon": claimed.epsilon * factor}
-    )
+    used = type(claimed)(**{**claimed.parameters(), "epsilon": claimed.epsilon * factor})
     counts = spread(n, claimed.k)
     source = SeededEntropy(20_000 + n)
     runs = [used._output(counts, source) for _ in range(DRAWS)]
@@ -38,17 +39,22 @@ def one_fit(case: Case, n: int, factor: Fraction = Fraction(1)) -> list[tuple[fl
 
 
 def cases_of(name: str, *epsilons: str) -> list[Case]:
-    return [case for case in CASES if case.mechanism == name and case.epsilon in epsilons]
+    return [
+        case
+        for case in CASES
+        if case.mechanism == name and case.epsilon in epsilons and case.options.get("calibration") != "exact"
+    ]
 
 
+# Every 50th of the suite's false-alarm rate; the whole grid is slow, a cross-section of it is not.
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_draws_match_the_law(name: str) -> None:
-    assert combined_p([one_fit(case, 12) for case in cases_of(name, "0.8")]) >= ALPHA
+    cases = [case for case in cases_of(name, "0.8") if case.prior in ((7.0, 4.0), (1.0, 1.0, 1.0))]
+    assert combined_p([one_fit(case, 12) for case in cases]) >= ALPHA
 
 
-@pytest.mark.parametrize("name", sorted(MECHANISMS))
-def test_a_scale_wrong_by_two_percent_is_noticed(name: str) -> None:
-    cases = cases_of(name, "0.8")
+def test_a_scale_wrong_by_two_percent_is_noticed() -> None:
+    cases = cases_of("lshist", "0.8")
     assert combined_p([one_fit(case, 12, Fraction(102, 100)) for case in cases]) < ALPHA
 
 
@@ -56,4 +62,17 @@ def test_a_scale_wrong_by_two_percent_is_noticed(name: str) -> None:
 @pytest.mark.parametrize("n", range(1, 13))
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_draws_match_the_law_on_the_whole_grid(name: str, n: int) -> None:
-    assert combined_p([one_fit(case, n) for case in cases_of(name, *EPSILONS)]) >= ALPHA
+    # The exponential mechanisms share one sampler: a few sizes of each are enough of it.
+    if name in COUNT_MECHANISMS or n in (1, 5, 12):
+        assert combined_p([one_fit(case, n) for case in cases_of(name, *EPSILONS)]) >= ALPHA
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_a_scale_wrong_by_two_percent_is_noticed_everywhere(name: str) -> None:
+    """For the exponential mechanisms at an ε where 10⁵ draws can tell: neither flat nor all at the truth."""
+    if name in COUNT_MECHANISMS:
+        cases = cases_of(name, "0.8")
+    else:
+        cases = [Case(name, prior, TELLING[name], OPTIONS[name]) for prior in PRIORS]
+    assert combined_p([one_fit(case, 12, Fraction(102, 100)) for case in cases]) < ALPHA

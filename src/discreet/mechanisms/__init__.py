@@ -11,13 +11,18 @@ from typing import Any
 from discreet.core import EpsilonLike, InvalidInput, NoiseWarning, as_epsilon, as_prior, as_size
 from discreet.mechanisms.base import Mechanism, Output
 from discreet.mechanisms.counts import LSDim, LSHist, LSZhang
+from discreet.mechanisms.exponential import EHD, EHDL, EHDS, EHDLCalibrated, MBeta
 from discreet.mechanisms.lattice import Lattice
 
-MECHANISMS: dict[str, type[Mechanism]] = {cls.name: cls for cls in (LSZhang, LSDim, LSHist, Lattice)}
+MECHANISMS: dict[str, type[Mechanism]] = {
+    cls.name: cls for cls in (LSZhang, LSDim, LSHist, Lattice, EHD, EHDS, EHDLCalibrated, MBeta, EHDL)
+}
 
 
 def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
     """The class of mechanism ``name``, which must exist and take these options."""
+    if name == "ehdl" and "calibration" in options:
+        name = "ehdl-calibrated"  # another mechanism, which is private, under a name of its own
     if name not in MECHANISMS:
         nearest = difflib.get_close_matches(str(name).lower(), MECHANISMS, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""

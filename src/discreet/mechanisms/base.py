@@ -12,7 +12,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import Guarantee, InvalidInput, TooLargeError, as_counts, as_epsilon, as_prior, as_size
+from discreet.core import (
+    Guarantee,
+    InvalidInput,
+    NotPrivateError,
+    TooLargeError,
+    as_counts,
+    as_epsilon,
+    as_prior,
+    as_size,
+)
 from discreet.randomness import OSEntropy, Source, private_source
 
 IntArray = npt.NDArray[np.int64]
@@ -42,6 +51,8 @@ class Mechanism(ABC):
     epsilon: Fraction
 
     name: ClassVar[str]
+    exchangeable: ClassVar[bool] = False
+    """Whether relabelling levels of equal prior relabels the law: an audit then looks at fewer datasets."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", as_prior(self.prior))
@@ -72,21 +83,46 @@ class Mechanism(ABC):
     @abstractmethod
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray: ...
 
+    def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray] | None:
+        """The laws of many datasets at once: outputs, and a row of log-probabilities for each dataset.
+
+        None where that is not faster than asking for them one by one.
+        """
+        return None
+
     def parameters(self) -> dict[str, Any]:
         """The public parameters, exactly, as JSON values; ``mechanism(name, **parameters)`` rebuilds it."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
         return {name: _as_json(value) for name, value in values.items()}
 
-    def run(self, counts: Iterable[Any], *, entropy: OSEntropy | None = None) -> Output:
+    def run(
+        self,
+        counts: Iterable[Any],
+        *,
+        entropy: OSEntropy | None = None,
+        acknowledge_not_private: bool = False,
+    ) -> Output:
         """One private output with everything that may be published about it."""
-        return self._output(as_counts(counts, self.k, self.n), private_source(entropy))
+        source = private_source(entropy)
+        if not (self.guarantee.is_private or acknowledge_not_private):
+            raise NotPrivateError(
+                f"{self.name} has no privacy guarantee and is here for comparison only; choose another "
+                "mechanism, or say acknowledge_not_private=True for data that need no protection"
+            )
+        return self._output(as_counts(counts, self.k, self.n), source)
 
-    def draw(self, counts: Iterable[Any], *, entropy: OSEntropy | None = None) -> tuple[int, ...]:
+    def draw(
+        self,
+        counts: Iterable[Any],
+        *,
+        entropy: OSEntropy | None = None,
+        acknowledge_not_private: bool = False,
+    ) -> tuple[int, ...]:
         """One private output: k released counts; added to the prior they are the posterior's parameters.
 
         The randomness comes from the operating system; a seeded generator is refused.
         """
-        return self.run(counts, entropy=entropy).counts
+        return self.run(counts, entropy=entropy, acknowledge_not_private=acknowledge_not_private).counts
 
     def log_pmf(self, counts: Iterable[Any]) -> tuple[IntArray, FloatArray]:
         """The exact law of ``draw(counts)``: outputs (R, k) and their log-probabilities (R,)."""

@@ -20,7 +20,7 @@ from discreet.randomness import Source, floor_laplace
 
 
 @dataclass(frozen=True)
-class _NoisyCounts(Mechanism):
+class NoisyCounts(Mechanism):
     """Counts + ⌊Laplace(1/rate)⌋, clamped; the last count is noisy too, or what is left of n."""
 
     releases_total: ClassVar[bool]
@@ -40,24 +40,25 @@ class _NoisyCounts(Mechanism):
         return Guarantee(self.epsilon, basis=f"theorem: proofs/{self.name}.md")
 
     @property
-    def _noisy_coordinates(self) -> int:
+    def noisy_coordinates(self) -> int:
+        """How many counts receive noise of their own; they come first."""
         return self.k - 1 if self.releases_total else self.k
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
         p, q = self.rate.numerator, self.rate.denominator
         released = [
             min(max(count + floor_laplace(p, q, source), 0), self.n)
-            for count in counts[: self._noisy_coordinates]
+            for count in counts[: self.noisy_coordinates]
         ]
         if self.releases_total:
             released.append(max(self.n - sum(released), 0))
         return Output(tuple(released))
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        self._check_outputs((self.n + 1) ** self._noisy_coordinates)
+        self._check_outputs((self.n + 1) ** self.noisy_coordinates)
         marginals = [
             clamped_floor_laplace(count, self.n, float(self.rate))
-            for count in counts[: self._noisy_coordinates]
+            for count in counts[: self.noisy_coordinates]
         ]
         values = [np.arange(self.n + 1)] * len(marginals)
         outputs = np.stack([axis.ravel() for axis in np.meshgrid(*values, indexing="ij")], axis=1)
@@ -65,7 +66,7 @@ class _NoisyCounts(Mechanism):
         return self._with_total(outputs), np.asarray(log_probability, dtype=np.float64)
 
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
-        true = np.array(counts[: self._noisy_coordinates], dtype=np.float64)
+        true = np.array(counts[: self.noisy_coordinates], dtype=np.float64)
         noisy = rng.laplace(0.0, float(1 / self.rate), (size, len(true)))
         noisy += true
         np.floor(noisy, out=noisy)
@@ -80,10 +81,11 @@ class _NoisyCounts(Mechanism):
 
 
 @dataclass(frozen=True)
-class LSZhang(_NoisyCounts):
+class LSZhang(NoisyCounts):
     """⌊Laplace(2/ε)⌋ noise on all k counts, each clamped to [0, n]; the total is not kept."""
 
     name: ClassVar[str] = "lszhang"
+    exchangeable: ClassVar[bool] = True
     releases_total: ClassVar[bool] = False
 
     @property
@@ -92,7 +94,7 @@ class LSZhang(_NoisyCounts):
 
 
 @dataclass(frozen=True)
-class LSDim(_NoisyCounts):
+class LSDim(NoisyCounts):
     """⌊Laplace(k/ε)⌋ noise on the first k − 1 counts; the last is what is left of n."""
 
     name: ClassVar[str] = "lsdim"
@@ -104,7 +106,7 @@ class LSDim(_NoisyCounts):
 
 
 @dataclass(frozen=True)
-class LSHist(_NoisyCounts):
+class LSHist(NoisyCounts):
     """⌊Laplace(1/ε)⌋ noise (2/ε when k ≥ 3) on the first k − 1 counts; the last is what is left of n."""
 
     name: ClassVar[str] = "lshist"
@@ -124,3 +126,18 @@ def clamped_floor_laplace(count: int, n: int, rate: float) -> FloatArray:
     log_probability[n] = math.log(0.5) - rate * (n - count)
     log_probability[0] = math.log(0.5) - rate * (count - 1) if count else math.log1p(-0.5 * math.exp(-rate))
     return np.asarray(log_probability, dtype=np.float64)
+
+
+def clamped_floor_laplace_likelihood(released: int, n: int, rate: float) -> FloatArray:
+    """log P(released | count) for count = 0, …, n under the law of :func:`clamped_floor_laplace`."""
+    counts = np.arange(n + 1)
+    shift = released - counts
+    steps = np.where(shift >= 0, shift, -1 - shift)
+    exponent = np.asarray(-rate * steps, dtype=np.float64)
+    if 0 < released < n:
+        return exponent + math.log(0.5) + log1mexp(rate)
+    if released == n:
+        return np.asarray(math.log(0.5) - rate * shift, dtype=np.float64)
+    exponent += math.log(0.5)  # released = 0: the tail from −count down, one step more likely
+    exponent[0] = math.log1p(-0.5 * math.exp(-rate))
+    return exponent

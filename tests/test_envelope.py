@@ -1,0 +1,179 @@
+"""The sampler that does not enumerate, against enumeration: domination, exact law, chi-square, acceptance."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+import discreet
+from discreet.choice import dyadic
+from discreet.compositions import compositions
+from discreet.distance import log_gamma_gap
+from discreet.envelope import Envelope, height
+from discreet.randomness import SeededEntropy
+from statistical.goodness import ALPHA, chi_square
+
+
+def build(counts: tuple[int, ...], prior: tuple[float, ...], rate: float) -> Envelope:
+    def gap(i: int, b: np.ndarray) -> np.ndarray:
+        return log_gamma_gap(prior[i] + counts[i], prior[i] + b, counts[i] - b)
+
+    down = [float(gap(i, np.array([c - 1.0]))[0]) if c else math.inf for i, c in enumerate(counts)]
+    up = [float(gap(i, np.array([c + 1.0]))[0]) for i, c in enumerate(counts)]
+    nearest = min(d + u for (i, d), (j, u) in itertools.product(enumerate(down), enumerate(up)) if i != j)
+    return Envelope(counts, gap, rate, nearest * (1 - 1e-9))
+
+
+def bound_and_value(e: Envelope, b: tuple[int, ...]) -> tuple[int, int]:
+    """The integers that decide whether b is kept, as ``draw`` computes them."""
+    _, unit, bits = e._scale
+    bound = e._bound(b)
+    mantissa, exponent = dyadic(height(sum(s.at(x) for s, x in zip(e._sides, b, strict=True)), e.rate))
+    shift = int(exponent) - 52 - unit + bits
+    return bound << max(-shift, 0), int(mantissa) << max(shift, 0)
+
+
+@st.composite
+def settings_of(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[float, ...], float]:
+    k = draw(st.integers(2, 4))
+    counts = tuple(draw(st.lists(st.integers(0, 9), min_size=k, max_size=k).filter(any)))
+    prior = tuple(draw(st.lists(st.floats(-3, 3).map(lambda e: 10.0**e), min_size=k, max_size=k)))
+    return counts, prior, 10.0 ** draw(st.floats(-3, 4))
+
+
+@settings(max_examples=120)
+@given(settings_of())
+def test_the_envelope_dominates_and_its_masses_are_exact(
+    setting: tuple[tuple[int, ...], tuple[float, ...], float],
+) -> None:
+    counts, prior, rate = setting
+    e = build(counts, prior, rate)
+    rows = [tuple(row) for row in compositions(sum(counts), len(counts)).tolist()]
+    total = 0
+    for b in rows:
+        bound, value = bound_and_value(e, b)
+        assert 0 < value <= bound
+        total += e._bound(b)
+    # Summed over all candidates the envelope is what its normalisers say, to the last bit.
+    assert total == sum(e._masses)
+
+
+def drawn_law(e: Envelope, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rows = compositions(e.n, e.k)
+    gaps = np.sum([e.gap(i, column.astype(float)) for i, column in enumerate(rows.T)], axis=0)
+    log_weight = height(gaps, e.rate)
+    p = np.exp(log_weight - np.logaddexp.reduce(log_weight))
+    source = SeededEntropy(seed)
+    seen = Counter(e.draw(source) for _ in range(size))
+    assert set(seen) <= {tuple(row) for row in rows.tolist()}
+    return np.array([seen[tuple(row)] for row in rows.tolist()], dtype=float), size * p
+
+
+CASES = [
+    (counts, prior, rate)
+    for counts, prior in [
+        ((10, 10, 10), (1.0, 1.0, 1.0)),
+        ((28, 1, 1), (0.5, 0.5, 0.5)),
+        ((0, 3, 9, 4), (2.0, 1.0, 0.3, 5.0)),
+        ((5, 5, 5, 5), (1.0,) * 4),
+        ((2, 0, 0, 7, 1), (1.0,) * 5),
+    ]
+    for rate in (0.4, 3.0, 12.0, 60.0)
+]
+
+
+@pytest.mark.parametrize(("counts", "prior", "rate"), CASES[:12:5])
+def test_draws_match_the_enumeration(counts, prior, rate) -> None:  # type: ignore[no-untyped-def]
+    statistic, df = chi_square(*drawn_law(build(counts, prior, rate), 40_000, 11))
+    assert chi2.sf(statistic, df) >= ALPHA
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("counts", "prior", "rate"), CASES)
+def test_draws_match_the_enumeration_in_all_cases(counts, prior, rate) -> None:  # type: ignore[no-untyped-def]
+    statistic, df = chi_square(*drawn_law(build(counts, prior, rate), 100_000, 12))
+    assert chi2.sf(statistic, df) >= ALPHA
+
+
+def test_a_rate_wrong_by_five_percent_is_noticed() -> None:
+    e = build((10, 10, 10), (1.0, 1.0, 1.0), 12.0)
+    wrong = build((10, 10, 10), (1.0, 1.0, 1.0), 12.6)
+    _, expected = drawn_law(e, 1, 0)
+    observed, _ = drawn_law(wrong, 40_000, 13)
+    grouped = np.argsort(-expected).argsort() // 50  # neighbouring weights together: fewer cells, more power
+    statistic, df = chi_square(np.bincount(grouped, observed), np.bincount(grouped, 40_000 * expected))
+    assert chi2.sf(statistic, df) < ALPHA
+
+
+def test_simulation_follows_the_same_law() -> None:
+    e = build((5, 5, 5, 5), (1.0,) * 4, 12.0)
+    rows = compositions(20, 4)
+    index = {tuple(row): i for i, row in enumerate(rows.tolist())}
+    size = 60_000
+    simulated = e.simulate(size, np.random.default_rng(5))
+    observed = np.bincount([index[tuple(r)] for r in simulated.tolist()], minlength=len(rows)).astype(float)
+    _, expected = drawn_law(e, 1, 0)
+    statistic, df = chi_square(observed, size * expected)
+    assert chi2.sf(statistic, df) >= ALPHA
+
+
+def acceptance(name: str, n: int, k: int, epsilon: float, flat: bool, draws: int) -> float:
+    counts = [n // k] * k if flat else [2] * k
+    counts[0] += n - sum(counts)
+    m = discreet.mechanism(name, prior=(1.0,) * k, n=n, epsilon=epsilon)
+    e = m.envelope(tuple(counts))  # type: ignore[attr-defined]
+    source = SeededEntropy(1)
+    for _ in range(draws):
+        e.draw(source)
+    return draws / e.attempts
+
+
+@pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("epsilon", [0.01, 1, 10])
+@pytest.mark.parametrize(("n", "k"), [(300, 10), (10_000, 5)])
+def test_acceptance(n: int, k: int, epsilon: float, flat: bool) -> None:
+    assert acceptance("ehds", n, k, epsilon, flat, 60) >= 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
+@pytest.mark.parametrize("name", ["ehd", "ehds"])
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1, 10])
+@pytest.mark.parametrize("k", [3, 5, 10, 20])
+@pytest.mark.parametrize("n", [100, 1_000, 100_000])
+def test_acceptance_everywhere(n: int, k: int, epsilon: float, flat: bool, name: str) -> None:
+    assert acceptance(name, n, k, epsilon, flat, 40) >= 0.5
+
+
+def test_huge_candidate_sets() -> None:
+    """n = 10⁵, k = 10: 2.7·10³⁹ candidates, drawn without a list of them."""
+    m = discreet.mechanism("ehds", prior=(1.0,) * 10, n=100_000, epsilon=1)
+    assert m.candidates == math.comb(100_009, 9)  # type: ignore[attr-defined]
+    released = m.draw((10_000,) * 10)
+    assert sum(released) == 100_000
+    assert all(type(x) is int for x in released)
+    with pytest.raises(discreet.TooLargeError, match=r"2\.76e\+39"):
+        m.log_pmf((10_000,) * 10)
+    assert m.simulate((10_000,) * 10, size=20, seed=1).shape == (20, 10)
+
+
+def test_windows_too_wide_say_so() -> None:
+    m = discreet.mechanism("ehd", prior=(1.0, 1.0, 1.0), n=10**12, epsilon=10)
+    with pytest.raises(discreet.TooLargeError, match="lattice"):
+        m.draw((10**12 - 10, 5, 5))
+
+
+@pytest.mark.parametrize("counts", [(1, 0), (0, 1), (1, 0, 0), (0, 0, 0, 2)])
+def test_smallest_cases(counts: tuple[int, ...]) -> None:
+    e = build(counts, (1.0,) * len(counts), 5.0)
+    source = SeededEntropy(2)
+    assert all(sum(e.draw(source)) == sum(counts) for _ in range(50))

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import discreet
+from conformance.oracle import law_matrix, worst_delta, worst_loss
+from discreet.distance import log_gamma_gap
+from discreet.envelope import height
+from discreet.mechanisms.exponential import log_error
+
+
+def build(name: str, **parameters) -> discreet.Mechanism:  # type: ignore[no-untyped-def]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", discreet.NoiseWarning)
+        return discreet.mechanism(name, **parameters)
+
+
+def by_distance(prior: tuple[int, ...], counts: tuple[int, ...]) -> dict[float, float]:
+    """The law of H at rate ε/LS with ε = 0.8: that of ehdl, whose rate is ε/2LS, at twice the ε."""
+    m = build("ehdl", prior=prior, n=sum(counts), epsilon=1.6)
+    outputs, log_probability = m.log_pmf(counts)
+    distance = np.round(discreet.hellinger(outputs + np.array(prior), np.array(counts) + prior), 11)
+    values, inverse = np.unique(distance, return_inverse=True)
+    return dict(zip(values.tolist(), np.bincount(inverse, np.exp(log_probability)).tolist(), strict=True))
+
+
+def test_first_table_of_the_notes() -> None:
+    printed = {
+        0.83737258593: 0.0431193490585,
+        0.6621743917: 0.0785621424847,
+        0.45763586503: 0.158265808563,
+        0.23362948071: 0.340809715054,
+        0.0: 0.37924298484,
+    }
+    assert by_distance((1, 1), (4, 4)) == pytest.approx(printed, abs=5e-13)
+
+
+def test_second_table_of_the_notes() -> None:
+    law = by_distance((1, 1, 1), (20, 20, 20))
+    printed = {
+        0.99999998448: 0.000149705644585,
+        0.18742176288: 0.0548161224677,
+        0.11012282206: 0.192227323562,
+        0.0: 0.0713016293602,
+    }
+    for distance, probability in printed.items():
+        assert law[distance] == pytest.approx(probability, rel=1e-11)
+    assert max(law) == 0.99999998448
+
+
+def test_laplace_column_of_the_first_table() -> None:
+    """The other column of the same table: |⌊Laplace(2/ε)⌋| as the notes define it."""
+    rate = 0.4
+    for step, printed in {0: 0.329679953964, 1: 0.220991081918, 2: 0.148134752205}.items():
+        assert math.exp(-rate * step) - math.exp(-rate * (step + 1)) == pytest.approx(printed, abs=1e-11)
+
+
+def test_ehdl_is_not_private() -> None:
+    m = build("ehdl", prior=(0.1, 0.1), n=200, epsilon=0.8)
+    assert worst_loss(*law_matrix(m)) == pytest.approx(0.8214, abs=5e-5)
+    assert m.guarantee.epsilon == math.inf
+    with pytest.raises(discreet.NotPrivateError):
+        m.draw((100, 100))
+    assert sum(m.draw((100, 100), acknowledge_not_private=True)) == 200
+
+
+def test_a_release_of_ehdl_is_stamped() -> None:
+    data = {"a": 30, "b": 20}
+    with pytest.raises(discreet.NotPrivateError):
+        discreet.release(data, levels=("a", "b"), epsilon=1, mechanism="ehdl")
+    r = discreet.release(data, levels=("a", "b"), epsilon=1, mechanism="ehdl", acknowledge_not_private=True)
+    assert '"private": false' in r.to_json()
+    assert "NOT PRIVATE" in r.summary()
+    assert not discreet.Release.from_json(r.to_json()).guarantee.is_private
+
+
+def test_calibrated_ehdl_has_a_name_of_its_own() -> None:
+    m = build("ehdl", prior=(1, 1), n=30, epsilon=0.8, calibration="exact")
+    assert m.name == "ehdl-calibrated"
+    assert m.guarantee.epsilon == 0.8
+    assert sum(m.draw((10, 20))) == 30
+    r = discreet.release(
+        {"a": 10, "b": 20}, levels=("a", "b"), epsilon=0.8, mechanism="ehdl", calibration="exact"
+    )
+    assert r.mechanism == "ehdl-calibrated"
+    assert discreet.mechanism(r.mechanism, **r.parameters) == m
+    with pytest.raises(discreet.InvalidInput, match="no theorem"):
+        _ = build("ehdl", prior=(1, 1), n=30, epsilon=0.8, calibration="theorem").strength  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["ehd", "ehds", "ehdl-calibrated"])
+@pytest.mark.parametrize(("prior", "n"), [((1, 1), 60), ((0.1, 0.3), 40), ((7, 4), 100), ((1, 0.5, 2), 12)])
+@pytest.mark.parametrize("epsilon", ["0.1", "0.8", "3"])
+def test_exact_calibration_uses_the_whole_budget(
+    name: str, prior: tuple[float, ...], n: int, epsilon: str
+) -> None:
+    m = build(name, prior=prior, n=n, epsilon=epsilon, calibration="exact")
+    loss = worst_loss(*law_matrix(m))
+    assert 0.999 * float(epsilon) <= loss <= float(epsilon)
+
+
+def test_exact_calibration_buys_accuracy() -> None:
+    """Expected Hellinger error at ε = 0.8, n = 60, α = (1, 1) under the prior predictive."""
+
+    def error(m: discreet.Mechanism) -> float:
+        total = 0.0
+        for x in range(61):
+            outputs, log_probability = m.log_pmf((x, 60 - x))
+            distance = discreet.hellinger(outputs + 1.0, np.array([x, 60 - x]) + 1.0)
+            total += float(np.exp(log_probability) @ distance) / 61
+        return total
+
+    setting = {"prior": (1, 1), "n": 60, "epsilon": 0.8}
+    figures = {
+        0.750: build("ehd", **setting, sensitivity="paper"),
+        0.717: build("ehd", **setting),
+        0.603: build("ehd", **setting, calibration="exact"),
+        0.333: build("ehdl", **setting, calibration="exact"),
+    }
+    for figure, m in figures.items():
+        assert error(m) == pytest.approx(figure, abs=1e-3)
+
+
+def test_paper_sensitivity_is_refused_where_it_is_too_small() -> None:
+    assert discreet.global_sensitivity(20, (1, 1.5), "paper") == pytest.approx(0.46325, abs=1e-5)
+    build("ehd", prior=(1, 1.5), n=20, epsilon=1, sensitivity="paper")
+    with pytest.raises(discreet.InvalidInput, match="too small"):
+        build("ehd", prior=(1, 0.5), n=20, epsilon=1, sensitivity="paper")
+    with pytest.raises(discreet.InvalidInput, match="'tight' or 'paper'"):
+        build("ehd", prior=(1, 1), n=20, epsilon=1, sensitivity="loose")
+
+
+@pytest.mark.parametrize("delta", ["1e-9", "5e-4", "0.8"])
+@pytest.mark.parametrize("prior", [(1, 1), (0.1, 0.1), (7, 4)])
+def test_mbeta_reports_what_the_audit_certifies(prior: tuple[float, ...], delta: str) -> None:
+    m = build("mbeta", prior=prior, n=80, epsilon=0.8, delta=delta)
+    assert "audit" in m.guarantee.basis
+    points, matrix = law_matrix(m)
+    assert worst_delta(points, matrix, m.guarantee.epsilon) <= m.guarantee.delta + 1e-12
+    if m.guarantee.delta == 0:
+        assert worst_loss(points, matrix) <= m.guarantee.epsilon
+
+
+def test_mbeta_beyond_the_audit_reports_a_theorem() -> None:
+    m = build("mbeta", prior=(1, 1), n=20_000, epsilon=0.5, delta="1e-6")
+    assert "theorem" in m.guarantee.basis
+    assert m.guarantee.epsilon > 0.5
+    assert m.guarantee.delta == 0
+    small = build("mbeta", prior=(0.3, 2), n=25, epsilon=0.5, delta="1e-6")
+    beyond = 0.5 * (1 + math.expm1(small.beta) * small.largest_sharpness)  # type: ignore[attr-defined]
+    assert worst_loss(*law_matrix(small)) <= beyond
+
+
+def test_rates_without_the_factor_two_fail() -> None:
+    """Rate ε/S_β, as the notes print it in places: twice our strength loses more than ε."""
+    losses = []
+    for n in (90, 180):
+        half = build("mbeta", prior=(1, 1), n=n, epsilon=0.8, delta="5e-4")
+        rows = [
+            height(
+                log_gamma_gap(1.0 + x, 1.0 + np.arange(n + 1.0), x - np.arange(n + 1.0))
+                + log_gamma_gap(1.0 + n - x, 1.0 + n - np.arange(n + 1.0), np.arange(n + 1.0) - x),
+                0.8 * half.sharpness((x, n - x)),  # type: ignore[attr-defined]
+            )
+            for x in range(n + 1)
+        ]
+        law = np.array([row - np.logaddexp.reduce(row) for row in rows])
+        losses.append(float(np.abs(np.diff(law, axis=0)).max()))
+    assert all(loss > 0.8 for loss in losses)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-2", "1", "1e4"])
+@pytest.mark.parametrize("n", [10, 10**6, 10**12])
+def test_slack_is_small_and_inside(n: int, epsilon: str) -> None:
+    for name in ("ehd", "ehds"):
+        m = build(name, prior=(1, 1), n=n, epsilon=epsilon)
+        assert 0 < m.slack <= 1e-6 * float(epsilon)  # type: ignore[attr-defined]
+        theorem = 2 * m.strength * (1 if name == "ehd" else 2)  # type: ignore[attr-defined]
+        assert theorem + m.slack <= float(epsilon)  # type: ignore[attr-defined]
+
+
+def test_log_error_covers_the_real_error() -> None:
+    """Weights against enclosures: the error of the exponent stays below what the slack is made of."""
+    from flint import arb, ctx
+
+    ctx.prec = 300
+    rng = np.random.default_rng(8)
+    for _ in range(150):
+        k = int(rng.integers(2, 5))
+        prior = tuple((10 ** rng.uniform(-3, 1, k)).tolist())
+        counts = rng.multinomial(int(10 ** rng.uniform(0.3, 3)), np.ones(k) / k)
+        m = build("ehds", prior=prior, n=int(counts.sum()), epsilon="2")
+        b = rng.multinomial(int(counts.sum()), rng.dirichlet(np.ones(k)))
+        rate = m.rate(tuple(counts.tolist()))  # type: ignore[attr-defined]
+        gap = sum(float(m.gap(counts.tolist(), i, np.array([float(x)]))[0]) for i, x in enumerate(b))  # type: ignore[attr-defined]
+        exact = arb(0)
+        for a, x, y in zip(prior, counts.tolist(), b.tolist(), strict=True):
+            first, second = arb(a) + x, arb(a) + y
+            exact += (first.lgamma() + second.lgamma()) / 2 - ((first + second) / 2).lgamma()
+        distance = (1 - (-exact).exp()).sqrt() if (counts != b).any() else arb(0)
+        error = abs(float(arb(float(height(gap, rate))) + rate * distance))
+        assert error <= log_error(rate) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("ehds", {"gamma": 0}, "gamma=0"),
+        ("ehds", {"gamma": -1}, "gamma=-1"),
+        ("ehds", {"gamma": math.nan}, "gamma=nan"),
+        ("ehds", {"gamma": math.inf}, "gamma=inf"),
+        ("ehds", {"gamma": "x"}, "gamma='x'"),
+        ("mbeta", {"delta": 0}, "delta=0"),
+        ("mbeta", {"delta": 1}, "delta=1"),
+        ("mbeta", {"delta": -0.5}, "delta=-0.5"),
+        ("mbeta", {"delta": 2.5}, "delta=2.5"),
+        ("mbeta", {"delta": math.nan}, "delta=nan"),
+        ("mbeta", {}, "delta"),
+        ("ehd", {"calibration": "best"}, "calibration='best'"),
+        ("ehd", {"gamma": 1}, "not an option of 'ehd'"),
+    ],
+)
+def test_bad_options(name: str, options: dict[str, object], says: str) -> None:
+    with pytest.raises(discreet.InvalidInput, match=says):
+        build(name, prior=(1, 1), n=10, epsilon=1, **options)
+
+
+def test_sizes_out_of_reach() -> None:
+    with pytest.raises(discreet.TooLargeError, match="calibration='theorem'"):
+        _ = build("ehd", prior=(1, 1), n=6000, epsilon=1, calibration="exact").strength  # type: ignore[attr-defined]
+    with pytest.raises(discreet.TooLargeError, match=r"2\*\*53"):
+        build("ehd", prior=(1, 1), n=10**30, epsilon=1)
+    with pytest.raises(discreet.TooLargeError, match=r"1\.68e\+08 outputs"):
+        build("ehd", prior=(1, 1, 1, 1), n=1000, epsilon=1).log_pmf((1000, 0, 0, 0))
+    with pytest.raises(discreet.TooLargeError, match="rounding"):
+        build("ehd", prior=(1, 1), n=10, epsilon="1e-11").draw((5, 5))
+
+
+@pytest.mark.parametrize("name", ["ehd", "ehds"])
+def test_extreme_rates_give_the_right_answer(name: str) -> None:
+    """ε = 10⁴: the truth comes out; n = 10¹²: neither NaN nor a uniform draw."""
+    m = build(name, prior=(1, 1), n=50, epsilon=10**4)
+    assert m.draw((20, 30)) == (20, 30)
+    _, log_probability = m.log_pmf((20, 30))
+    assert np.isfinite(log_probability).all()
+    if name == "ehds":
+        large = build(name, prior=(1, 1), n=10**12, epsilon=100)
+        released = large.draw((4 * 10**11, 6 * 10**11))
+        assert sum(released) == 10**12
+        assert abs(released[0] - 4 * 10**11) < 10**8
+
+
+def test_the_two_samplers_share_one_law() -> None:
+    """Enumeration and envelope of the same mechanism: the same integer weight for every candidate."""
+    from discreet.choice import dyadic
+
+    m = build("ehds", prior=(0.7, 1.2, 2), n=15, epsilon=2)
+    counts = (3, 4, 8)
+    rows, log_weight = m._log_weights(counts)  # type: ignore[attr-defined]
+    e = m.envelope(counts)  # type: ignore[attr-defined]
+    for row, weight in zip(rows.tolist(), log_weight, strict=True):
+        gap = sum(side.at(x) for side, x in zip(e._sides, row, strict=True))
+        mantissa, exponent = dyadic(height(gap, e.rate))
+        ours = math.log(int(mantissa)) + (int(exponent) - 52) * math.log(2)
+        assert ours == pytest.approx(float(weight), abs=1e-13)
+
+
+def test_epsilon_is_exact_in_the_guarantee() -> None:
+    assert build("ehds", prior=(1, 1), n=9, epsilon="1/3").guarantee.exact_epsilon == Fraction(1, 3)
