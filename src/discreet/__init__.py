@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet import plots
+    from discreet.auditing import Audit, audit, audit_sampler
     from discreet.core import (
         CorruptReleaseError,
         DataError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "auditing": ("Audit", "audit", "audit_sampler"),
     "core": (
         "CorruptReleaseError",
         "DataError",
@@ -56,6 +58,7 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "Audit",
     "Beta",
     "CorruptReleaseError",
     "DataError",
@@ -71,6 +74,8 @@ __all__ = [
     "Relation",
     "Release",
     "TooLargeError",
+    "audit",
+    "audit_sampler",
     "global_sensitivity",
     "hellinger",
     "local_sensitivity",

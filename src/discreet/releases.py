@@ -18,12 +18,15 @@ from discreet.core import (
     EpsilonLike,
     Guarantee,
     InvalidInput,
+    NotPrivateError,
+    TooLargeError,
     as_epsilon,
     as_prior,
     as_size,
 )
 from discreet.data import count_levels
 from discreet.families import Beta, Dirichlet, dirichlet
+from discreet.inference import NoiseAware, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 
@@ -64,23 +67,48 @@ class Release:
         """Beta (two levels: the law of the first level's probability) or Dirichlet."""
         return dirichlet([a + count for a, count in zip(self.prior, self.counts, strict=True)])
 
+    def noise_aware(self) -> NoiseAware:
+        """The posterior that accounts for the mechanism's noise: wider than ``posterior``, and honest."""
+        return self._noise_aware
+
+    @cached_property
+    def _noise_aware(self) -> NoiseAware:
+        built = build_mechanism(self.mechanism, **self.parameters)
+        return noise_aware(built, self.counts, self.noisy)
+
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
-        """One row per level: released count, posterior mean, standard deviation and credible interval."""
+        """One row per level: released count, posterior mean, standard deviation and credible interval.
+
+        They are those of the noise-aware posterior where it can be computed; the plug-in interval, which
+        takes the released counts for the truth, stands beside them.
+        """
+        aware = self._noise_aware_or_none()
         rows = []
         for index, level in enumerate(self.levels):
-            marginal = self.posterior.marginal(index)
-            low, high = marginal.interval(interval)
+            plug_in = self.posterior.marginal(index)
+            shown = plug_in if aware is None else aware.marginal(index)
+            low, high = shown.interval(interval)
+            plug_in_low, plug_in_high = plug_in.interval(interval)
             rows.append(
                 {
                     "level": level,
                     "count": self.counts[index],
-                    "mean": marginal.mean(),
-                    "sd": marginal.std(),
+                    "mean": shown.mean(),
+                    "sd": shown.std(),
                     "low": low,
                     "high": high,
+                    "plug_in_mean": plug_in.mean(),
+                    "plug_in_low": plug_in_low,
+                    "plug_in_high": plug_in_high,
                 }
             )
         return rows
+
+    def _noise_aware_or_none(self) -> NoiseAware | None:
+        try:
+            return self._noise_aware
+        except (NotPrivateError, TooLargeError):
+            return None
 
     def summary(self, interval: float = 0.95) -> str:
         """The release for a reader, as plain text."""
@@ -88,22 +116,24 @@ class Release:
         width = max(5, *(len(str(row["level"])) for row in rows))
         kind = "Beta" if len(rows) == 2 else "Dirichlet"
         percent = f"{100 * interval:g} %"
+        stamp = "Private" if self.guarantee.is_private else "NOT PRIVATE:"
         lines = [
-            f"Private {kind} posterior from n = {self.n} records, mechanism {self.mechanism}",
+            f"{stamp} {kind} posterior from n = {self.n} records, mechanism {self.mechanism}",
             f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}",
             "",
-            f"{'level':<{width}}  {'count':>12}  {'mean':>7}  {percent + ' interval':>18}",
+            f"{'level':<{width}}  {'count':>12}  {'mean':>7}  {percent + ' interval':>18}  {'plug-in':>18}",
         ]
         lines += [
             f"{row['level']!s:<{width}}  {row['count']:>12}  {row['mean']:>7.4f}"
-            f"  {row['low']:>8.4f} – {row['high']:.4f}"
+            f"  {row['low']:>9.4f} – {row['high']:.4f}"
+            f"  {row['plug_in_low']:>9.4f} – {row['plug_in_high']:.4f}"
             for row in rows
         ]
-        lines += [
-            "",
-            "The interval takes the released counts as if they were exact: it leaves out noise.",
-        ]
-        return "\n".join(lines)
+        if self._noise_aware_or_none() is None:
+            note = "Both intervals take the released counts as if they were exact: they leave out the noise."
+        else:
+            note = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
+        return "\n".join([*lines, "", note])
 
     def __str__(self) -> str:
         return self.summary()
@@ -182,6 +212,7 @@ def release(
     column: str | None = None,
     other: Any = None,
     missing: Any = None,
+    acknowledge_not_private: bool = False,
     **options: Any,
 ) -> Release:
     """One private posterior over the proportions of ``levels``; every call spends ``epsilon``.
@@ -208,7 +239,7 @@ def release(
     else:
         counts = count_levels(data, domain, column=column)
         built = build_mechanism(chosen, prior=parameters, n=sum(counts), epsilon=budget, **options)
-    return publish(built, built.run(counts), domain.levels)
+    return publish(built, built.run(counts, acknowledge_not_private=acknowledge_not_private), domain.levels)
 
 
 def publish(mechanism: Mechanism, output: Output, levels: Sequence[Any]) -> Release:

@@ -1,0 +1,253 @@
+"""Posteriors that account for the noise: p(θ | released) = Σ_x π(x | released) Dir(θ | α + x).
+
+π(x | released) ∝ DirMult(x; α, n) · P(released | x) is the exact posterior of the true counts. Where the
+noise is independent over the categories, or the lattice's, π is separable and its marginals come from
+convolutions; where it is not, π is enumerated. No sampling, no normal approximation. The plug-in posterior
+Dir(α + released) takes the released counts for the truth, and its intervals are too narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.compositions import Separable, compositions, number_of_compositions
+from discreet.core import InvalidInput, NotPrivateError, TooLargeError
+from discreet.decoding import log_rising, true_counts
+from discreet.families.dirichlet import IntervalKind, shortest_interval
+from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.counts import NoisyCounts, clamped_floor_laplace_likelihood
+from discreet.mechanisms.lattice import Lattice
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_MAX_ENUMERATED = 5_000
+
+
+class TrueCounts(Protocol):
+    """A law over the true counts."""
+
+    def marginals(self) -> list[tuple[int, FloatArray]]: ...
+    def sample(self, size: int, rng: np.random.Generator) -> IntArray: ...
+
+
+@dataclass(frozen=True)
+class BetaMixture:
+    """Σ_j weight_j Beta(a_j, total − a_j): the law of one proportion when its count is uncertain."""
+
+    a: FloatArray
+    total: float
+    weight: FloatArray
+
+    def mean(self) -> float:
+        return float(self.weight @ self.a) / self.total
+
+    def var(self) -> float:
+        mean = self.a / self.total
+        within = mean * (1 - mean) / (self.total + 1)
+        centre = float(self.weight @ mean)
+        return float(self.weight @ (within + (mean - centre) ** 2))
+
+    def std(self) -> float:
+        return math.sqrt(self.var())
+
+    def cdf(self, theta: npt.ArrayLike) -> FloatArray:
+        from scipy.special import betainc
+
+        theta = np.clip(np.asarray(theta, dtype=np.float64), 0.0, 1.0)
+        values = betainc(self.a, self.total - self.a, theta[..., None]) @ self.weight
+        return np.asarray(values, dtype=np.float64)
+
+    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
+        from scipy.special import betaln, xlog1py, xlogy
+
+        theta = np.asarray(theta, dtype=np.float64)[..., None]
+        inside = (theta >= 0) & (theta <= 1)
+        safe = np.where(inside, theta, 0.5)
+        b = self.total - self.a
+        logs = xlogy(self.a - 1, safe) + xlog1py(b - 1, -safe) - betaln(self.a, b)
+        return np.asarray(np.where(inside, np.exp(logs), 0.0) @ self.weight, dtype=np.float64)
+
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        """Quantiles, by Newton's method kept inside a shrinking bracket."""
+        from scipy.special import ndtri
+
+        wanted = np.asarray(probability, dtype=np.float64)
+        low, high = np.zeros(wanted.shape), np.ones(wanted.shape)
+        with np.errstate(invalid="ignore"):
+            theta = np.clip(self.mean() + self.std() * ndtri(wanted), 0.0, 1.0)
+        for _ in range(100):
+            error = self.cdf(theta) - wanted
+            low, high = np.where(error < 0, theta, low), np.where(error > 0, theta, high)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                step = theta - error / self.pdf(theta)
+            inside = (step > low) & (step < high)
+            moved = np.where(error == 0, theta, np.where(inside, step, 0.5 * (low + high)))
+            done = float(np.max(np.abs(moved - theta), initial=0.0)) < 1e-13
+            theta = moved
+            if done:
+                break
+        return np.asarray(theta, dtype=np.float64)
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
+        """A credible interval (low, high) of probability ``level``."""
+        if not 0 < level < 1:
+            raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
+        if kind == "highest-density":
+            return shortest_interval(self.ppf, level)
+        if kind != "equal-tailed":
+            raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
+        low, high = self.ppf([(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+
+class NoiseAware:
+    """The posterior of the proportions given a release, with the noise accounted for.
+
+    Like the released posterior it has a scalar face for two levels (the first level's probability) and a
+    vector face for more.
+    """
+
+    def __init__(self, prior: Sequence[float], n: int, counts: TrueCounts) -> None:
+        self.prior = tuple(prior)
+        self.n = n
+        self.counts = counts
+        """The law of the true counts given the release."""
+
+    @property
+    def k(self) -> int:
+        return len(self.prior)
+
+    @cached_property
+    def _marginals(self) -> list[BetaMixture]:
+        total = math.fsum(self.prior) + self.n
+        result = []
+        for a, (start, weight) in zip(self.prior, self.counts.marginals(), strict=True):
+            kept = np.flatnonzero(weight > 1e-14 * weight.max())
+            mass = weight[kept[0] : kept[-1] + 1]
+            result.append(
+                BetaMixture(a + float(start) + np.arange(kept[0], kept[-1] + 1), total, mass / mass.sum())
+            )
+        return result
+
+    def marginal(self, index: int) -> BetaMixture:
+        """The law of one level's proportion."""
+        try:
+            return self._marginals[index]
+        except (IndexError, TypeError):
+            raise InvalidInput(f"index={index!r} must be between 0 and {self.k - 1}") from None
+
+    def _face(self, values: Sequence[float]) -> Any:
+        return values[0] if self.k == 2 else np.array(values)
+
+    def mean(self) -> Any:
+        return self._face([m.mean() for m in self._marginals])
+
+    def var(self) -> Any:
+        return self._face([m.var() for m in self._marginals])
+
+    def std(self) -> Any:
+        return self._face([m.std() for m in self._marginals])
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[Any, Any]:
+        """Credible interval(s): (low, high) of the first level for k = 2, arrays (low, high) for k > 2."""
+        shown = self._marginals[:1] if self.k == 2 else self._marginals
+        ends = [m.interval(level, kind) for m in shown]
+        return self._face([low for low, _ in ends]), self._face([high for _, high in ends])
+
+    def predictive(self) -> FloatArray:
+        """The probability that the next record falls into each level."""
+        return np.array([m.mean() for m in self._marginals])
+
+    def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
+        """Draws of the proportions, shape (size, k). The release is public, so this costs no privacy."""
+        rng = np.random.default_rng(seed)
+        shape = self.counts.sample(size, rng) + np.array(self.prior)
+        draws = rng.standard_gamma(shape)
+        return np.asarray(draws / draws.sum(axis=1, keepdims=True), dtype=np.float64)
+
+    def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
+        """Draws as ArviZ inference data (needs ``pip install arviz``)."""
+        try:
+            import arviz
+        except ImportError:
+            raise InvalidInput("to_arviz needs ArviZ: pip install 'discreet[arviz]'") from None
+        draws = {"theta": self.sample(size, seed)[None]}
+        if int(arviz.__version__.partition(".")[0]) < 1:
+            return arviz.from_dict(posterior=draws)
+        return arviz.from_dict({"posterior": draws})
+
+
+class _Enumerated:
+    """A law over few datasets, listed."""
+
+    def __init__(self, rows: IntArray, log_weight: FloatArray) -> None:
+        self._rows = rows
+        weight = np.exp(log_weight - log_weight.max())
+        self._weight = weight / weight.sum()
+
+    def marginals(self) -> list[tuple[int, FloatArray]]:
+        return [(0, np.asarray(np.bincount(c, self._weight), dtype=np.float64)) for c in self._rows.T]
+
+    def sample(self, size: int, rng: np.random.Generator) -> IntArray:
+        return np.asarray(self._rows[rng.choice(len(self._rows), size, p=self._weight)])
+
+
+def noise_aware(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> NoiseAware:
+    """The posterior given what ``mechanism`` released: ``counts``, and ``noisy`` where it keeps them."""
+    if not mechanism.guarantee.is_private:
+        raise NotPrivateError(
+            f"{mechanism.name} is not private, so its output is no private release to infer from"
+        )
+    law = _true_counts(mechanism, tuple(counts), noisy)
+    return NoiseAware(mechanism.prior, mechanism.n, law)
+
+
+def _true_counts(mechanism: Mechanism, counts: tuple[int, ...], noisy: Sequence[int] | None) -> TrueCounts:
+    prior, n, k = mechanism.prior, mechanism.n, mechanism.k
+    if isinstance(mechanism, Lattice) and noisy is not None:
+        law = true_counts(tuple(noisy), prior, n, float(mechanism.epsilon))
+        if law is None:
+            raise TooLargeError(
+                f"epsilon={mechanism.epsilon} spreads the true counts over too wide a range at n={n}"
+            )
+        return law
+    if isinstance(mechanism, NoisyCounts):
+        if n > 1_000_000:
+            raise TooLargeError(f"the noise-aware posterior of {mechanism.name} works up to n = 10⁶, not {n}")
+        x = np.arange(n + 1)
+        log_weights = [log_rising(a, x) for a in prior]
+        for i in range(mechanism.noisy_coordinates):
+            log_weights[i] = log_weights[i] + clamped_floor_laplace_likelihood(
+                counts[i], n, float(mechanism.rate)
+            )
+        return Separable.of(log_weights, n)
+    if number_of_compositions(n, k) > _MAX_ENUMERATED:
+        raise TooLargeError(
+            f"the noise-aware posterior of {mechanism.name} enumerates all datasets; n={n}, k={k} has "
+            f"{number_of_compositions(n, k):.3g}, more than {_MAX_ENUMERATED}; lattice has no such limit"
+        )
+    rows = compositions(n, k)
+    log_weight = sum(log_rising(a, column) for a, column in zip(prior, rows.T, strict=True))
+    return _Enumerated(rows, np.asarray(log_weight) + _likelihood(mechanism, rows, counts))
+
+
+def _likelihood(mechanism: Mechanism, rows: IntArray, released: tuple[int, ...]) -> FloatArray:
+    """log P(released | x) for every dataset x."""
+    together = mechanism.log_pmfs(rows)
+    if together is not None:
+        match = np.flatnonzero((together[0] == np.array(released)).all(axis=1))
+        return together[1][:, match[0]]
+    values = np.empty(len(rows))
+    for i, row in enumerate(rows.tolist()):
+        outputs, log_probability = mechanism.log_pmf(row)
+        match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
+        values[i] = log_probability[match[0]] if len(match) else -np.inf
+    return values
