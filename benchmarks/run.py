@@ -6,12 +6,16 @@ Prints a table and writes ``out/bench.json``. Nothing here is a test: no figure 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import discreet
+from discreet.inference import noise_aware
+from discreet.randomness import OSEntropy
 
 
 @dataclass
@@ -59,9 +65,8 @@ def drawing() -> Iterator[Row]:
             counts = counts_of(n, 2)
             first = seconds(lambda m=m, counts=counts: m.draw(counts), repeat=1)
             each = seconds(lambda m=m, counts=counts: [m.draw(counts) for _ in range(5_000)], 2) / 5_000
-            yield Row("one private draw, k = 2", f"{name}, n = {n:,}", each * 1e6, "µs")
-            if name == "lattice":
-                yield Row("first draw, tables included, k = 2", f"{name}, n = {n:,}", first * 1e3, "ms")
+            label = f"{name}, n = {n:,} (the first: {first * 1e3:.2g} ms)"
+            yield Row("one private draw, k = 2", label, each * 1e6, "µs")
 
 
 _RELEASE = """
@@ -116,11 +121,142 @@ def starting() -> Iterator[Row]:
         yield Row("start", what, seconds(lambda c=command: subprocess.run(c, capture_output=True)), "s")
 
 
+def naive_enumeration(prior: tuple[float, ...], counts: tuple[int, ...], epsilon: float) -> tuple[int, ...]:
+    """EHDS as research code does it: lists of all candidates, plain Python, floats."""
+    n, k = sum(counts), len(counts)
+    candidates = [c for c in itertools.product(range(n + 1), repeat=k - 1) if sum(c) <= n]
+    full = [(*c, n - sum(c)) for c in candidates]
+
+    def distance(a: tuple[int, ...], b: tuple[int, ...]) -> float:
+        gap = 0.0
+        for p, x, y in zip(prior, a, b, strict=True):
+            gap += (math.lgamma(p + x) + math.lgamma(p + y)) / 2 - math.lgamma(p + (x + y) / 2)
+        return math.sqrt(max(0.0, 1 - math.exp(-gap)))
+
+    smooth = 0.0
+    for c in full:
+        local = 0.0
+        for i, j in itertools.permutations(range(k), 2):
+            if c[i]:
+                moved = list(c)
+                moved[i] -= 1
+                moved[j] += 1
+                local = max(local, distance(c, tuple(moved)))
+        away = sum(abs(x - y) for x, y in zip(c, counts, strict=True)) / 2
+        smooth = max(smooth, 1 / (1 / local + away))
+    weights = [math.exp(-epsilon * distance(counts, c) / (4 * smooth)) for c in full]
+    return full[int(np.random.default_rng(0).choice(len(full), p=np.array(weights) / sum(weights)))]
+
+
+def hellinger() -> Iterator[Row]:
+    group = "EHDS, γ = 1, ε = 1: set-up and first draw"
+    for k, n in ((2, 500), (2, 1_000_000), (3, 150), (10, 100_000)):
+        counts = counts_of(n, k)
+        m = discreet.mechanism("ehds", prior=(1.0,) * k, n=n, epsilon=1)
+        label = f"k = {k}, n = {n:,}: {m.candidates:.3g} candidates"
+        clear_caches()
+        first = seconds(lambda m=m, counts=counts: m.draw(counts), repeat=1)
+        ratio = None
+        if (k, n) == (3, 150):
+            clear_caches()
+            first = min(first, seconds(lambda m=m, c=counts: (clear_caches(), m.draw(c)), repeat=3))
+            naive = seconds(lambda: naive_enumeration((1.0,) * 3, (50, 50, 50), 1.0), repeat=1)
+            ratio = naive / first
+        yield Row(group, label, first * 1e3, "ms", "faster than naive enumeration", ratio)
+        each = seconds(lambda m=m, counts=counts: [m.draw(counts) for _ in range(100)], repeat=1) / 100
+        yield Row(group, f"{label}, each further draw", each * 1e3, "ms")
+    group = "EHDS, k = 5: growth with n"
+    times = []
+    for n in (1_000, 10_000, 100_000, 1_000_000):
+        m = discreet.mechanism("ehds", prior=(1.0,) * 5, n=n, epsilon=1)
+        took = seconds(lambda m=m, n=n: (clear_caches(), m.draw(counts_of(n, 5))))
+        times.append(took)
+        yield Row(group, f"n = {n:,}: {m.candidates:.3g} candidates", took * 1e3, "ms")
+    yield Row(group, "exponent of n from 10³ to 10⁶", math.log(times[-1] / times[0]) / math.log(1000), "")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield Row(group, "peak memory of this process so far", memory, "MB")
+
+
+def clear_caches() -> None:
+    from discreet.mechanisms import exponential
+
+    for cache in (exponential._candidates, exponential._enumerated, exponential._envelope):
+        cache.cache_clear()
+
+
+def acceptance() -> Iterator[Row]:
+    for name, k, n in itertools.product(("ehd", "ehds"), (3, 10, 20), (1_000, 100_000)):
+        for epsilon, shape in itertools.product((0.01, 0.1, 1, 10), ("flat", "skewed")):
+            counts = list(counts_of(n, k)) if shape == "flat" else [n - 2 * (k - 1)] + [2] * (k - 1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", discreet.NoiseWarning)
+                m = discreet.mechanism(name, prior=(1.0,) * k, n=n, epsilon=epsilon)
+            sampler = m.envelope(tuple(counts))
+            for _ in range(50):
+                sampler.draw(OSEntropy())
+            label = f"{name}, k = {k}, n = {n:,}, ε = {epsilon}, {shape}"
+            yield Row("acceptance of the envelope, 50 draws each", label, 50 / sampler.attempts, "")
+
+
+def auditing() -> Iterator[Row]:
+    for name, prior, n in (
+        ("ehds", (1, 2), 2000),
+        ("lshist", (1, 1, 1), 60),
+        ("lszhang", (1, 2, 3), 30),
+        ("ehd", (1, 2, 3), 60),
+    ):
+        m = discreet.mechanism(name, prior=prior, n=n, epsilon=0.8)
+        a = discreet.audit(m)
+        took = seconds(lambda m=m: discreet.audit(m))
+        label = f"{name}, k = {m.k}, n = {n}: {a.triples:.3g} triples"
+        yield Row("exact audits, laws included", label, a.triples / took / 1e6, "million triples/s")
+
+
+def coverage(repetitions: int = 5_000) -> Iterator[Row]:
+    """90 % intervals, true proportions drawn from the uniform prior; all levels' intervals are counted."""
+    group = f"coverage of 90 % intervals, lattice, {repetitions:,} repetitions"
+    for k, n, epsilon in itertools.product((2, 5), (100, 1000), ("0.1", "1")):
+        rng = np.random.default_rng(0)
+        m = discreet.mechanism("lattice", prior=(1.0,) * k, n=n, epsilon=epsilon)
+        hits = {"noise-aware": 0, "plug-in": 0}
+        theta = rng.dirichlet((1.0,) * k, repetitions)
+        noisy = rng.multinomial(n, theta) + m.simulate_noise(repetitions, rng)
+        released = m.decoder.decode_many(noisy)
+        for t, z, s in zip(theta, noisy.tolist(), released.tolist(), strict=True):
+            aware = noise_aware(m, s, z)
+            plug_in = discreet.Dirichlet(tuple(1.0 + c for c in s))
+            for label, posterior in (("noise-aware", aware), ("plug-in", plug_in)):
+                for i in range(1 if k == 2 else k):
+                    hits[label] += 0.05 <= float(posterior.marginal(i).cdf(t[i])) <= 0.95
+        for label, count in hits.items():
+            share = 100 * count / (repetitions * (1 if k == 2 else k))
+            yield Row(group, f"k = {k}, n = {n}, ε = {epsilon}: {label}", share, "%")
+
+
+def inference() -> Iterator[Row]:
+    for name, k, n, epsilon in (
+        ("lattice", 2, 1_000, "0.1"),
+        ("lattice", 2, 100_000, "0.1"),
+        ("lattice", 10, 10_000, "0.1"),
+        ("lshist", 10, 10_000, "1"),
+    ):
+        m = discreet.mechanism(name, prior=(1.0,) * k, n=n, epsilon=epsilon)
+        output = m.run(counts_of(n, k))
+        took = seconds(lambda m=m, o=output: noise_aware(m, o.counts, o.noisy).interval(0.9), repeat=5)
+        label = f"{name}, k = {k}, n = {n:,}, ε = {epsilon}"
+        yield Row("noise-aware posterior with all its intervals", label, took * 1e3, "ms")
+
+
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "simulation": simulation,
     "drawing": drawing,
     "parquet": parquet,
     "starting": starting,
+    "hellinger": hellinger,
+    "acceptance": acceptance,
+    "auditing": auditing,
+    "inference": inference,
+    "coverage": coverage,
 }
 
 
