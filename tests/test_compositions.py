@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from conformance.oracle import datasets
-from discreet.compositions import Separable, compositions, number_of_compositions
+from discreet.compositions import (
+    IntegerSeparable,
+    Separable,
+    compositions,
+    number_of_compositions,
+    uniform_composition,
+)
 from discreet.core import InvalidInput
+from discreet.randomness import SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
 
@@ -96,6 +103,48 @@ def test_samples_follow_the_law() -> None:
     key = {tuple(r): i for i, r in enumerate(rows.tolist())}
     observed = np.bincount([key[tuple(r)] for r in drawn.tolist()], minlength=len(rows)).astype(float)
     statistic, df = chi_square(observed, size * p)
+    assert chi2.sf(statistic, df) >= ALPHA
+
+
+@given(st.integers(2, 4), st.integers(0, 2**31))
+def test_integer_weights_are_summed_and_drawn_exactly(k: int, seed: int) -> None:
+    """Every value of the source leads to a composition, each as often as its weight says."""
+    rng = np.random.default_rng(seed)
+    windows = [(int(rng.integers(0, 3)), rng.integers(1, 4, rng.integers(2, 4)).tolist()) for _ in range(k)]
+    total = sum(low for low, _ in windows) + int(rng.integers(0, 1 + sum(len(w) - 1 for _, w in windows)))
+    law = IntegerSeparable(windows, total)
+    weights = {b: law.weight(b) for b in datasets(total, k)}
+    assert law.size == sum(weights.values())
+    source = SeededEntropy(seed)
+    drawn = {law.draw(source) for _ in range(200)}
+    assert drawn <= {b for b, weight in weights.items() if weight}
+    marginals = law.as_floats().marginals()
+    for i, (start, mass) in enumerate(marginals):
+        for j, p in enumerate(mass):
+            exact = sum(w for b, w in weights.items() if b[i] == start + j) / law.size
+            assert p == pytest.approx(exact, abs=1e-12)
+
+
+def test_exact_draws_follow_the_law() -> None:
+    from scipy.stats import chi2
+
+    law = IntegerSeparable([(0, [5, 1, 7, 2]), (1, [3, 3, 9]), (0, [1, 8, 2, 4, 6])], 6)
+    rows = [b for b in datasets(6, 3) if law.weight(b)]
+    source = SeededEntropy(1)
+    drawn = [law.draw(source) for _ in range(40_000)]
+    observed = np.array([drawn.count(b) for b in rows], dtype=float)
+    statistic, df = chi_square(observed, 40_000 * np.array([law.weight(b) / law.size for b in rows]))
+    assert chi2.sf(statistic, df) >= ALPHA
+
+
+def test_uniform_compositions() -> None:
+    from scipy.stats import chi2
+
+    source = SeededEntropy(2)
+    rows = datasets(5, 3)
+    drawn = [uniform_composition(5, 3, source) for _ in range(20_000)]
+    observed = np.array([drawn.count(b) for b in rows], dtype=float)
+    statistic, df = chi_square(observed, np.full(len(rows), 20_000 / len(rows)))
     assert chi2.sf(statistic, df) >= ALPHA
 
 

@@ -19,18 +19,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.choice import dyadic
-from discreet.compositions import Separable, number_of_compositions
+from discreet.compositions import IntegerSeparable, Separable, number_of_compositions, uniform_composition
 from discreet.core import TooLargeError
-from discreet.randomness import Source, categorical
+from discreet.randomness import Source
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -50,16 +48,18 @@ def height(gap: npt.ArrayLike, rate: float) -> FloatArray:
 
 @dataclass
 class _Node:
-    """One exponential e^{−λF} of the envelope, with integer weights in windows (None: λ = 0, all of them)."""
+    """One exponential e^{−λF} of the envelope, with integer weights in windows; λ = 0 has none: all are 1."""
 
     rate: float
     log_factor: float
     cut: float
     bits: int = 0
-    windows: list[tuple[int, list[int]]] = field(default_factory=list)
-    tree: Any = None
+    law: IntegerSeparable | None = None
     size: int = 0
     """Σ_b Πᵢ V_i(bᵢ) over the windows, exactly."""
+
+    def weight(self, b: Sequence[int]) -> int:
+        return 1 if self.law is None else self.law.weight(b)
 
 
 class Envelope:
@@ -103,14 +103,13 @@ class Envelope:
 
     def _node(self, rate: float, log_factor: float, cut: float) -> _Node:
         bits = math.ceil(cut / math.log(2)) + _SPARE_BITS
-        node = _Node(rate, log_factor, cut, bits)
+        windows = []
         for side in self._sides:
             low, gaps = side.within(cut / rate)
             values = np.exp(bits * math.log(2) - rate * gaps) * (1 + 2.0**-40)
-            node.windows.append((low, [int(v) + 1 for v in values.tolist()]))
-        node.tree = _product_tree(node.windows)
-        node.size = _coefficient(node.tree, self.n)
-        return node
+            windows.append((low, [int(v) + 1 for v in values.tolist()]))
+        law = IntegerSeparable(windows, self.n)
+        return _Node(rate, log_factor, cut, bits, law, law.size)
 
     @cached_property
     def _scale(self) -> tuple[list[int], int, int]:
@@ -138,9 +137,7 @@ class Envelope:
             bound = self._bound(b) << 64
             gap = sum(side.at(x) for side, x in zip(self._sides, b, strict=True))
             mantissa, exponent = dyadic(height(gap, self.rate))
-            shift = (
-                int(exponent) - 52 - unit + bits + 64
-            )  # < 0 only where φ̃ is tiny
+            shift = int(exponent) - 52 - unit + bits + 64  # < 0 only where φ̃ is tiny
             value = int(mantissa) << max(shift, 0)
             if value > bound:
                 raise AssertionError("the envelope lies below the law: this is a defect, please report it")
@@ -151,16 +148,16 @@ class Envelope:
         """The envelope at b, an exact integer."""
         factors, _, bits = self._scale
         return sum(
-            (factor * _product(node, b)) << (bits - self.k * node.bits)
+            (factor * node.weight(b)) << (bits - self.k * node.bits)
             for factor, node in zip(factors, self._nodes, strict=True)
         )
 
     def _propose(self, left: int, source: Source) -> tuple[int, ...]:
         for node, mass in zip(self._nodes, self._masses, strict=True):
             if left < mass:
-                if node.tree is None:
-                    return _uniform_composition(self.n, self.k, source)
-                return _descend(node.tree, self.n, source)
+                return (
+                    uniform_composition(self.n, self.k, source) if node.law is None else node.law.draw(source)
+                )
             left -= mass
         raise AssertionError("unreachable: the masses sum to the bound")
 
@@ -175,12 +172,11 @@ class Envelope:
             rows = []
             for j, number in enumerate(numbers.tolist()):
                 node = self._nodes[j]
-                if number and node.tree is None:
+                if number and node.law is None:
                     rows.append(_uniform_compositions(self.n, self.k, number, rng))
-                elif number:
+                elif number and node.law is not None:
                     if j not in laws:
-                        logs = [np.log(np.array(values, dtype=np.float64)) for _, values in node.windows]
-                        laws[j] = Separable.of(logs, self.n, [low for low, _ in node.windows])
+                        laws[j] = node.law.as_floats()
                     rows.append(laws[j].sample(number, rng))
             proposed = np.concatenate(rows)
             rng.shuffle(proposed)
@@ -303,64 +299,6 @@ def _dominating_mixture(
     return nodes, factors
 
 
-# ---- exact integers: products of polynomials -----------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Tree:
-    low: int
-    poly: Any
-    left: _Tree | None = None
-    right: _Tree | None = None
-
-    @property
-    def high(self) -> int:
-        return self.low + int(self.poly.degree())
-
-    @cached_property
-    def values(self) -> list[int]:
-        return [int(c) for c in self.poly.coeffs()]
-
-
-def _product_tree(windows: Sequence[tuple[int, list[int]]]) -> _Tree:
-    """All partial products in a balanced tree; of the root only one coefficient is ever asked."""
-    from flint import fmpz_poly
-
-    level = [_Tree(low, fmpz_poly(values)) for low, values in windows]
-    while len(level) > 2:
-        pairs = zip(level[::2], level[1::2], strict=False)
-        merged = [_Tree(a.low + b.low, a.poly * b.poly, a, b) for a, b in pairs]
-        level = merged + level[2 * len(merged) :]
-    return _Tree(level[0].low + level[1].low, None, level[0], level[1])
-
-
-def _split(tree: _Tree, total: int) -> tuple[int, list[int], list[int]]:
-    """The possible sums of the left half when both halves sum to ``total``, with the weights of both."""
-    assert tree.left is not None
-    assert tree.right is not None
-    first = max(tree.left.low, total - tree.right.high)
-    final = min(tree.left.high, total - tree.right.low)
-    left = tree.left.values[first - tree.left.low : final - tree.left.low + 1]
-    start = total - final - tree.right.low
-    right = tree.right.values[start : start + len(left)]
-    return first, left, right[::-1]
-
-
-def _coefficient(tree: _Tree, total: int) -> int:
-    _, left, right = _split(tree, total)
-    return sum(x * y for x, y in zip(left, right, strict=True))
-
-
-def _descend(tree: _Tree, total: int, source: Source) -> tuple[int, ...]:
-    """A composition with probability ∝ the product of its weights, exactly: sums first, then their parts."""
-    if tree.left is None or tree.right is None:
-        return (total,)
-    first, left, right = _split(tree, total)
-    products = [x * y for x, y in zip(left, right, strict=True)]
-    below = first + categorical(products, source)
-    return _descend(tree.left, below, source) + _descend(tree.right, total - below, source)
-
-
 def _halved(times: int, source: Source) -> bool:
     """True with probability 2^(−times), and certainly for times ≤ 0; stops at the first bit that is set."""
     while times > 0:
@@ -368,27 +306,6 @@ def _halved(times: int, source: Source) -> bool:
             return False
         times -= 64
     return True
-
-
-def _product(node: _Node, b: Sequence[int]) -> int:
-    """Πᵢ V_i(bᵢ), zero outside the windows and one for λ = 0."""
-    product = 1
-    for (low, values), x in zip(node.windows, b, strict=bool(node.windows)):
-        if not low <= x < low + len(values):
-            return 0
-        product *= values[x - low]
-    return product
-
-
-def _uniform_composition(n: int, k: int, source: Source) -> tuple[int, ...]:
-    """All compositions of n into k parts equally likely: k − 1 bars in n + k − 1 places (Floyd's method)."""
-    places = n + k - 1
-    bars: set[int] = set()
-    for j in range(places - k + 1, places):
-        candidate = source.below(j + 1)
-        bars.add(j if candidate in bars else candidate)
-    ordered = [-1, *sorted(bars), places]
-    return tuple(b - a - 1 for a, b in pairwise(ordered))
 
 
 def _uniform_compositions(n: int, k: int, size: int, rng: np.random.Generator) -> IntArray:

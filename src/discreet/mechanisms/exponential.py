@@ -190,9 +190,10 @@ class _Calibrated(_Hellinger):
     @property
     def guarantee(self) -> Guarantee:
         page = f"proofs/{self.name}.md"
-        if self.calibration == "theorem":
-            return Guarantee(self.epsilon, basis=f"theorem: {page}")
-        return Guarantee(self.epsilon, basis=f"enumeration of all pairs of datasets: {page}")
+        proof = "theorem" if self.calibration == "theorem" else "enumeration of all pairs of datasets"
+        return Guarantee(
+            self.epsilon, basis=f"{proof}: {page}; rounding adds at most {self.slack:.1e}, inside ε"
+        )
 
 
 @dataclass(frozen=True)
