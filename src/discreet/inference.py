@@ -20,7 +20,7 @@ import numpy.typing as npt
 from discreet.compositions import Separable, compositions, number_of_compositions
 from discreet.core import InvalidInput, NotPrivateError, TooLargeError
 from discreet.decoding import log_rising, true_counts
-from discreet.families.dirichlet import IntervalKind, shortest_interval
+from discreet.families.dirichlet import IntervalKind, credible_interval
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.counts import NoisyCounts, clamped_floor_laplace_likelihood
 from discreet.mechanisms.lattice import Lattice
@@ -98,14 +98,7 @@ class BetaMixture:
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
         """A credible interval (low, high) of probability ``level``."""
-        if not 0 < level < 1:
-            raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
-        if kind == "highest-density":
-            return shortest_interval(self.ppf, level)
-        if kind != "equal-tailed":
-            raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
-        low, high = self.ppf([(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high)
+        return credible_interval(self.ppf, level, kind)
 
 
 class NoiseAware:

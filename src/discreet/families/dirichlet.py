@@ -18,10 +18,18 @@ _NORMAL = 1e12  # above, a Beta is normal to 1e-6 of its standard deviation, and
 IntervalKind = Literal["equal-tailed", "highest-density"]
 
 
-def _check_level(level: float) -> float:
+def credible_interval(
+    quantile: Callable[[FloatArray], FloatArray], level: float, kind: IntervalKind
+) -> tuple[float, float]:
+    """An interval of probability ``level``: as much on both sides, or the shortest."""
     if not 0 < level < 1:
         raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
-    return float(level)
+    if kind == "highest-density":
+        return shortest_interval(quantile, level)
+    if kind != "equal-tailed":
+        raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
+    low, high = quantile(np.array([(1 - level) / 2, (1 + level) / 2]))
+    return float(low), float(high)
 
 
 def shortest_interval(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:
@@ -112,13 +120,7 @@ class Beta:
 
         ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
         """
-        level = _check_level(level)
-        if kind == "highest-density":
-            return shortest_interval(self.ppf, level)
-        if kind != "equal-tailed":
-            raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
-        low, high = self.ppf([(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high)
+        return credible_interval(self.ppf, level, kind)
 
     def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
         """Draws of θ. The parameters are public once released, so this costs no privacy."""
