@@ -246,7 +246,7 @@ class IntegerSeparable:
     def __init__(self, windows: Sequence[tuple[int, Sequence[int]]], total: int) -> None:
         self.windows = windows
         self.total = total
-        self._root = _product_tree(windows)
+        self._root = _product_tree(windows, total)
         _, left, right = _split(self._root, total)
         self.size = sum(x * y for x, y in zip(left, right, strict=True))
         """Σ_b Πᵢ Wᵢ(bᵢ), exactly."""
@@ -286,14 +286,15 @@ class _Tree:
         return [int(c) for c in self.poly.coeffs()]
 
 
-def _product_tree(windows: Sequence[tuple[int, Sequence[int]]]) -> _Tree:
+def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _Tree:
     """All partial products in a balanced tree; of the root only one coefficient is ever asked."""
     from flint import fmpz_poly
 
-    level = [_Tree(low, fmpz_poly(list(values))) for low, values in windows]
+    length = total - sum(low for low, _ in windows) + 1  # no partial sum exceeds its least value by more
+    level = [_Tree(low, fmpz_poly(list(values[:length]))) for low, values in windows]
     while len(level) > 2:
         pairs = zip(level[::2], level[1::2], strict=False)
-        merged = [_Tree(a.low + b.low, a.poly * b.poly, a, b) for a, b in pairs]
+        merged = [_Tree(a.low + b.low, a.poly.mul_low(b.poly, length), a, b) for a, b in pairs]
         level = merged + level[2 * len(merged) :]
     return _Tree(level[0].low + level[1].low, None, level[0], level[1])
 

@@ -237,8 +237,10 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
             f"prior={prior!r} has {len(parameters)} parameter(s); at least two levels are needed"
         )
     for parameter in parameters:
-        if not (math.isfinite(parameter) and parameter > 0):
-            raise InvalidInput(f"prior={prior!r} must be positive and finite; 1 is uniform, 0.5 is Jeffreys'")
+        if not 0 < parameter <= 1e100:
+            raise InvalidInput(
+                f"prior={prior!r} must be positive and at most 1e100; 1 is uniform, 0.5 is Jeffreys'"
+            )
     return parameters
 
 

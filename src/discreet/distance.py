@@ -45,7 +45,7 @@ def log_gamma_gap(a: npt.ArrayLike, b: npt.ArrayLike, difference: npt.ArrayLike 
     With m = (a+b)/2 and y = (a−b)/(a+b) the leading terms of Stirling's formula cancel analytically:
     2y·artanh(y) + ln(1−y²) loses a factor of three where the plain form loses all digits. Small arguments
     are first raised by the recurrence, f(a, b) = f(a+1, b+1) − ½ ln(1 − ((a−b)/2m)²). ``difference`` is
-    a − b where it is known better than from the rounded a and b. Error analysis: ``proofs/sensitivity.md``.
+    a − b where it is known better than from the rounded a and b. Error analysis: ``proofs/envelope.md``.
     """
     a, b = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
     apart = a - b if difference is None else np.broadcast_to(np.asarray(difference, np.float64), a.shape)

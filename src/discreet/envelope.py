@@ -28,6 +28,7 @@ import numpy.typing as npt
 from discreet.choice import dyadic
 from discreet.compositions import IntegerSeparable, Separable, number_of_compositions, uniform_composition
 from discreet.core import TooLargeError
+from discreet.distance import stirling_remainder
 from discreet.randomness import Source
 
 FloatArray = npt.NDArray[np.float64]
@@ -222,6 +223,8 @@ class _Side:
                 steps = np.arange(len(known), min(2 * len(known) + 64, limit), dtype=np.float64)
                 more = self._gap(self._index, self._count + direction * steps)
                 known = self._out[side] = np.concatenate([known, more])
+                if known[MAX_WINDOW:].size and known[MAX_WINDOW] <= reach:
+                    break
             lengths.append(int(np.searchsorted(known, reach, side="right")))
             if lengths[-1] > MAX_WINDOW:
                 raise TooLargeError(
@@ -236,17 +239,18 @@ class _Side:
 
 
 def _log_density(rate: float, node: FloatArray) -> FloatArray:
-    """log of the mixing weight of e^{−λF} in φ, per unit of λ ≥ 1, by Debye's expansion of K_{λ−½}(rate)."""
-    from scipy.special import gammaln
+    """log of the mixing weight of e^{−λF} in φ, per unit of λ ≥ 1, by Debye's expansion of K_{λ−½}(rate).
 
+    That is ½ ln(2t/π) + λ ln(t/2) − lnΓ(λ+1) + ln K_{λ−½}(t), arranged such that nothing cancels for large λ.
+    """
     order = node - 0.5
     z = rate / order
-    root = np.sqrt(1 + z * z)
-    exponent = root + np.log(z / (1 + root))
-    log_bessel = 0.5 * np.log(math.pi / (2 * order)) - order * exponent - 0.25 * np.log1p(z * z)
-    return np.asarray(
-        0.5 * math.log(2 * rate / math.pi) + node * math.log(rate / 2) - gammaln(node + 1) + log_bessel
-    )
+    rest = z * z / (1 + np.sqrt(1 + z * z))
+    main = order * (np.log1p(0.5 * rest) - rest) + order * np.log1p(-0.5 / node) - 0.5 * np.log(node)
+    main += 0.5 * (1 - math.log(2)) + 0.5 * math.log(rate) - 0.5 * np.log(2 * math.pi * node)
+    main -= stirling_remainder(node)
+    bessel = 0.5 * np.log(math.pi / (2 * order)) - 0.25 * np.log1p(z * z)
+    return np.asarray(0.5 * math.log(2 * rate / math.pi) + bessel + main, dtype=np.float64)
 
 
 def _dominating_mixture(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -24,6 +25,8 @@ def neighbouring_rows(rows: IntArray) -> IntArray:
     """Index pairs (x, y), x < y, of compositions that differ by moving one record; rows are in lexicographic
     order, as :func:`discreet.compositions.compositions` gives them."""
     n, k = int(rows[0].sum()), rows.shape[1]
+    if (n + 1) ** (k - 1) >= 2**62:
+        return _neighbouring_rows_by_name(rows)
     key = _keys(rows, n)
     found = []
     for i in range(k):
@@ -34,6 +37,20 @@ def neighbouring_rows(rows: IntArray) -> IntArray:
             moved[:, j] += 1
             found.append(np.stack([np.searchsorted(key, _keys(moved, n)), source], axis=1))
     return np.concatenate(found)
+
+
+def _neighbouring_rows_by_name(rows: IntArray) -> IntArray:
+    """The same for levels so many that a row has no 62-bit number."""
+    index = {row: i for i, row in enumerate(map(tuple, rows.tolist()))}
+    found = []
+    for row, source in index.items():
+        for i, j in itertools.combinations(range(len(row)), 2):
+            if row[i]:
+                moved = list(row)
+                moved[i] -= 1
+                moved[j] += 1
+                found.append((index[tuple(moved)], source))
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
 def _keys(rows: IntArray, n: int) -> IntArray:

@@ -29,6 +29,9 @@ from discreet.randomness import Source
 from discreet.sensitivity import global_sensitivity, local_sensitivity, log_w, smooth_sensitivity
 
 MAX_ENUMERATED = 1_000_000
+MAX_LEVELS = 500
+"""The bound on rounding errors (``log_error``) is proved for sums over up to this many levels."""
+MAX_RELATIVE_SLACK = 1e-6
 
 Calibration = Literal["theorem", "exact"]
 
@@ -55,9 +58,10 @@ class _Hellinger(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n > 2**53:
+        if self.n > 2**53 or self.k > MAX_LEVELS:
             raise TooLargeError(
-                f"n={self.n}: {self.name} works up to n = 2**53; lattice draws exactly at any n"
+                f"n={self.n}, k={self.k}: {self.name} works up to n = 2**53 and {MAX_LEVELS} levels; lattice "
+                "has neither limit"
             )
 
     @property
@@ -80,12 +84,15 @@ class _Hellinger(Mechanism):
         """The strength for ε, reduced such that theorem plus slack stay within ε."""
         epsilon = float(self.epsilon)
         slack = 4 * log_error(epsilon * strength_per_epsilon * self.largest_sharpness)
-        if slack > 1e-3 * epsilon:
-            raise TooLargeError(
-                f"epsilon={self.epsilon}, n={self.n}: rounding would cost {slack:.3g} of the budget; "
-                "use the lattice mechanism, which has no rounding"
-            )
+        self._check_slack(slack)
         return (epsilon - slack) * (1 - 2.0**-50) * strength_per_epsilon
+
+    def _check_slack(self, slack: float) -> None:
+        if slack > MAX_RELATIVE_SLACK * self.epsilon:
+            raise TooLargeError(
+                f"epsilon={self.epsilon}, n={self.n}: rounding would cost {slack:.3g} of the budget, more "
+                "than one millionth; use the lattice mechanism, which has no rounding"
+            )
 
     def rate(self, counts: tuple[int, ...]) -> float:
         return self.strength * self.sharpness(counts)
@@ -283,15 +290,18 @@ class MBeta(_Hellinger):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        delta = as_epsilon(self.delta, "delta") if self.delta != 0 else Fraction(0)
+        try:
+            delta = as_epsilon(self.delta, "delta")
+        except InvalidInput:
+            delta = Fraction(0)
         if not 0 < delta < 1:
-            raise InvalidInput(f"delta={self.delta!r} must be between 0 and 1, such as 1e-6")
+            raise InvalidInput(f"delta={self.delta!r} must be a number between 0 and 1, such as 1e-6")
         object.__setattr__(self, "delta", delta)
 
     @property
     def beta(self) -> float:
         """ln(1 − ε / (2 ln(δ / (2(n+1)))))."""
-        return math.log1p(float(self.epsilon) / (2 * math.log(2 * (self.n + 1) / float(self.delta))))
+        return math.log1p(float(self.epsilon) / (2 * (math.log(2 * (self.n + 1)) - _log(self.delta))))
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
         return 1.0 / smooth_sensitivity(counts, self.prior, beta=self.beta)
@@ -317,17 +327,32 @@ class MBeta(_Hellinger):
                 basis=f"audit of all pairs of datasets: δ({float(self.epsilon):g}) = {delta:.4g}, "
                 f"{verdict} the asked {float(self.delta):g}",
             )
-        # S_β(x) ≤ e^β S_β(x') bounds the change of the exponent by (ε/2)(1 + (e^β − 1)/S): proofs/mbeta.md
-        bound = float(self.epsilon) * (1 + math.expm1(self.beta) * self.largest_sharpness) + self.slack
-        return Guarantee(
-            _rounded_up(bound),
-            basis="theorem: proofs/mbeta.md (too large to audit)",
+        return min(self._guarantees_by_theorem(), key=lambda guarantee: guarantee.epsilon)
+
+    def _guarantees_by_theorem(self) -> tuple[Guarantee, Guarantee]:
+        """The two theorems of proofs/mbeta.md: pure, and with the δ that was asked for."""
+        epsilon, page = (
+            float(self.epsilon),
+            "theorem: proofs/mbeta.md (too large for an audit of all datasets)",
         )
+        pure = epsilon * (1 + math.expm1(self.beta) * self.largest_sharpness) + self.slack
+        reach = 2 * math.expm1(self.beta) * (math.log(self.candidates) - _log(self.delta)) / epsilon
+        rest = math.log1p(float(self.delta) * math.exp(-epsilon * (1 + reach) / 2))
+        approximate = epsilon * (1 + reach / 2) + rest + self.slack
+        delta = self.delta * (1 + Fraction(1, 10**6)) + _rounded_up(2 * self.slack)
+        return (
+            Guarantee(_rounded_up(pure), basis=page),
+            Guarantee(_rounded_up(approximate), exact_delta=delta, basis=page),
+        )
+
+
+def _log(value: Fraction) -> float:
+    return math.log(value.numerator) - math.log(value.denominator)
 
 
 def _rounded_up(value: float) -> Fraction:
     """A short decimal fraction that is not below ``value``."""
-    digits = 5 - math.floor(math.log10(value))
+    digits = max(0, 5 - math.floor(math.log10(value)))
     return Fraction(math.ceil(Fraction(value) * 10**digits), 10**digits)
 
 
@@ -348,6 +373,7 @@ def _calibrated_strength(mechanism: _Calibrated) -> float:
         )
     laws = _laws(mechanism)
     epsilon = float(mechanism.epsilon)
+    mechanism._check_slack(4 * log_error(0.5 * epsilon * mechanism.largest_sharpness))
 
     def excess(strength: float) -> float:
         """Enumerated loss with everything that rounding can add, less ε."""
