@@ -81,6 +81,20 @@ def test_update_and_samples() -> None:
     assert Dirichlet((4, 2, 4)).marginal(-1) == Beta(4, 6)
 
 
+@pytest.mark.parametrize("a", [12.0, 1e6, 1e9, 1e11, 1e15, 1e20])
+def test_density_of_large_parameters(a: float) -> None:
+    from flint import arb, ctx
+
+    ctx.prec = 400
+    beta = Beta(a, 3 * a)
+    for step in (-2.0, 0.0, 1.5):
+        theta = float(0.25 + step * beta.std())
+        x = arb(theta)
+        exact = (arb(a) - 1) * x.log() + (3 * arb(a) - 1) * (1 - x).log()
+        exact += (4 * arb(a)).lgamma() - arb(a).lgamma() - (3 * arb(a)).lgamma()
+        assert float(beta.logpdf(theta)) == pytest.approx(float(exact), abs=2e-4)
+
+
 def test_huge_counts() -> None:
     posterior = Beta(1, 1).updated((10**24, 3 * 10**24))
     assert posterior.mean() == pytest.approx(0.25)

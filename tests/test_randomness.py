@@ -226,6 +226,31 @@ def test_seeded_stream_is_reproducible_and_uniform() -> None:
     assert statistic < 80
 
 
+@pytest.mark.parametrize("name", ["lszhang", "lattice", "ehds"])
+def test_private_draws_consume_the_operating_systems_entropy(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every integer of a draw comes from ``secrets``, and no seed of another generator fixes it."""
+    import random
+    import secrets
+
+    m = discreet.mechanism(name, prior=(1, 1), n=1000, epsilon="0.5")
+    asked = []
+    real = secrets.randbelow
+    monkeypatch.setattr("discreet.randomness.secrets.randbelow", lambda n: (asked.append(n), real(n))[1])
+    m.draw((400, 600))
+    assert asked
+    before = len(asked)
+    discreet.release({"a": 400, "b": 600}, levels=("a", "b"), epsilon="0.5", mechanism=name)
+    assert len(asked) > before
+    outputs = set()
+    for _ in range(12):
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        outputs.add(m.draw((400, 600)))
+    assert len(outputs) > 1
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_forked_children_never_repeat() -> None:
     seen = []
@@ -233,7 +258,8 @@ def test_forked_children_never_repeat() -> None:
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
-            os.write(write, OSEntropy().below(2**128).to_bytes(16, "big"))
+            m = discreet.mechanism("lattice", prior=(1, 1), n=10**30, epsilon="1e-15")
+            os.write(write, m.draw((10**29, 9 * 10**29))[0].to_bytes(16, "big"))
             os._exit(0)
         os.waitpid(child, 0)
         seen.append(os.read(read, 16))

@@ -143,8 +143,10 @@ class Domain:
 
     def __post_init__(self) -> None:
         levels = self.levels
-        if isinstance(levels, str | bytes) or not isinstance(levels, Iterable):
-            raise InvalidInput(f"levels={levels!r} must be a sequence of values, such as ('no', 'yes')")
+        if isinstance(levels, str | bytes | set | frozenset) or not isinstance(levels, Iterable):
+            raise InvalidInput(
+                f"levels={levels!r} must be a sequence in a fixed order, such as ('no', 'yes')"
+            )
         levels = tuple(levels)
         object.__setattr__(self, "levels", levels)
         if len(levels) < 2:
@@ -202,15 +204,18 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
         approximate = math.inf
     if math.isnan(approximate) or math.isinf(approximate):
         raise InvalidInput(f"{name}={value!r} must be finite; a usual choice is between 0.1 and 3")
-    if approximate <= 0:
-        raise InvalidInput(f"{name}={value!r} must be positive; a usual choice is between 0.1 and 3")
+    if approximate < 1e-100:
+        raise InvalidInput(
+            f"{name}={value!r} must be positive (1e-100 is the least); a usual choice is 0.1 to 3"
+        )
     if isinstance(value, str):
-        return Fraction(value.replace(" ", ""))
+        parts = [Fraction(part.strip()) for part in value.split("/")]
+        return parts[0] / parts[1] if len(parts) == 2 else parts[0]
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, Decimal):
         return Fraction(value)
-    return Fraction(repr(float(value)))
+    return Fraction(str(value))  # the decimal that it prints as, also for a float of half the length
 
 
 def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[float, ...]:

@@ -8,8 +8,10 @@ and the decoder returns the counts s that minimise E_π[H(Dir(α + x), Dir(α + 
 a private output: it costs no budget, may use floats, and depends on z only through clip(z, 0, n).
 
 Three rules, by size: the exact minimiser over all candidates while they are few; for two levels the exact
-minimiser in a window around the noisy count; otherwise interpolated medians of the exact marginals of π,
-rounded to sum n (measured within 2 % of the exact minimiser where both can be computed).
+minimiser in a window around the noisy count (ε down to about 0.003, then the median of π); otherwise
+interpolated medians of the exact marginals of π, rounded to sum n. Where both can be computed, the expected
+error of the medians is within 2 % of the exact minimiser's for priors of ½ and more; for sparse priors at
+small ε it is not (α = 0.1, ε = 0.02: a quarter above). Measured in ``tests/test_decoding.py``.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _TIE = 1 + 1e-10  # costs within this factor count as equal, so that every calle
 _NEGLIGIBLE = 45.0  # log-weights this far below the largest are left out
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def decoder(prior: tuple[float, ...], n: int, epsilon: Fraction) -> Decoder:
     """The decoder of these public parameters; its tables are built on first use and shared."""
     return Decoder(prior, n, epsilon)
@@ -81,10 +83,10 @@ class Decoder:
         return np.asarray(decoded.reshape(-1, len(self.prior))[inverse], dtype=np.int64)
 
     def _decode(self, clipped: tuple[int, ...]) -> tuple[int, ...]:
-        if self.exhaustive:
+        if self.exhaustive and (len(self.prior) > 2 or self.n <= 256):
             best = self._best(np.array([clipped], dtype=np.int64))[0]
             return tuple(int(c) for c in self.candidates[best])
-        if len(self.prior) == 2:
+        if len(self.prior) == 2:  # the same minimiser, without tables of all candidates
             first = _decode_pair(clipped[0], self.prior, self.n, self.epsilon)
             return first, self.n - first
         return _decode_by_medians(clipped, self.prior, self.n, self.epsilon)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from discreet.compositions import Separable, compositions, number_of_compositions
 from discreet.core import InvalidInput, NotPrivateError, TooLargeError
 from discreet.decoding import log_rising, true_counts
-from discreet.families.dirichlet import IntervalKind, credible_interval
+from discreet.families.dirichlet import IntervalKind, beta_cdf, beta_logpdf, credible_interval
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.counts import NoisyCounts, clamped_floor_laplace_likelihood
 from discreet.mechanisms.lattice import Lattice
@@ -59,21 +59,13 @@ class BetaMixture:
         return math.sqrt(self.var())
 
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
-        from scipy.special import betainc
-
-        theta = np.clip(np.asarray(theta, dtype=np.float64), 0.0, 1.0)
-        values = betainc(self.a, self.total - self.a, theta[..., None]) @ self.weight
-        return np.asarray(values, dtype=np.float64)
+        theta = np.asarray(theta, dtype=np.float64)[..., None]
+        return np.asarray(beta_cdf(self.a, self.total - self.a, theta) @ self.weight, dtype=np.float64)
 
     def pdf(self, theta: npt.ArrayLike) -> FloatArray:
-        from scipy.special import betaln, xlog1py, xlogy
-
         theta = np.asarray(theta, dtype=np.float64)[..., None]
-        inside = (theta >= 0) & (theta <= 1)
-        safe = np.where(inside, theta, 0.5)
-        b = self.total - self.a
-        logs = xlogy(self.a - 1, safe) + xlog1py(b - 1, -safe) - betaln(self.a, b)
-        return np.asarray(np.where(inside, np.exp(logs), 0.0) @ self.weight, dtype=np.float64)
+        density = np.exp(beta_logpdf(self.a, self.total - self.a, theta))
+        return np.asarray(density @ self.weight, dtype=np.float64)
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
         """Quantiles, by Newton's method kept inside a shrinking bracket."""

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 import discreet
-from conformance.cases import CASES, SIZES, Case
+from conformance.cases import CASES, Case
 from conformance.oracle import law_matrix, worst_delta, worst_loss
 from discreet.mechanisms import MECHANISMS
+from statistical.goodness import ALPHA, combined_p, fit
 
 FLOAT_SLACK = 1e-10  # log-probabilities are floats; nothing private is drawn from them
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_exact_law(case: Case) -> None:
-    for n in SIZES:
+    for n in case.sizes:
         m = case.build(n)
         points, matrix = law_matrix(m)
         np.testing.assert_allclose(np.exp(matrix).sum(axis=1), 1.0, rtol=0, atol=1e-12)
@@ -59,21 +60,38 @@ def test_public_contract(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_simulation_follows_the_law(case: Case) -> None:
-    """The fast path and the exact law agree: total variation of 2·10⁵ draws, far outside sampling error."""
+    """The fast path and the exact law agree: chi-square of 2·10⁵ draws, joint and by coordinate."""
     m = case.build(7)
     counts = (3, 4) if m.k == 2 else (1, 2, 4)
     outputs, log_probability = m.log_pmf(counts)
-    probability = np.exp(log_probability)
-    index = {row: i for i, row in enumerate(map(tuple, outputs.tolist()))}
-    size = 200_000
-    rows, occurrences = np.unique(m.simulate(counts, size=size, seed=1), axis=0, return_counts=True)
-    observed = np.zeros(len(probability))
-    for row, number in zip(map(tuple, rows.tolist()), occurrences, strict=True):
-        observed[index[row]] = number
-    # E|observed − expected| ≤ √(size·p(1−p)) per cell, and changing one draw moves the sum by at most 2:
-    # by McDiarmid it exceeds that mean by √(2 size ln(1e9)) with probability below 1e-9.
-    bound = np.sqrt(size * probability * (1 - probability)).sum() + np.sqrt(2 * size * np.log(1e9))
-    assert np.abs(observed - size * probability).sum() <= bound
+    drawn = [tuple(row) for row in m.simulate(counts, size=200_000, seed=1).tolist()]
+    assert combined_p([fit(drawn, outputs, np.exp(log_probability))]) >= ALPHA
+
+
+def test_simulation_with_a_wrong_scale_is_noticed() -> None:
+    claimed = Case("lszhang", (1.0, 1.0), "3").build(12)
+    wrong = Case("lszhang", (1.0, 1.0), "3.06").build(12)
+    drawn = [tuple(row) for row in wrong.simulate((5, 7), size=200_000, seed=1).tolist()]
+    outputs, log_probability = claimed.log_pmf((5, 7))
+    assert combined_p([fit(drawn, outputs, np.exp(log_probability))]) < ALPHA
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "0.8", "3"])
+@pytest.mark.parametrize(
+    ("name", "k", "share"),
+    [
+        ("lszhang", 2, 1),
+        ("lszhang", 3, 1),
+        ("lshist", 2, 1),
+        ("lshist", 3, 1),
+        ("lsdim", 2, 1 / 2),
+        ("lsdim", 3, 2 / 3),
+    ],
+)
+def test_noise_is_not_larger_than_it_need_be(name: str, k: int, share: float, epsilon: str) -> None:
+    """The exact loss is what the proof page says, not only below the claim: too much noise is a fault too."""
+    m = Case(name, (1.0,) * k, epsilon).build(7)
+    assert worst_loss(*law_matrix(m)) == pytest.approx(share * float(epsilon), abs=1e-9)
 
 
 def test_worst_loss_notices_a_wrong_scale() -> None:

@@ -10,7 +10,8 @@ from scipy.stats import chi2
 
 ALPHA_SUITE = 1e-6
 """False-alarm rate of the whole suite; every statistical test takes ALPHA_SUITE / TESTS of it."""
-TESTS = 64
+TESTS = 400
+"""No more statistical tests than this run, slow ones and repetitions over parameters included."""
 ALPHA = ALPHA_SUITE / TESTS
 
 

@@ -11,11 +11,53 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.core import InvalidInput, as_counts, as_prior
+from discreet.distance import stirling_remainder
 
 FloatArray = npt.NDArray[np.float64]
 _NORMAL = 1e12  # above, a Beta is normal to 1e-6 of its standard deviation, and incomplete Betas lose digits
 
 IntervalKind = Literal["equal-tailed", "highest-density"]
+
+
+def beta_logpdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatArray:
+    """Log-density of Beta(a, b), elementwise.
+
+    Large parameters by Stirling's formula around the mean m = a/N, N = a + b, where nothing cancels:
+    −N·KL(m‖θ) + ½ ln(ab/2πN) − ln θ(1−θ) + remainders.
+    """
+    from scipy.special import betaln, xlog1py, xlogy
+
+    a, b, theta = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (a, b, theta)))
+    inside = (theta >= 0) & (theta <= 1)
+    large = (np.minimum(a, b) >= 10) & (theta > 0) & (theta < 1)
+    x = np.where(inside, theta, 0.5)
+    value = xlogy(a - 1, x) + xlog1py(b - 1, -x) - betaln(a, b)
+    if large.any():
+        p, q, x = a[large], b[large], theta[large]
+        total = p + q
+        away = x - p / total
+        kl = p * np.log1p(-away / x) + q * np.log1p(away / (1 - x))
+        normal = np.minimum(p, q) > _NORMAL
+        kl = np.where(normal, away * away * total * (total / p) * (total / q) / 2, kl)
+        rest = stirling_remainder(total) - stirling_remainder(p) - stirling_remainder(q)
+        value = np.asarray(value)
+        value[large] = -kl + 0.5 * np.log(p * (q / total) / (2 * math.pi)) - np.log(x) - np.log1p(-x) + rest
+    return np.asarray(np.where(inside, value, -np.inf), dtype=np.float64)
+
+
+def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatArray:
+    """Distribution function of Beta(a, b), elementwise; normal where the incomplete Beta loses its digits."""
+    from scipy.special import betainc, ndtr
+
+    a, b, theta = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (a, b, theta)))
+    theta = np.clip(theta, 0.0, 1.0)
+    if not (np.minimum(a, b) > _NORMAL).any():
+        return np.asarray(betainc(a, b, theta), dtype=np.float64)
+    mean = a / (a + b)
+    spread = np.sqrt(mean * (b / (a + b)) / (a + b + 1))
+    normal = ndtr((theta - mean) / spread)
+    exact = betainc(np.minimum(a, _NORMAL), b, theta)
+    return np.asarray(np.where(np.minimum(a, b) > _NORMAL, normal, exact), dtype=np.float64)
 
 
 def credible_interval(
@@ -89,24 +131,13 @@ class Beta:
         return 0.0 if self.a < self.b else 1.0
 
     def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
-        from scipy.special import betaln, xlog1py, xlogy
-
-        theta = np.asarray(theta, dtype=np.float64)
-        inside = (theta >= 0) & (theta <= 1)
-        safe = np.where(inside, theta, 0.5)
-        value = xlogy(self.a - 1, safe) + xlog1py(self.b - 1, -safe) - betaln(self.a, self.b)
-        return np.where(inside, value, -np.inf)
+        return beta_logpdf(self.a, self.b, theta)
 
     def pdf(self, theta: npt.ArrayLike) -> FloatArray:
         return np.exp(self.logpdf(theta))
 
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
-        from scipy.special import betainc, ndtr
-
-        theta = np.clip(theta, 0.0, 1.0)
-        if min(self.a, self.b) > _NORMAL:
-            return np.asarray(ndtr((theta - self.mean()) / self.std()), dtype=np.float64)
-        return np.asarray(betainc(self.a, self.b, theta), dtype=np.float64)
+        return beta_cdf(self.a, self.b, theta)
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
         from scipy.special import betaincinv, ndtri
@@ -232,4 +263,8 @@ def _marginal(alpha: tuple[float, ...], index: int) -> Beta:
 
 def _counts(counts: Iterable[Any], k: int) -> tuple[int, ...]:
     values = tuple(counts)
-    return as_counts(values, k, sum(values))
+    try:
+        total = sum(values)
+    except TypeError:
+        total = 0  # as_counts says what is wrong
+    return as_counts(values, k, total)

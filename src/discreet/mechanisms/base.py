@@ -114,8 +114,8 @@ class Mechanism(ABC):
     def draw(
         self,
         counts: Iterable[Any],
-        *,
         entropy: OSEntropy | None = None,
+        *,
         acknowledge_not_private: bool = False,
     ) -> tuple[int, ...]:
         """One private output: k released counts; added to the prior they are the posterior's parameters.

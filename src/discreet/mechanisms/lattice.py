@@ -105,11 +105,11 @@ class Lattice(Mechanism):
             )
         first = np.arange(low, high + 1)
         log_probability = math.log(math.tanh(rate / 2)) - rate * np.abs(first - count)
-        tail = -math.log1p(math.exp(-rate))  # P(v ≥ g) = e^{−rate·g} / (1 + e^{−rate}) for g ≥ 1
+        tail = -math.log1p(math.exp(-rate))  # P(v ≥ g) = e^{−rate·g} / (1 + e^{−rate}) for g ≥ 0
         if high == n:
-            log_probability[-1] = tail - rate * (n - count) if count < n else _log_half_and_middle(rate)
+            log_probability[-1] = tail - rate * (n - count)
         if low == 0:
-            log_probability[0] = tail - rate * count if count > 0 else _log_half_and_middle(rate)
+            log_probability[0] = tail - rate * count
         return np.stack([first, n - first], axis=1), log_probability
 
     def _clipped_classes(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
@@ -125,6 +125,11 @@ class Lattice(Mechanism):
                 f"more than can be decoded one by one; draw and simulate work at this size"
             )
         rate = float(self.epsilon) / 2
+        if rate < 1e-5:
+            raise TooLargeError(
+                f"log_pmf of lattice with k={self.k} works down to epsilon = 2e-5, not {self.epsilon}; "
+                "draw and simulate work at any epsilon"
+            )
         grid = np.indices((self.n + 1,) * self.k).reshape(self.k, -1).T
         lows, highs = (grid == 0).sum(axis=1), (grid == self.n).sum(axis=1)
         surplus = grid.sum(axis=1) - self.n
@@ -147,11 +152,6 @@ class Lattice(Mechanism):
                 f"decodings among {len(self.decoder.candidates)} candidates; use draw or simulate"
             )
         return grid[rows], log_probability[rows]
-
-
-def _log_half_and_middle(rate: float) -> float:
-    """log P(v ≥ 0) of the two-sided geometric law: 1 / (1 + e^{−rate})."""
-    return -math.log1p(math.exp(-rate))
 
 
 def _log_ways(total: IntArray, parts: int) -> FloatArray:
