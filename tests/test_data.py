@@ -202,6 +202,132 @@ def test_truth_values(engine: str, levels: tuple[Any, ...], tmp_path: Path) -> N
     assert count_levels(data, Domain(levels, missing=levels[0]), column=column) == (2, 2)
 
 
+CATEGORICAL: dict[str, Callable[[Column], Any]] = {
+    "pandas": lambda values: pd.Series(values, dtype="category"),
+    "pandas objects": lambda values: pd.Series(pd.Categorical(pd.Series(values, dtype=object))),
+    "pandas arrow": lambda values: pd.Series(
+        pd.array(values, dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.array(values).type)))
+    ),
+    "arrow": lambda values: pa.array(values).dictionary_encode(),
+    "duckdb": lambda values: duckdb.from_arrow(pa.table({"v": pa.array(values).dictionary_encode()})),
+    "polars": lambda values: pl.from_arrow(pa.array(values).dictionary_encode()),
+}
+
+
+@pytest.mark.parametrize("engine", CATEGORICAL)
+@pytest.mark.parametrize(
+    ("values", "levels", "expected"),
+    [
+        ([1.0] * 5, (0, 1), (0, 5)),
+        ([1.0] * 5, ("1", "x"), (5, 0)),
+        ([1, 2, None], ("1.0", 3), (2, 1)),
+        ([True] * 5, ("true", "false"), (5, 0)),
+        ([True, False, None], (0, 1), (1, 2)),
+        (["1", "1.0", None], (1, "x"), (1, 2)),
+    ],
+)
+def test_categories_count_as_what_they_are(
+    engine: str, values: Column, levels: tuple[Any, ...], expected: tuple[int, ...]
+) -> None:
+    if expected == (1, 2):
+        domain = Domain(levels, other=levels[1], missing=levels[1])
+    else:
+        domain = Domain(levels, other=levels[0] if 3 not in levels else 3, missing=levels[0])
+    assert count_levels(CATEGORICAL[engine](values), domain) == expected
+
+
+def test_categories_of_dates_are_refused_as_dates_are() -> None:
+    with pytest.raises(DataError, match="cannot be counted"):
+        count_levels(pd.Series(pd.to_datetime(["2024-01-01"])).astype("category"), MAPPED)
+
+
+NASTY: Column = [
+    *(
+        "q",
+        "",
+        " ",
+        " 1",
+        "1",
+        "1.0",
+        "true",
+        "True",
+        "x",
+        "nan",
+        "null",
+        "NA",
+        "2024-01-01",
+        "é",
+        "a\nb",
+        ",",
+    ),
+    *(0, 1, -1, 2**31, 2**53, 2**53 + 1, 2**63, 2**64, -(2**70), 10**40),
+    *(0.0, 1.0, 1.5, -0.0, 0.1, 1e20, 1e300, float("inf"), float("nan"), True, False, None),
+]
+NESTED: Column = [[], [1], ["1"], {}, {"a": 1}, {"v": 1}]
+BASES: Column = [1.0, 1, "1", True, "true", "x", 2**53 + 1, 2**64, 0.1, "2024-01-01", None]
+NUMBERED = Domain((1, 2**53 + 1, "0.1", "x", "none"), other="x", missing="none")
+TRUTHFUL = Domain(("true", "false", 2**64, "x", "none"), other="x", missing="none")
+
+# Here each value keeps its type, or all are text. Elsewhere the column has one type, which whoever makes the
+# column chooses, and which a value of another type would change for all records before they reach us.
+UNTYPED = {"list", "tuple", "iterator", "numpy object", "pandas object", "json", "jsonl"} | {
+    name for name in TEXT if "csv" in name or "tsv" in name
+}
+
+
+def _keeps_type(engine: str, base: Any, value: Any) -> bool:
+    if engine in UNTYPED:
+        return True
+    if engine == "mapping":  # a dict has one key for True, 1 and 1.0, of the type that came first
+        return type(value) is type(base) or isinstance(value, str) != isinstance(base, str)
+    if engine in TEXT:
+        return isinstance(base, str) and isinstance(value, str | None)
+    if base is None:  # a column of nulls has a type of its own
+        return value is None
+    if type(base) is int and value is None and engine.startswith("pandas"):
+        return False  # pandas turns whole numbers next to a null into doubles
+    # The default whole number of an engine has 64 bits, and a larger one makes the column another type.
+    fits = all(type(x) is not int or abs(x) < 2**63 for x in (base, value))
+    return fits and (value is None or type(value) is type(base))
+
+
+FILES = {"json", "jsonl", "csv", "tsv"}  # slow to open: every value once, in turns over the bases
+
+
+@pytest.mark.parametrize("engine", sorted(set(ALL) - {"csv path as text", "csv.gz", "csv semicolon"}))
+def test_one_record_changes_the_counts_by_at_most_one(engine: str, tmp_path: Path) -> None:
+    values = NASTY + (NESTED if "json" in engine or engine == "list" else [])
+    pairs = 0
+    for turn, base in enumerate(BASES):
+        if not _keeps_type(engine, base, base):
+            continue
+        domain = TRUTHFUL if base in ("true", 2**64) or base is True else NUMBERED
+        records = [base] * 4
+        data, column = ALL[engine](records, tmp_path)
+        before = count_levels(data, domain, column=column)
+        for value in values[turn :: len(BASES)] if engine in FILES else values:
+            if not _keeps_type(engine, base, value):
+                continue
+            for changed in ([value, *records[1:]], [*records[:-1], value]):
+                data, column = ALL[engine](changed, tmp_path)
+                after = count_levels(data, domain, column=column)
+                assert sum(after) == sum(before) == 4
+                assert sum(abs(a - b) for a, b in zip(before, after, strict=True)) <= 2, (base, value)
+                pairs += 1
+    assert pairs > 60
+
+
+def test_one_json_record_does_not_change_the_others(tmp_path: Path) -> None:
+    for base in (1.0, True, 2**53 + 1):
+        domain = Domain((base, "x"), other="x")
+        for build in (_json, _jsonl):
+            path, column = build([base] * 100, tmp_path)
+            assert count_levels(path, domain, column=column) == (100, 0)
+            for value in ("q", 0.5, {"a": 1}):
+                path, column = build([base] * 99 + [value], tmp_path)
+                assert count_levels(path, domain, column=column) == (99, 1)
+
+
 def test_true_is_not_the_text_one() -> None:
     domain = Domain(("1", "rest"), other="rest")
     records = [1, True, "1", 1.0, "True", "1.0"]
@@ -469,30 +595,109 @@ class TestFiles:
             b"v\nnever\nformer\n",
             b"id;v\n1,5;never\n2;former\n",
             b"V,v,id\nx,never,1\ny,former,2\n",
+            b'"a, b";v\n1;never\n2;former\n',
+            b'v;"a, ""b"", c"\nnever;1\nformer;2\n',
+            b'"two,\nlines"|v\n1|never\n2|former\n',
         ):
             assert count_levels(self.write(tmp_path, "t.csv", content), SMOKER, column="v") == (1, 1, 0)
 
     def test_csv_is_text(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, "t.csv", "v\n01\n1\n2024-01-01\ntrue\nNA\n")
-        assert count_levels(path, Domain(("01", "1", "2024-01-01", "true", "NA"))) == (1, 1, 1, 1, 1)
-        assert count_levels(path, Domain((1, "x"), other="x")) == (1, 4)
+        texts = Domain(("01", "1", "2024-01-01", "true", "NA"))
+        assert count_levels(path, texts, column="v") == (1, 1, 1, 1, 1)
+        assert count_levels(path, Domain((1, "x"), other="x"), column="v") == (1, 4)
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+    def test_csv_always_needs_a_column(self, name: str, tmp_path: Path) -> None:
+        for content in (f"{SECRET}\nnever\n", f"{SECRET}\t{SECRET},{SECRET}\nnever\tnever,x\n"):
+            path = self.write(tmp_path, name, content)
+            with pytest.raises(
+                InvalidInput, match=r"first line .* must name the columns.*--column NAME"
+            ) as one:
+                count_levels(path, SMOKER)
+            with pytest.raises(
+                InvalidInput, match=r"does not exist; The first line.* has \d;.*record"
+            ) as two:
+                count_levels(path, SMOKER, column="v")
+            assert SECRET not in f"{one.value}{two.value}"
+
+    def test_csv_names_are_shown_only_when_near(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, "t.csv", f"{SECRET},smoker\n1,never\n")
+        with pytest.raises(InvalidInput, match=r"did you mean 'smoker'\?.* has 2;") as caught:
+            count_levels(path, SMOKER, column="Smokr")
+        assert SECRET not in str(caught.value)
 
     def test_json_text_stays_text(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, "t.json", '[{"v": "2024-01-01"}, {"v": "2024-01-02"}, {}]')
         assert count_levels(path, Domain(("2024-01-01", "2024-01-02"), missing="2024-01-01")) == (2, 1)
-        path = self.write(tmp_path, "t.json", '[{"v": "01"}, {"v": 1}, {"v": "a"}]')
-        assert count_levels(path, Domain(("01", 1, "a"))) == (1, 1, 1)
 
-    def test_nested_json(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path, "t.json", json.dumps([{"v": {SECRET: 1}}]))
-        with pytest.raises(DataError, match="type Struct cannot be counted"):
+    def test_json_values_are_read_one_by_one(self, tmp_path: Path) -> None:
+        big = 2**53
+        values = [
+            "01",
+            1,
+            1.0,
+            "1",
+            True,
+            "a",
+            "true",
+            None,
+            [1],
+            {"a": "a"},
+            big + 1,
+            float(big),
+            10**40,
+            1e40,
+        ]
+        levels = ("1", "a", big, big + 1, 10**40, "rest", "none")
+        path, _ = _json(values, tmp_path)
+        domain = Domain(levels, other="rest", missing="none")
+        plain = [None if isinstance(value, dict) else value for value in values]
+        assert count_levels(path, domain, column="v") == (3, 1, 1, 1, 1, 6, 1)
+        assert count_levels(plain, domain) == (3, 1, 1, 1, 1, 5, 2)
+
+    def test_nested_json_is_unknown(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, "t.json", json.dumps([{"v": {SECRET: 1}}, {"v": [SECRET]}]))
+        with pytest.raises(DataError, match="2 of 2 records hold a value outside") as caught:
             count_levels(path, SMOKER, column="v")
+        assert SECRET not in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["v", "a/b~c", "it's", "0", "$.x", "*", "é", "V v"])
+    def test_json_keys(self, name: str, tmp_path: Path) -> None:
+        rows = [{name: "never", name + "2": "x"}, {name: "former"}, {name + "2": "never"}]
+        for ending, text in (("json", json.dumps(rows)), ("jsonl", "\n".join(map(json.dumps, rows)))):
+            path = self.write(tmp_path, f"t.{ending}", text)
+            assert count_levels(path, MAPPED, column=name) == (1, 1, 1)
+        path = self.write(tmp_path, "t.json", json.dumps({name: "never"}, indent=2))
+        assert count_levels(path, SMOKER) == (1, 0, 0)
+
+    def test_json_columns(self, tmp_path: Path) -> None:
+        rows = [{"smoker": "never", "age": 3}, {"age": 4, "smoker": "former"}, {SECRET: 1, "age": "x"}]
+        path = self.write(tmp_path, "t.json", json.dumps(rows))
+        for column, match in (
+            (None, "which column"),
+            ("Smokr", r"did you mean 'smoker'\?"),
+            ("q", "not exist"),
+        ):
+            with pytest.raises(InvalidInput, match=f"{match}.*: 'age', 'smoker'$") as caught:
+                count_levels(path, SMOKER, column=column)
+            assert SECRET not in str(caught.value)
+        for rows in ([{"v": 1}, {"v": 2}, {"w": 3}], [{}, {}]):
+            with pytest.raises(InvalidInput, match="which column"):
+                count_levels(self.write(tmp_path, "t.json", json.dumps(rows)), SMOKER)
+
+    def test_json_entries_that_are_no_records(self, tmp_path: Path) -> None:
+        for name, text in (("t.json", f'[{{"v": 1}}, "{SECRET}"]'), ("t.jsonl", f'[{{"v": "{SECRET}"}}]')):
+            self.refused(self.write(tmp_path, name, text), "entries are not JSON objects")
 
     def test_the_named_file_is_read_and_no_other(self, tmp_path: Path) -> None:
         for name in ("a1.csv", "a2.csv", "ab.csv"):
             self.write(tmp_path, name, "v\nformer\n")
         for name in ("a[1-2].csv", "a*.csv", "a?.csv", "it's.csv", "a b.csv", "v=never.csv"):
-            assert count_levels(self.write(tmp_path, name, "v\nnever\n"), SMOKER) == (1, 0, 0)
+            path = self.write(tmp_path, name, "v\nnever\n")
+            assert count_levels(path, SMOKER, column="v") == (1, 0, 0)
+            path = self.write(tmp_path, name.replace("csv", "jsonl"), '{"v": "never"}\n')
+            assert count_levels(path, SMOKER) == (1, 0, 0)
 
     def test_folder_names_are_not_columns(self, tmp_path: Path) -> None:
         (tmp_path / "v=former").mkdir()

@@ -3,14 +3,22 @@
 Three ways in, one way out. Python values are counted here, one by one; columns and tables are counted where
 they live through narwhals; files are opened by an embedded DuckDB and then are tables too. Each way yields a
 :class:`Tally`, and one function decides what becomes of missing and undeclared values. Only aggregates leave
-an engine, and no message quotes a record.
+an engine, and no message quotes a record. Of the first line of a CSV file, which may be a record where the
+names were forgotten, a message shows at most one field, and only if it is close to the column asked for.
 
 When is a record equal to a level? The rule is the same on every engine:
 
 * text, and anything not listed below, equals a level that prints the same: ``"1"`` equals ``"1"``, ``1``;
 * a number equals a level that is, or reads as, the same number: ``1.0`` equals ``1``, ``"1"`` and ``True``;
 * a truth value equals the levels True/False, 1/0 and, in any case, ``"true"``/``"false"``;
-* null and NaN are missing and equal no level. In a CSV file an empty field is missing.
+* null and NaN are missing and equal no level. In a CSV file an empty field is missing;
+* what is nested (an array or object in a JSON file) equals no level.
+
+Privacy needs more: what a record counts as must depend on no other record. So every field of a CSV file is
+text, every value of a JSON file is read alone, by its own type, and a column of mixed Python objects is
+counted object by object. Whoever makes a typed column of mixed values decides earlier, out of our hands:
+``numpy.array([1.0, "q"])`` holds the text ``"1.0"``, a ``Counter`` holds 1 and True as one key, and a query
+on an engine may infer a type from all records. Fix the type of such a column before looking at the records.
 """
 
 from __future__ import annotations
@@ -68,7 +76,8 @@ def count_levels(data: Any, domain: Domain, *, column: str | None = None) -> tup
     """Exact counts of ``domain.levels``, in their order.
 
     ``data`` is a list, iterator, NumPy array, column or table of pandas, Polars, Arrow or DuckDB, the path of
-    a file, or a mapping from value to count. Tables and files with several columns need ``column``.
+    a file, or a mapping from value to count. Tables and files with several columns need ``column``, and CSV
+    and TSV files always do.
     """
     return _settle(_tally(data, _Levels(domain), column), domain)
 
@@ -268,20 +277,31 @@ def _as_table(data: Any) -> nw.LazyFrame[Any] | None:
 
 
 def _choose(names: Sequence[Any], column: str | None) -> Any:
-    """The one column to count; names are schema, hence public."""
+    """The one column to count; the names of a table's columns are schema, hence public."""
+    if column is None and len(names) == 1:
+        return names[0]
+    if column is None or column not in names:
+        raise _no_column(names, column)
+    return _only(names, column)
+
+
+def _only(names: Sequence[Any], column: str) -> str:
+    if list(names).count(column) > 1:
+        raise InvalidInput(f"column={column!r} is the name of more than one column; rename them")
+    return column
+
+
+def _no_column(names: Sequence[Any], column: str | None) -> InvalidInput:
     listing = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if column is None:
-        if len(names) == 1:
-            return names[0]
-        raise InvalidInput(f"which column? Give column=NAME (--column NAME), one of: {listing}")
-    if column in names:
-        if list(names).count(column) > 1:
-            raise InvalidInput(f"column={column!r} is the name of more than one column; rename them")
-        return column
+        return InvalidInput(f"which column? Give column=NAME (--column NAME), one of: {listing}")
+    return InvalidInput(f"column={column!r} does not exist; {_near(names, column)}The columns are: {listing}")
+
+
+def _near(names: Sequence[Any], column: str) -> str:
     folded = {str(name).strip().lower(): name for name in names}
     near = difflib.get_close_matches(str(column).strip().lower(), folded, n=1)
-    hint = f"did you mean {folded[near[0]]!r}? " if near else ""
-    raise InvalidInput(f"column={column!r} does not exist; {hint}The columns are: {listing}")
+    return f"did you mean {folded[near[0]]!r}? " if near else ""
 
 
 def _wrong_type(name: str) -> DataError:
@@ -294,8 +314,18 @@ def _count_column(table: nw.LazyFrame[Any], name: Any, levels: _Levels) -> Tally
     import narwhals as nw
 
     native = nw.to_native(table)
-    if table.implementation.is_pandas_like() and native[name].dtype == object:
-        return _count_values(native[name], levels)
+    if table.implementation.is_pandas_like():
+        kind = native[name].dtype
+        if str(kind) == "object":
+            return _count_values(native[name], levels)
+        if hasattr(kind, "categories"):
+            return _count_categories(native[name], levels)
+        if hasattr(getattr(kind, "pyarrow_dtype", None), "index_type"):
+            plain = native[name].astype(type(kind)(kind.pyarrow_dtype.value_type))
+            table = nw.from_native(plain.to_frame(name)).lazy()
+    elif table.implementation.is_pyarrow() and hasattr(native[name].type, "index_type"):
+        plain = native[name].cast(native[name].type.value_type)
+        table = nw.from_native(type(native).from_arrays([plain], names=[name])).lazy()
     dtype = table.collect_schema()[name]
     value = nw.col(name)
     missing = value.is_null()
@@ -343,6 +373,16 @@ def _count_column(table: nw.LazyFrame[Any], name: Any, levels: _Levels) -> Tally
     return replace(tally, blank=int(blank), case=int(near) - int(blank))
 
 
+def _count_categories(column: Any, levels: _Levels) -> Tally:
+    """A categorical column of pandas: its categories may be numbers or truth values, and count as these."""
+    categories = column.dtype.categories
+    if categories.dtype.kind in "mM":
+        raise _wrong_type(f"category of {categories.dtype.name}")
+    records = {int(code): int(count) for code, count in column.cat.codes.value_counts().items()}
+    values = [None if code < 0 else categories[code] for code in records]
+    return _count_values(values, levels, records.values())
+
+
 def _rows(aggregate: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
     native = aggregate.to_native()
     with _withheld_words():
@@ -377,8 +417,7 @@ def _count_file(path: Path, levels: _Levels, column: str | None) -> Tally:
     wrong = f"{str(path)!r} is not a well-formed {ending} file"
     try:
         with duckdb.connect(":memory:", config=settings) as connection:
-            table, name = _open_file(connection, path, ending, column, levels)
-            return _count_column(table, name, levels)
+            return _count_opened(connection, path, ending, column, levels)
     except _EngineError as error:
         why = f": see line {error.line} (number of fields, quotes, or not UTF-8)" if error.line else ""
         raise FileError(wrong + why) from None
@@ -388,9 +427,7 @@ def _count_file(path: Path, levels: _Levels, column: str | None) -> Tally:
         raise FileError(f"{str(path)!r} cannot be read: {error.strerror}") from None
 
 
-def _open_file(
-    connection: Any, path: Path, ending: str, column: str | None, levels: _Levels
-) -> tuple[nw.LazyFrame[Any], Any]:
+def _count_opened(connection: Any, path: Path, ending: str, column: str | None, levels: _Levels) -> Tally:
     import narwhals as nw
 
     # DuckDB reads * ? [ in a path as a pattern and would open other files than the one named.
@@ -401,40 +438,95 @@ def _open_file(
         raise FileError(f"{str(path)!r} is {'' if magic[:4] == b'PAR1' else 'not '}a Parquet file")
     if ending == ".parquet":
         relation = connection.read_parquet(literal, binary_as_string=True, hive_partitioning=False)
-        return nw.from_native(relation), _choose(relation.columns, column)
+        return _count_column(nw.from_native(relation), _choose(relation.columns, column), levels)
     if not ending.endswith(".gz") and (b"\0" in magic or magic.startswith((b"\x1f\x8b", b"PK\3\4"))):
         raise FileError(f"{str(path)!r} is a binary file, not {ending} text in UTF-8")
     if "csv" in ending or "tsv" in ending:
         delimiter, names = _csv_header(path, ending)
         if column not in names and not levels.texts.keys().isdisjoint(names):
             raise FileError(f"{str(path)!r}: the first line looks like a record, not like column names")
-        position = names.index(_choose(names, column))
+        if column is None:
+            raise InvalidInput(
+                "which column? The first line of the file must name the columns; "
+                "give column=NAME (--column NAME)"
+            )
+        if column not in names:
+            raise InvalidInput(
+                f"column={column!r} does not exist; {_near(names, column)}The first line, which must name "
+                f"the columns, has {len(names)}; they are not shown because that line may be a record"
+            )
+        position = names.index(_only(names, column))
         # Everything is text and nothing is guessed, so that what a field means depends on no other record.
         fields = {f"c{i}": "VARCHAR" for i in range(len(names))}
         packing = "gzip" if ending.endswith(".gz") else "none"
         relation = connection.read_csv(
             literal, columns=fields, auto_detect=False, header=True, delimiter=delimiter, compression=packing
         )
-        return nw.from_native(relation), f"c{position}"
+        return _count_column(nw.from_native(relation), f"c{position}", levels)
     if magic.strip() and magic.lstrip()[:1] not in (b"[", b"{"):
         raise FileError(f"{str(path)!r} is not JSON: neither an array of records nor one record a line")
-    shape = "auto" if ending == ".json" else "newline_delimited"
-    relation = connection.read_json(literal, format=shape, sample_size=-1)
-    if not relation.limit(1).fetchall():
-        raise DataError("the data are empty: there is no record to count")
-    name = _choose(relation.columns, column)
-    dtype = nw.from_native(relation).collect_schema()[name]
-    if not (dtype.is_numeric() or dtype.is_nested() or dtype == nw.Boolean):
-        # Text that looks like dates or identifiers is text all the same, and so is a mixture.
-        relation = connection.read_json(literal, format=shape, columns={name: "VARCHAR"})
-    return nw.from_native(relation), name
+    shape = "newline_delimited"
+    if ending == ".json":
+        shape = "array" if magic.lstrip()[:1] == b"[" else "unstructured"
+    records = connection.sql(f"SELECT json FROM read_json_objects({_quoted(literal)}, format='{shape}')")
+    return _count_json(records, path, column, levels)
+
+
+_JSON_KINDS = {"text": "VARCHAR", "truth": "BOOLEAN", "whole": "HUGEINT", "huge": "VARCHAR", "real": "DOUBLE"}
+
+
+def _count_json(records: Any, path: Path, column: str | None, levels: _Levels) -> Tally:
+    """Each value is read alone, by its own type; one inferred from all records would let one change all."""
+    import narwhals as nw
+
+    # Unlike the names of a table, keys come from the records. A message lists those that half of them have.
+    keys = records.project("json_keys(json) AS k").project(
+        "unnest(k) AS key, generate_subscripts(k, 1) AS place"
+    )
+    if column is None:
+        number, first = keys.aggregate("count(DISTINCT key), min(key)").fetchall()[0]
+        column = first if number == 1 else None
+    pointer = _quoted("/" + (column or "").replace("~", "~0").replace("/", "~1"))
+    values = records.project(
+        f"json_type(json) AS record, json_type(json, {pointer}) AS type, "
+        f"json_extract_string(json, {pointer}) AS value"
+    ).project("""
+        CASE WHEN record != 'OBJECT' THEN 'stray'
+        WHEN type IS NULL THEN 'absent' WHEN type = 'NULL' THEN 'null'
+        WHEN type IN ('OBJECT', 'ARRAY') THEN 'nested' WHEN type = 'VARCHAR' THEN 'text'
+        WHEN type = 'BOOLEAN' THEN 'truth' WHEN NOT regexp_full_match(value, '-?[0-9]+') THEN 'real'
+        WHEN TRY_CAST(value AS HUGEINT) IS NULL THEN 'huge' ELSE 'whole' END AS kind, value""")
+    kinds = dict(values.aggregate("kind, count(*)", "kind").fetchall())
+    total = sum(kinds.values())
+    if kinds.get("stray"):
+        raise FileError(
+            f"{str(path)!r}: {kinds['stray']} of {total} entries are not JSON objects, hence no records"
+        )
+    if total and (column is None or kinds.get("absent") == total):
+        common = keys.aggregate("key, count(*) AS records, min(place) AS place", "key")
+        rows = common.filter(f"2 * records >= {total}").order("place, key").limit(21).fetchall()
+        raise _no_column([key for key, *_ in rows], column)
+    missing = kinds.pop("absent", 0) + kinds.pop("null", 0)
+    parts = [Tally((0,) * len(levels.levels), missing=missing, unknown=kinds.pop("nested", 0))]
+    for kind in kinds:
+        part = values.filter(f"kind = '{kind}'").project(f"TRY_CAST(value AS {_JSON_KINDS[kind]}) AS value")
+        parts.append(_count_column(nw.from_native(part), "value", levels))
+    counts = tuple(map(sum, zip(*(part.counts for part in parts), strict=True)))
+    return Tally(
+        counts, *(sum(getattr(p, f) for p in parts) for f in ("missing", "unknown", "blank", "case"))
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _csv_header(path: Path, ending: str) -> tuple[str, list[str]]:
     """Delimiter and column names, from the first line alone."""
     opener: Any = gzip.open if ending.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as text:
-        first = text.readline(1 << 20)
+        outside = re.sub(r'(\A|[,;\t|\n])"[^"]*(?:""[^"]*)*("|\Z)', r"\1", text.read(1 << 20))
+        first = re.split(r"[\r\n]", outside, maxsplit=1)[0]
         delimiter = "\t" if "tsv" in ending else next((mark for mark in ",;\t|" if mark in first), ",")
         text.seek(0)
         names = next(csv.reader(text, delimiter=delimiter, strict=True), None)
