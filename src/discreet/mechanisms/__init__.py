@@ -13,9 +13,11 @@ from discreet.mechanisms.base import Mechanism, Output
 from discreet.mechanisms.counts import LSDim, LSHist, LSZhang
 from discreet.mechanisms.exponential import EHD, EHDL, EHDS, EHDLCalibrated, MBeta
 from discreet.mechanisms.lattice import Lattice
+from discreet.mechanisms.optimal import Optimal
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    cls.name: cls for cls in (LSZhang, LSDim, LSHist, Lattice, EHD, EHDS, EHDLCalibrated, MBeta, EHDL)
+    cls.name: cls
+    for cls in (LSZhang, LSDim, LSHist, Lattice, EHD, EHDS, EHDLCalibrated, MBeta, EHDL, Optimal)
 }
 
 
@@ -25,7 +27,7 @@ def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
         name = "ehdl-calibrated"  # another mechanism, which is private, under a name of its own
     if name not in MECHANISMS:
         nearest = difflib.get_close_matches(str(name).lower(), MECHANISMS, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
         raise InvalidInput(f"mechanism {name!r} is unknown{hint} The names are: {', '.join(MECHANISMS)}")
     cls = MECHANISMS[name]
     known = {field.name for field in fields(cls) if field.init}
