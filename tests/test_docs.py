@@ -94,7 +94,7 @@ def test_the_command_line_page_is_complete() -> None:
     page = (ROOT / "docs" / "cli.md").read_text("utf-8")
     for code, meaning in EXIT_CODES.items():
         assert f"| {code} | {meaning} |" in page
-    for command in ("release", "show", "mechanisms", "version"):
+    for command in ("release", "show", "plan", "audit", "mechanisms", "version"):
         run = subprocess.run(
             [sys.executable, "-c", PROGRAM, command, "--help"], capture_output=True, text=True, check=True
         )

@@ -79,11 +79,11 @@ def test_faces() -> None:
 
 def test_wider_than_the_plug_in_and_equal_without_noise() -> None:
     m = discreet.mechanism("lattice", prior=(1, 1), n=100, epsilon="0.1")
-    r = publish(m, m.run((60, 40)), ("a", "b"))
+    r = publish(m, m.run((60, 40)), discreet.Domain(("a", "b")))
     aware, plug_in = r.noise_aware().interval(0.9), r.posterior.interval(0.9)
     assert aware[1] - aware[0] > 1.3 * (plug_in[1] - plug_in[0])
     sharp = discreet.mechanism("lattice", prior=(1, 1), n=100, epsilon=60)
-    r = publish(sharp, sharp.run((60, 40)), ("a", "b"))
+    r = publish(sharp, sharp.run((60, 40)), discreet.Domain(("a", "b")))
     np.testing.assert_allclose(r.noise_aware().interval(0.9), r.posterior.interval(0.9), atol=1e-9)
 
 

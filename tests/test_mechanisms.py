@@ -84,6 +84,24 @@ def test_noise_warning_has_the_figure() -> None:
         discreet.mechanism("lattice", prior=(1, 1), n=50, epsilon=1)
 
 
+def test_the_floating_point_attack_finds_nothing() -> None:
+    """Mironov (2012): textbook Laplace noise in floats reaches different numbers from neighbouring counts.
+
+    The attack works on the textbook sampler here, with every value of a 12-bit uniform, and has nothing to
+    look at in ours: neighbours have the same integers as outputs.
+    """
+    uniforms = (np.arange(4096) + 0.5) / 4096
+
+    def reachable(count: float) -> set[float]:
+        return set((count + np.sign(uniforms - 0.5) * np.log(1 - 2 * np.abs(uniforms - 0.5))).tolist())
+
+    assert len(reachable(0.0) & reachable(1.0)) < 0.9 * 4096
+    for name in ("lszhang", "lsdim", "lshist", "lattice", "ehd", "ehds"):
+        m = discreet.mechanism(name, prior=(1, 1), n=20, epsilon=1)
+        supports = [set(map(tuple, m.log_pmf((c, 20 - c))[0].tolist())) for c in range(21)]
+        assert all(support == supports[0] for support in supports)
+
+
 def test_unknown_names_and_options() -> None:
     with pytest.raises(discreet.InvalidInput, match="did you mean 'lattice'"):
         discreet.mechanism("latice", prior=(1, 1), n=5, epsilon=1)

@@ -26,8 +26,9 @@ def test_five_lines() -> None:
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_json_round_trip(name: str) -> None:
+    counts = {"a": 3, "b": 2, "c": 2} if name == "optimal" else {"a": 12, "b": 10, "c": 9}
     r = discreet.release(
-        {"a": 12, "b": 10, "c": 9},
+        counts,
         levels=("a", "b", "c"),
         epsilon="4/3",
         mechanism=name,
@@ -116,6 +117,36 @@ def test_nothing_but_the_released_value_reaches_the_file(monkeypatch: pytest.Mon
     assert texts[0] == texts[1]
 
 
+@pytest.mark.parametrize("name", ["lattice", "lshist", "lsdim", "lszhang"])
+def test_three_levels_release_nothing_but_the_noisy_value(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for three levels and independent noise: equal noisy counts, equal bytes."""
+    texts = []
+    for counts in ((30, 40, 30), (31, 39, 30)):
+        target = (33, 37, 30)
+        steps = iter([t - c for t, c in zip(target, counts, strict=True)] * 2)
+        monkeypatch.setattr(
+            "discreet.mechanisms.counts.floor_laplace", lambda p, q, s, steps=steps: next(steps)
+        )
+        noise = tuple(t - c for t, c in zip(target, counts, strict=True))
+        monkeypatch.setattr("discreet.mechanisms.lattice.lattice_noise", lambda k, e, s, noise=noise: noise)
+        data = dict(zip("abc", counts, strict=True))
+        r = discreet.release(data, levels=("a", "b", "c"), epsilon=1, mechanism=name)
+        texts.append((r.to_json(), r.summary()))
+    assert texts[0] == texts[1]
+
+
+def test_the_mechanism_is_built_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    order = []
+    build, count = releases.build_mechanism, releases.count_levels
+    monkeypatch.setattr(
+        releases, "build_mechanism", lambda *a, **k: (order.append("build"), build(*a, **k))[1]
+    )
+    monkeypatch.setattr(releases, "count_levels", lambda *a, **k: (order.append("open"), count(*a, **k))[1])
+    discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1, n=100)
+    assert order[0] == "build"
+    assert "open" in order[1:]
+
+
 def test_declared_n_is_checked_after_the_mechanism_is_fixed() -> None:
     opened = []
 
@@ -130,6 +161,15 @@ def test_declared_n_is_checked_after_the_mechanism_is_fixed() -> None:
     with pytest.raises(discreet.InvalidInput, match="n=99"):
         discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1, n=99)
     assert discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1, n=100).n == 100
+
+
+def test_a_release_says_what_was_mapped_where() -> None:
+    r = discreet.release(
+        ["a", "b", "?", None] * 9, levels=("a", "b", "rest"), other="rest", missing="rest", epsilon=1
+    )
+    back = discreet.Release.from_json(r.to_json())
+    assert (back.other, back.missing) == ("rest", "rest")
+    assert discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1).other is None
 
 
 def test_tables_cover_every_level() -> None:

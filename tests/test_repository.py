@@ -33,7 +33,10 @@ LAYERS = (
     "envelope",
     "pairs",
     "mechanisms",
+    "planning",
+    "auditing",
     "data",
+    "inference",
     "releases",
     "plots",
     FACADE,  # `import discreet`: the public names, gathered from everything below

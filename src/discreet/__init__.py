@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from discreet.distance import hellinger
     from discreet.families import Beta, Dirichlet
     from discreet.mechanisms import Mechanism, mechanism
+    from discreet.mechanisms.optimal import optimal_error, optimal_mechanism
+    from discreet.planning import Plan, plan
     from discreet.releases import Release, release
     from discreet.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
 
@@ -52,6 +54,8 @@ _HOME = {
     "families": ("Beta", "Dirichlet"),
     "distance": ("hellinger",),
     "mechanisms": ("Mechanism", "mechanism"),
+    "mechanisms.optimal": ("optimal_error", "optimal_mechanism"),
+    "planning": ("Plan", "plan"),
     "releases": ("Release", "release"),
     "sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
 }
@@ -71,6 +75,7 @@ __all__ = [
     "Mechanism",
     "NoiseWarning",
     "NotPrivateError",
+    "Plan",
     "Relation",
     "Release",
     "TooLargeError",
@@ -80,6 +85,9 @@ __all__ = [
     "hellinger",
     "local_sensitivity",
     "mechanism",
+    "optimal_error",
+    "optimal_mechanism",
+    "plan",
     "plots",
     "release",
     "smooth_sensitivity",

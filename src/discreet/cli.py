@@ -5,6 +5,7 @@ Commands import what they need when they run, so that ``discreet --help`` is qui
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import secrets
@@ -23,11 +24,13 @@ import typer
 from discreet.core import CorruptReleaseError, DataError, DiscreetError, FileError, InvalidInput, NoiseWarning
 
 if TYPE_CHECKING:
+    from discreet.auditing import Audit
+    from discreet.planning import Plan
     from discreet.releases import Release
 
 __all__ = ["EXIT_CODES", "app", "main"]
 
-OK, USAGE, DATA, FILE, CORRUPT, INTERNAL = 0, 2, 3, 4, 5, 70
+OK, USAGE, DATA, FILE, CORRUPT, LOSS, INTERNAL = 0, 2, 3, 4, 5, 6, 70
 
 EXIT_CODES = {
     OK: "done",
@@ -35,6 +38,7 @@ EXIT_CODES = {
     DATA: "the data do not fit the declared levels",
     FILE: "a file cannot be read or written",
     CORRUPT: "a release file is corrupt or of an unknown version",
+    LOSS: "the audit found a loss above the claim",
     INTERNAL: "internal error",
 }
 
@@ -70,6 +74,10 @@ Calibration = Annotated[
 ]
 
 
+Prior = Annotated[str, typer.Option(help="Dirichlet prior, one number per level: 1,1,1.")]
+Force = Annotated[bool, typer.Option("--force", help="Let new files replace old ones.")]
+
+
 @app.callback(invoke_without_command=True)
 def _start(
     context: typer.Context,
@@ -92,7 +100,9 @@ def _release(
         list[str] | None,
         typer.Option(help="One more level, taken literally; repeat it. For levels with a comma."),
     ] = None,
-    column: Annotated[str | None, typer.Option(help="The column to count, where there are several.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="The column to count; CSV and TSV always need it.")
+    ] = None,
     prior: Annotated[
         str, typer.Option(help="Dirichlet prior: one number for all levels, or one each: 1,2,1.")
     ] = "1",
@@ -118,7 +128,7 @@ def _release(
     if not declared:
         raise InvalidInput("declare the levels: --levels never,former,current")
     parameters = _numbers(prior, "--prior")
-    with _new_file(out, force) as write, _source(file, format) as source:
+    with _new_file(out, force, "--out") as write, _source(file, format) as source:
         import discreet
 
         result = discreet.release(
@@ -165,13 +175,104 @@ def _show(
         _print_release(result, interval)
 
 
+@app.command("plan", epilog=_EPILOG)
+def _plan(
+    prior: Prior,
+    n: Annotated[int | None, typer.Option("--n", help="Number of records; to be found if not said.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy budget, such as 0.5; to be found if not said.")
+    ] = None,
+    error: Annotated[
+        float | None, typer.Option(help="Expected Hellinger error to reach, between 0 and 1.", metavar="E")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the error against epsilon into this new file.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Say what error to expect of each mechanism, before any data is opened.
+
+    Give two of --n, --epsilon and --error: the third is found.
+    """
+    parameters = _numbers(prior, "--prior")
+    with _new_file(plot, force, "--plot") as write:
+        import discreet
+
+        found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, error=error)
+        if plot is not None:
+            budgets = sorted({*discreet.plots.EPSILONS, found.epsilon})
+            axes = discreet.plots.error_curve(found.prior, found.n, budgets)
+            axes.axvline(found.epsilon, linestyle=":", color="0.4", linewidth=1.0)
+            write(_picture(axes, plot))
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        _print_plan(found)
+    if plot is not None:
+        typer.echo(_printable(f"Saved to {plot}"), err=True)
+
+
+@app.command("audit", epilog=_EPILOG)
+def _audit(
+    mechanism: Annotated[str, typer.Argument(help="See `discreet mechanisms`.")],
+    prior: Prior,
+    n: Annotated[int, typer.Option("--n", help="Number of records.")],
+    epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],
+    gamma: Gamma = None,
+    delta: Delta = None,
+    calibration: Calibration = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the curve delta(epsilon) to this new file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve into this new file.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compute the exact privacy loss of a mechanism over all datasets of n records."""
+    parameters = _numbers(prior, "--prior")
+    with _new_file(csv, force, "--csv") as write_csv, _new_file(plot, force, "--plot") as write_plot:
+        import discreet
+
+        options = _options(gamma=gamma, delta=delta, calibration=calibration)
+        found = discreet.audit(
+            discreet.mechanism(mechanism, prior=parameters, n=n, epsilon=epsilon, **options)
+        )
+        if csv is not None:
+            rows = zip(*found.profile(), strict=True)
+            write_csv("epsilon,delta\n" + "".join(f"{float(e)!r},{float(d)!r}\n" for e, d in rows))
+        if plot is not None:
+            write_plot(_picture(discreet.plots.profile(found), plot))
+    if as_json:
+        _print_json(_audit_document(found))
+    else:
+        typer.echo(_printable(str(found), keep="\n"))
+    for path in (csv, plot):
+        if path is not None:
+            typer.echo(_printable(f"Saved to {path}"), err=True)
+    if not found.holds:
+        raise typer.Exit(LOSS)
+
+
+def _audit_document(audit: Audit) -> dict[str, Any]:
+    claimed = audit.claimed if audit.claimed.is_private else None
+    return {
+        "mechanism": audit.mechanism,
+        "claimed": None if claimed is None else claimed.to_dict(),
+        "epsilon": audit.epsilon,
+        "delta": None if claimed is None else audit.delta(claimed.epsilon),
+        "slack": None if claimed is None else audit.slack,
+        "holds": None if claimed is None else audit.holds,
+        "worst": {key: [int(count) for count in value] for key, value in audit.worst._asdict().items()},
+        "triples": audit.triples,
+    }
+
+
 @app.command("mechanisms", epilog=_EPILOG)
 def _mechanisms(as_json: Json = False) -> None:
     """List the mechanisms that `--mechanism` takes."""
     from discreet.mechanisms import MECHANISMS
 
     lines = {name: (cls.__doc__ or "").strip().partition("\n")[0] for name, cls in MECHANISMS.items()}
-    lines = {"auto": "The recommended mechanism: lattice.", **lines}
+    lines = {"auto": "The one that `discreet plan` finds best.", **lines}
     if as_json:
         _print_json({"mechanisms": [{"name": name, "description": text} for name, text in lines.items()]})
     else:
@@ -233,24 +334,24 @@ def _source(file: str, format: Format | None) -> Iterator[str | Path]:
 
 
 @contextmanager
-def _new_file(path: Path | None, force: bool) -> Iterator[Callable[[str], None]]:
+def _new_file(path: Path | None, force: bool, option: str) -> Iterator[Callable[[str | bytes], None]]:
     """Opened before any budget is spent, and in place only when everything in the block has gone well."""
     if path is None:
-        yield lambda text: None
+        yield lambda content: None
         return
     if path.is_dir():
-        raise FileError(f"--out {str(path)!r} is a folder; give the name of a new file")
+        raise FileError(f"{option} {str(path)!r} is a folder; give the name of a new file")
     if path.exists() and not force:
-        raise FileError(f"--out {str(path)!r} exists already; choose another name or add --force")
+        raise FileError(f"{option} {str(path)!r} exists already; choose another name or add --force")
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    held: list[str] = []
+    held: list[str | bytes] = []
     try:
-        with _file_problems("--out", path, "written"):
+        with _file_problems(option, path, "written"):
             draft.touch(exist_ok=False)
         yield held.append
-        with _file_problems("--out", path, "written"):
-            with draft.open("w", encoding="utf-8") as file:
-                file.writelines(held)
+        with _file_problems(option, path, "written"):
+            with draft.open("wb") as file:
+                file.writelines(part if isinstance(part, bytes) else part.encode() for part in held)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(draft, path)
@@ -284,6 +385,26 @@ def _print_release(release: Release, interval: float = 0.95) -> None:
     tail = f"{100 * (1 - interval) / 2:g} %", f"{100 * (1 + interval) / 2:g} %"
     _print_table(["level", "count", "mean", "sd", *tail], rows)
     typer.echo(_printable(rest.rpartition("\n\n")[2]))
+
+
+def _picture(axes: Any, path: Path) -> bytes:
+    """What matplotlib draws, in the format that the ending names."""
+    kinds = axes.figure.canvas.get_supported_filetypes()
+    kind = path.suffix.lower().lstrip(".")
+    if kind not in kinds:
+        raise FileError(f"--plot {str(path)!r}: the ending is none of .{', .'.join(sorted(kinds))}")
+    buffer = io.BytesIO()
+    axes.figure.savefig(buffer, format=kind, dpi=150)
+    return buffer.getvalue()
+
+
+def _print_plan(plan: Plan) -> None:
+    if not sys.stdout.isatty():
+        typer.echo(str(plan))
+        return
+    typer.echo(plan.title())
+    _print_table(plan.header(), plan.cells())
+    typer.echo("\n".join(plan.notes()))
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

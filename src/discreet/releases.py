@@ -29,6 +29,7 @@ from discreet.families import Beta, Dirichlet, dirichlet
 from discreet.inference import NoiseAware, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.mechanisms import mechanism as build_mechanism
+from discreet.planning import best_mechanism
 
 FORMAT = "discreet/release"
 VERSION = 1
@@ -48,6 +49,9 @@ class Release:
     counts: tuple[int, ...]
     guarantee: Guarantee
     noisy: tuple[int, ...] | None = None
+    other: Any = None
+    missing: Any = None
+    """The levels that also hold undeclared and missing values, where such were mapped."""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -73,7 +77,8 @@ class Release:
 
     @cached_property
     def _noise_aware(self) -> NoiseAware:
-        built = build_mechanism(self.mechanism, **self.parameters)
+        # Built without the warnings of a new mechanism: its release was warned about when it was made.
+        built = check_options(self.mechanism, ())(**self.parameters)
         return noise_aware(built, self.counts, self.noisy)
 
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
@@ -146,6 +151,8 @@ class Release:
             "levels": list(self.levels),
             "counts": list(self.counts),
             "noisy": None if self.noisy is None else list(self.noisy),
+            "other": self.other,
+            "missing": self.missing,
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
@@ -161,7 +168,7 @@ class Release:
         """Reads what :meth:`to_json` wrote; an edited or unknown document is refused."""
         try:
             document = json.loads(text)
-        except (json.JSONDecodeError, TypeError, UnicodeDecodeError, RecursionError):
+        except (ValueError, TypeError, RecursionError):
             raise CorruptReleaseError("this is not a release: the text is not valid JSON") from None
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise CorruptReleaseError(f"this is not a release: its format is not {FORMAT!r}")
@@ -182,18 +189,22 @@ class Release:
                 counts=tuple(content["counts"]),
                 guarantee=Guarantee.from_dict(content["guarantee"]),
                 noisy=None if noisy is None else tuple(noisy),
+                other=content["other"],
+                missing=content["missing"],
                 versions=content["versions"],
             )
             release._check()
+            if content["private"] is not release.guarantee.is_private:
+                raise ValueError("it is stamped otherwise than its guarantee says")
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {error}") from None
         return release
 
     def _check(self) -> None:
         """Every part is of its kind and the parts fit together; a release that was written always passes."""
-        k = Domain(self.levels).k
+        k = Domain(self.levels, self.other, self.missing).k
         as_prior(self.prior, k)
-        for counts in (self.counts, self.noisy or self.counts):
+        for counts in (self.counts, self.counts if self.noisy is None else self.noisy):
             if len(counts) != k or any(type(count) is not int for count in counts):
                 raise ValueError("counts must be whole numbers, one per level")
         if not isinstance(self.versions, dict) or type(self.parameters["n"]) is not int:
@@ -220,7 +231,8 @@ def release(
     ``data``: a list, NumPy array, pandas / Polars / Arrow column, a table or a file path with ``column``, or
     a mapping level → count. ``levels`` are declared, never read from the data; ``other`` and ``missing`` name
     the levels that receive values outside them and missing values. ``n`` is the public number of records:
-    when it is given, the mechanism is fixed before the data is opened. ``options`` go to the mechanism.
+    when it is given, the mechanism is fixed before the data is opened. ``mechanism="auto"`` is the one that
+    :func:`discreet.plan` finds best for prior, n and ε. ``options`` go to the mechanism.
 
     >>> r = release({"no": 70, "yes": 30}, levels=("no", "yes"), epsilon=1.0)
     >>> sum(r.counts), r.guarantee.epsilon, r.mechanism
@@ -229,30 +241,37 @@ def release(
     domain = Domain(levels, other, missing)
     parameters = as_prior(prior, domain.k)
     budget = as_epsilon(epsilon)
-    chosen = "lattice" if mechanism == "auto" else mechanism
-    check_options(chosen, options)
+    check_options("lattice" if mechanism == "auto" else mechanism, options)
+
+    def build(size: int) -> Mechanism:
+        chosen = best_mechanism(parameters, size, budget) if mechanism == "auto" else mechanism
+        return build_mechanism(chosen, prior=parameters, n=size, epsilon=budget, **options)
+
     if n is not None:
-        built = build_mechanism(chosen, prior=parameters, n=as_size(n), epsilon=budget, **options)
+        built = build(as_size(n))
         counts = count_levels(data, domain, column=column)
         if sum(counts) != built.n:
             raise InvalidInput(f"n={n} was declared but the data have another number of records")
     else:
         counts = count_levels(data, domain, column=column)
-        built = build_mechanism(chosen, prior=parameters, n=sum(counts), epsilon=budget, **options)
-    return publish(built, built.run(counts, acknowledge_not_private=acknowledge_not_private), domain.levels)
+        built = build(as_size(sum(counts)))
+    output = built.run(counts, acknowledge_not_private=acknowledge_not_private)
+    return publish(built, output, domain)
 
 
-def publish(mechanism: Mechanism, output: Output, levels: Sequence[Any]) -> Release:
+def publish(mechanism: Mechanism, output: Output, domain: Domain) -> Release:
     """The release of an output that ``mechanism.run`` gave."""
     from discreet import __version__
 
     return Release(
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),
-        levels=tuple(_plain(level) for level in levels),
+        levels=tuple(_plain(level) for level in domain.levels),
         counts=output.counts,
         guarantee=mechanism.guarantee,
         noisy=output.noisy,
+        other=_plain(domain.other),
+        missing=_plain(domain.missing),
         versions={"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__},
     )
 
@@ -260,7 +279,7 @@ def publish(mechanism: Mechanism, output: Output, levels: Sequence[Any]) -> Rele
 def _plain(level: Any) -> Any:
     if isinstance(level, np.generic):
         level = level.item()
-    return level if isinstance(level, str | int | float | bool) else str(level)
+    return level if isinstance(level, str | int | float | bool | None) else str(level)
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
