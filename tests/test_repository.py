@@ -33,6 +33,7 @@ LAYERS = (
     "envelope",
     "pairs",
     "mechanisms",
+    "expectations",
     "planning",
     "auditing",
     "data",
