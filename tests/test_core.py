@@ -18,6 +18,8 @@ from discreet.core import Domain, Guarantee, Relation, as_counts, as_epsilon, as
         ("0.8", Fraction(4, 5)),
         ("4/5", Fraction(4, 5)),
         ("1e-3", Fraction(1, 1000)),
+        ("1.5/2", Fraction(3, 4)),
+        (np.float32(0.1), Fraction(1, 10)),
         (Fraction(1, 3), Fraction(1, 3)),
         (Decimal("0.1"), Fraction(1, 10)),
         (1, Fraction(1)),

@@ -79,6 +79,9 @@ def test_laws_too_large_say_how_large(name: str) -> None:
 def test_noise_warning_has_the_figure() -> None:
     with pytest.warns(discreet.NoiseWarning, match=r"±1e\+03"):
         discreet.mechanism("lattice", prior=(1, 1), n=50, epsilon="0.001")
+    for name in ("lattice", "lshist"):
+        with pytest.warns(discreet.NoiseWarning):
+            discreet.mechanism(name, prior=(1, 1), n=50, epsilon="1e-310").draw((20, 30))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         discreet.mechanism("lattice", prior=(1, 1), n=50, epsilon=1)

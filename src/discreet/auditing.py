@@ -106,6 +106,8 @@ class Audit:
             lines.append(
                 f"  exact δ   {self.delta(self.claimed.epsilon):.6g} at ε = {self.claimed.epsilon:g}"
             )
+        if self.claimed.is_private:
+            lines.append(f"  slack     {self.slack:.6g} of the claimed ε is not used")
         lines.append(
             f"  worst     counts {self.worst.counts} against {self.worst.neighbour}, "
             f"outcome {self.worst.outcome}"

@@ -204,10 +204,8 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
         approximate = math.inf
     if math.isnan(approximate) or math.isinf(approximate):
         raise InvalidInput(f"{name}={value!r} must be finite; a usual choice is between 0.1 and 3")
-    if approximate < 1e-100:
-        raise InvalidInput(
-            f"{name}={value!r} must be positive (1e-100 is the least); a usual choice is 0.1 to 3"
-        )
+    if approximate <= 0:
+        raise InvalidInput(f"{name}={value!r} must be positive; a usual choice is between 0.1 and 3")
     if isinstance(value, str):
         parts = [Fraction(part.strip()) for part in value.split("/")]
         return parts[0] / parts[1] if len(parts) == 2 else parts[0]
@@ -242,10 +240,10 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
             f"prior={prior!r} has {len(parameters)} parameter(s); at least two levels are needed"
         )
     for parameter in parameters:
-        if not 0 < parameter <= 1e100:
-            raise InvalidInput(
-                f"prior={prior!r} must be positive and at most 1e100; 1 is uniform, 0.5 is Jeffreys'"
-            )
+        if not (math.isfinite(parameter) and parameter > 0):
+            raise InvalidInput(f"prior={prior!r} must be positive and finite; 1 is uniform, 0.5 is Jeffreys'")
+        if parameter > 1e300:
+            raise InvalidInput(f"prior={prior!r}: a parameter must be at most 1e300")
     return parameters
 
 

@@ -152,6 +152,14 @@ def _as_json(value: Any) -> Any:
     return value
 
 
+def as_float(value: Fraction) -> float:
+    """The nearest float, infinite beyond the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def log1mexp(x: float) -> float:
     """log(1 − e^{−x}) for x > 0, accurate at both ends."""
     return math.log(-math.expm1(-x)) if x < math.log(2) else math.log1p(-math.exp(-x))

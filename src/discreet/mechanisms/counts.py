@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.core import Guarantee
-from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output, log1mexp
+from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output, as_float, log1mexp
 from discreet.randomness import Source, floor_laplace
 
 
@@ -33,7 +33,7 @@ class NoisyCounts(Mechanism):
 
     @property
     def noise_scale(self) -> float:
-        return float(1 / self.rate)
+        return as_float(1 / self.rate)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.core import Guarantee, TooLargeError
 from discreet.decoding import Decoder, decoder
-from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output
+from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output, as_float
 from discreet.randomness import Source, lattice_noise
 
 _TAIL = 36.0  # e^{−36} < 3e-16: what is left beyond this many nats is below the stated tail of 1e-15
@@ -35,7 +35,7 @@ class Lattice(Mechanism):
 
     @property
     def noise_scale(self) -> float:
-        return float((1 if self.k == 2 else 2) / self.epsilon)
+        return as_float((1 if self.k == 2 else 2) / self.epsilon)
 
     @property
     def decoder(self) -> Decoder:
