@@ -66,7 +66,7 @@ def test_a_scale_wrong_by_two_percent_is_noticed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", range(1, 13))
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 12])
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_draws_match_the_law_on_the_whole_grid(name: str, n: int) -> None:
     # The exponential mechanisms share one sampler: a few sizes of each are enough of it.
