@@ -335,7 +335,9 @@ def _chi_square_p(observed: FloatArray, expected: FloatArray) -> float:
     from scipy.special import chdtrc
 
     order = np.argsort(expected)
-    pooled = int((np.cumsum(expected[order]) < 10).sum()) + 1
+    pooled = max(1, int((expected < 10).sum()))
+    while pooled < len(order) and expected[order[:pooled]].sum() < 10:
+        pooled += 1
     small, large = order[:pooled], order[pooled:]
     seen = np.append(observed[large], observed[small].sum())
     wanted = np.append(expected[large], expected[small].sum())

@@ -18,9 +18,12 @@ ALPHA = ALPHA_SUITE / TESTS
 def chi_square(observed: np.ndarray, expected: np.ndarray) -> tuple[float, int]:
     """Pearson's statistic and its degrees of freedom; cells expecting fewer than 10 are pooled."""
     order = np.argsort(expected)
-    pooled = np.cumsum(expected[order]) < 10
-    small = order[: int(pooled.sum()) + 1] if pooled.any() else order[:0]
-    large = np.setdiff1d(order, small)
+    # Every cell below 10 goes into the pool, and more of them until the pool itself reaches 10.
+    pooled = (expected[order] < 10) | (np.cumsum(expected[order]) < 10)
+    number = int(pooled.sum())
+    while 0 < number < len(order) and expected[order[:number]].sum() < 10:
+        number += 1
+    small, large = order[:number], order[number:]
     seen = np.append(observed[large], observed[small].sum())
     wanted = np.append(expected[large], expected[small].sum())
     keep = wanted > 0
