@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.compositions import Separable, compositions, number_of_compositions
-from discreet.distance import stirling_remainder
+from discreet.distance import entropy_curve, stirling_remainder
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -159,12 +159,8 @@ def reduced_log_gamma(start: float, u: FloatArray) -> FloatArray:
     """
     centre = start + 0.5 * float(u[-1])
     y = (u - 0.5 * float(u[-1])) / centre
-    near = np.where(np.abs(y) < 0.05, y, 0.0)
-    series = np.zeros_like(near)
-    for j in range(16, 1, -1):  # (1+y)ln(1+y) − y = y² Σ_{j≥2} (−y)^{j−2} / (j(j−1))
-        series = series * -near + 1.0 / (j * (j - 1))
     log = np.log1p(y)
-    curve = np.where(np.abs(y) < 0.05, series * near * near, (1.0 + y) * log - y)
+    curve = entropy_curve(y)
     return centre * curve - 0.5 * log + stirling_remainder(centre * (1.0 + y))
 
 

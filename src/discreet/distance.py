@@ -39,6 +39,16 @@ def stirling_remainder(t: npt.ArrayLike) -> FloatArray:
     return np.asarray(np.where(t >= 10.0, _stirling_series(np.maximum(t, 10.0)), direct), dtype=np.float64)
 
 
+def entropy_curve(y: FloatArray) -> FloatArray:
+    """(1+y)ln(1+y) − y; near 0 by its series y² Σ_{j≥2} (−y)^{j−2} / (j(j−1)), where that would cancel."""
+    near = np.where(np.abs(y) < 0.05, y, 0.0)
+    series = np.zeros_like(near)
+    for j in range(16, 1, -1):
+        series = series * -near + 1.0 / (j * (j - 1))
+    far = (1.0 + y) * np.log1p(y) - y
+    return np.asarray(np.where(np.abs(y) < 0.05, series * near * near, far), dtype=np.float64)
+
+
 def log_gamma_gap(a: npt.ArrayLike, b: npt.ArrayLike, difference: npt.ArrayLike | None = None) -> FloatArray:
     """f(a, b) = ½(lnΓ(a) + lnΓ(b)) − lnΓ((a+b)/2), elementwise, relative error below 2⁻⁴⁵.
 

@@ -23,7 +23,7 @@ from discreet.core import (
     TooLargeError,
 )
 from discreet.decoding import MAX_MARGINAL, MAX_WINDOW, log_rising, reduced_log_gamma
-from discreet.distance import hellinger, stirling_remainder
+from discreet.distance import entropy_curve, hellinger, stirling_remainder
 from discreet.mechanisms import Mechanism
 from discreet.mechanisms.base import MAX_SIMULATED_N
 from discreet.mechanisms.counts import LSDim, LSHist, LSZhang, NoisyCounts
@@ -389,12 +389,8 @@ def _bregman(a: FloatArray, b: FloatArray) -> FloatArray:
     t = np.where(small, 10.0, a)
     d = np.where(small, 0.0, b - a)
     y = d / t
-    near = np.where(np.abs(y) < 0.05, y, 0.0)
-    series = np.zeros_like(near)
-    for j in range(16, 1, -1):  # (1+y)ln(1+y) − y = y² Σ_{j≥2} (−y)^{j−2} / (j(j−1))
-        series = series * -near + 1.0 / (j * (j - 1))
     log = np.log1p(y)
-    curve = np.where(np.abs(y) < 0.05, series * near * near, (1.0 + y) * log - y)
+    curve = entropy_curve(y)
     u = 1.0 / (t * t)
     slope = -u * (1 / 12 - u * (1 / 120 - u * (1 / 252 - u * (1 / 240 - u * (1 / 132)))))
     remainder = stirling_remainder(t + d) - stirling_remainder(t) - d * slope
