@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.core import Domain, Guarantee, Relation, as_counts, as_epsilon, as_integer, as_prior
+from discreet.core import Domain, Relation, as_counts, as_epsilon, as_integer, as_prior
+from discreet.guarantees import Guarantee
 
 
 @pytest.mark.parametrize(

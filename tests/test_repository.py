@@ -28,6 +28,7 @@ LAYERS = (
     "distance",
     "sensitivity",
     "families",
+    "guarantees",
     "compositions",
     "decoding",
     "envelope",
@@ -142,7 +143,7 @@ def test_imports_go_in_one_direction() -> None:
     ("own", "source", "count"),
     [
         ("core", "from discreet.randomness import geometric", 1),
-        ("randomness", "from discreet.core import Guarantee", 0),
+        ("randomness", "from discreet.core import Relation", 0),
         ("data", "if TYPE_CHECKING:\n    from discreet.cli import main", 1),
         ("data", "def f():\n    import discreet.releases", 1),
         ("mechanisms", "from discreet.mechanisms.base import Mechanism", 0),

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         DiscreetError,
         Domain,
         FileError,
-        Guarantee,
         InvalidInput,
         NoiseWarning,
         NotPrivateError,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     )
     from discreet.distance import hellinger
     from discreet.families import Beta, Dirichlet
+    from discreet.guarantees import Guarantee
     from discreet.mechanisms import Mechanism, mechanism
     from discreet.mechanisms.optimal import optimal_error, optimal_mechanism
     from discreet.planning import Plan, plan
@@ -44,7 +44,6 @@ _HOME = {
         "DiscreetError",
         "Domain",
         "FileError",
-        "Guarantee",
         "InvalidInput",
         "NoiseWarning",
         "NotPrivateError",
@@ -53,6 +52,7 @@ _HOME = {
     ),
     "families": ("Beta", "Dirichlet"),
     "distance": ("hellinger",),
+    "guarantees": ("Guarantee",),
     "mechanisms": ("Mechanism", "mechanism"),
     "mechanisms.optimal": ("optimal_error", "optimal_mechanism"),
     "planning": ("Plan", "plan"),

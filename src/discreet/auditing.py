@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.compositions import compositions, number_of_compositions
-from discreet.core import Guarantee, InvalidInput, TooLargeError
+from discreet.core import InvalidInput, TooLargeError
+from discreet.guarantees import Guarantee
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice import Lattice
 from discreet.pairs import neighbouring_rows

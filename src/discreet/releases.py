@@ -16,7 +16,6 @@ from discreet.core import (
     CorruptReleaseError,
     Domain,
     EpsilonLike,
-    Guarantee,
     InvalidInput,
     NotPrivateError,
     TooLargeError,
@@ -26,6 +25,7 @@ from discreet.core import (
 )
 from discreet.data import count_levels
 from discreet.families import Beta, Dirichlet, dirichlet
+from discreet.guarantees import Guarantee
 from discreet.inference import NoiseAware, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.mechanisms import mechanism as build_mechanism

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.core import (
-    Guarantee,
     InvalidInput,
     NotPrivateError,
     TooLargeError,
@@ -22,6 +21,7 @@ from discreet.core import (
     as_prior,
     as_size,
 )
+from discreet.guarantees import Guarantee
 from discreet.randomness import OSEntropy, Source, private_source
 
 IntArray = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from discreet.core import Guarantee
+from discreet.guarantees import Guarantee
 from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output, as_float, log1mexp
 from discreet.randomness import Source, floor_laplace
 

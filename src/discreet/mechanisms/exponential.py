@@ -20,9 +20,10 @@ import numpy as np
 
 from discreet.choice import IntegerWeights
 from discreet.compositions import compositions, number_of_compositions
-from discreet.core import Guarantee, InvalidInput, TooLargeError, as_epsilon
+from discreet.core import InvalidInput, TooLargeError, as_epsilon
 from discreet.distance import log_gamma_gap
 from discreet.envelope import Envelope, height
+from discreet.guarantees import Guarantee
 from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output
 from discreet.pairs import HellingerLaws, candidate_distances, fits
 from discreet.randomness import Source

@@ -13,8 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from discreet.core import Guarantee, TooLargeError
+from discreet.core import TooLargeError
 from discreet.decoding import Decoder, decoder
+from discreet.guarantees import Guarantee
 from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output, as_float
 from discreet.randomness import Source, lattice_noise
 

@@ -23,8 +23,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compositions import compositions, number_of_compositions
-from discreet.core import DiscreetError, EpsilonLike, Guarantee, TooLargeError, as_epsilon, as_prior, as_size
+from discreet.core import DiscreetError, EpsilonLike, TooLargeError, as_epsilon, as_prior, as_size
 from discreet.decoding import decoder, log_rising
+from discreet.guarantees import Guarantee
 from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output
 from discreet.pairs import neighbouring_rows
 from discreet.randomness import Source, categorical
