@@ -18,14 +18,14 @@ demo: $(VENV)/.stamp-demo ## private posteriors from bundled public data: a tabl
 test: $(VENV)/.stamp-test ## the tests, without those marked slow
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-slow: $(VENV)/.stamp-test ## only the tests marked slow: evidence that takes minutes
+test-slow: $(VENV)/.stamp-slow ## only the tests marked slow: evidence that takes minutes
 	$(BIN)/python -m pytest -n auto -m slow
 
-test-all: $(VENV)/.stamp-test ## every test
+test-all: $(VENV)/.stamp-slow ## every test
 	$(BIN)/python -m pytest -n auto
 
 # mypy reads the types of whatever is installed, so lint wants the same packages in .venv every time.
-lint: $(VENV)/.stamp-test $(VENV)/.stamp-lint ## ruff (rules and format) and mypy
+lint: $(VENV)/.stamp-slow $(VENV)/.stamp-lint ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
