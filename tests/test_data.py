@@ -25,8 +25,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.core import DataError, Domain, InvalidInput
-from discreet.data import FileError, count_levels
+from discreet.core import DataError, Domain, FileError, InvalidInput
+from discreet.data import count_levels
 
 SMOKER = Domain(("never", "former", "current"))
 MAPPED = Domain(("never", "former", "current"), other="former", missing="current")

@@ -1,0 +1,31 @@
+"""Records on any engine and a public declaration → exact whole numbers.
+
+Each record becomes a code that depends on that record and the declaration alone: the position of a level, a
+point of a grid between declared bounds, a bin. Python values are coded here, one by one; tables are coded,
+grouped and summed where they live, through narwhals; files are opened by an embedded DuckDB and then are
+tables too. Only aggregates leave an engine, and no message quotes a record.
+
+Privacy needs that what a record counts as depends on no other record. Whoever makes a typed column of mixed
+values decides earlier, out of our hands: ``numpy.array([1.0, "q"])`` holds the text ``"1.0"``, a ``Counter``
+holds 1 and True as one key, and a query on an engine may infer a type from all records. Fix the type of such
+a column before looking at the records.
+"""
+
+from discreet.data.files import sql
+from discreet.data.grids import ClippedSum
+from discreet.data.paths import FORMATS, Glob
+from discreet.data.statistics import Contribution, binned, clipped_sum, contingency, count_levels
+from discreet.data.values import Tally
+
+__all__ = [
+    "FORMATS",
+    "ClippedSum",
+    "Contribution",
+    "Glob",
+    "Tally",
+    "binned",
+    "clipped_sum",
+    "contingency",
+    "count_levels",
+    "sql",
+]

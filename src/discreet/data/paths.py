@@ -1,0 +1,104 @@
+"""Which files are meant: one, a list, a folder or those of a pattern; and that they are what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from discreet.core import FileError
+
+FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Glob:
+    """All files that match a pattern: ``Glob("visits/2024-*.parquet")``; ``**`` stands for any folders.
+
+    A pattern is never guessed from a path: a file called ``a[1].csv`` is that file and no other.
+    """
+
+    pattern: str
+
+
+def is_files(data: Any) -> bool:
+    """Whether data names files. Of a list only paths do, since text in a list is records."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(item, os.PathLike) for item in data)
+    return isinstance(data, str | os.PathLike | Glob)
+
+
+@dataclass(frozen=True)
+class Files:
+    label: str
+    paths: tuple[Path, ...]
+    ending: str
+
+    @classmethod
+    def of(cls, data: Any) -> Files:
+        if isinstance(data, Glob):
+            label = repr(str(data.pattern))
+            paths = [Path(name) for name in sorted(glob(str(data.pattern), recursive=True))]
+            paths = [path for path in paths if not path.is_dir()]
+            if not paths:
+                raise FileError(f"no file matches {label}")
+        elif isinstance(data, list | tuple):
+            label, paths = repr([str(path) for path in data[:3]]), list(map(Path, data))
+        else:
+            label, paths = repr(str(data)), [Path(data)]
+            if paths[0].is_dir():
+                paths = sorted(path for path in paths[0].rglob("*") if _is_part(path, paths[0]))
+                if not paths:
+                    raise FileError(f"{label} is a directory without data files ({' '.join(FORMATS)})")
+        if len(paths) > 1:
+            label += f" ({len(paths)} files)"
+        endings = {_ending(path) for path in paths}
+        if len(endings) > 1:
+            raise FileError(f"{label}: files of several formats; take one, such as Glob('*.parquet')")
+        return cls(label, tuple(paths), endings.pop())
+
+    def relation(self, read: Any, **options: Any) -> Any:
+        return read([literal(path) for path in self.paths], **options)
+
+
+def _is_part(path: Path, folder: Path) -> bool:
+    """A data file below a folder; names with a dot or underscore in front are by custom something else."""
+    parts = path.relative_to(folder).parts
+    return (
+        not any(part.startswith((".", "_")) for part in parts)
+        and path.name.lower().endswith(FORMATS)
+        and path.is_file()
+    )
+
+
+def _ending(path: Path) -> str:
+    for ending in sorted(FORMATS, key=len, reverse=True):
+        if path.name.lower().endswith(ending):
+            return ending
+    raise FileError(f"{str(path)!r}: the ending is none of {' '.join(FORMATS)}")
+
+
+def literal(path: Path) -> str:
+    # DuckDB reads * ? [ in a path as a pattern and would open other files than the one named.
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def start_of(path: Path, ending: str) -> bytes:
+    """The first bytes of a file, once they fit its ending."""
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if (start[:4] == b"PAR1") != (ending == ".parquet"):
+        if not path.stat().st_size and ending == ".parquet":
+            raise FileError(f"{str(path)!r} is empty, hence not a Parquet file")
+        raise FileError(f"{str(path)!r} is {'' if start[:4] == b'PAR1' else 'not '}a Parquet file")
+    packed = ending.endswith(".gz") or ending == ".parquet"
+    if not packed and (b"\0" in start or start.startswith((b"\x1f\x8b", b"PK\3\4"))):
+        raise FileError(f"{str(path)!r} is a binary file, not {ending} text in UTF-8")
+    if ending in (".json", ".jsonl", ".ndjson"):
+        start = start.lstrip()
+        if start and start[:1] not in (b"[", b"{"):
+            raise FileError(f"{str(path)!r} is not JSON: neither an array of records nor one record a line")
+    return start

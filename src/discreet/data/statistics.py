@@ -1,0 +1,245 @@
+"""The sufficient statistics: exact whole numbers from records on any engine and a public declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from discreet.core import DataError, Domain, InvalidInput, TooLargeError, as_integer
+from discreet.data.engines import Table, as_frame, as_table, count_cells, near_misses, sum_codes
+from discreet.data.files import opened
+from discreet.data.grids import Bins, ClippedSum, Grid
+from discreet.data.levels import Levels
+from discreet.data.paths import is_files
+from discreet.data.values import Coder, Tally, count_values
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MOST_CELLS = 10**6
+
+
+def count_levels(
+    data: Any,
+    domain: Domain,
+    *,
+    column: str | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    n: int | None = None,
+) -> tuple[int, ...]:
+    """Exact counts of ``domain.levels``, in their order.
+
+    ``data`` is a list, iterator, NumPy array, column or table of pandas, Polars, Arrow, DuckDB or PySpark, a
+    mapping from value to count, or files: a path, a folder, a list of :class:`~pathlib.Path`, or a
+    :class:`Glob`. Tables and files with several columns need ``column``, and CSV and TSV files always do.
+
+    ``person`` and ``per_person``: at most so many records of each person, by key column, are counted; see
+    :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
+    """
+    bound = Contribution.of(person, per_person, n)
+    levels = Levels(domain)
+    return bound.checked(_count(data, levels, column, bound))
+
+
+def binned(
+    data: Any,
+    *,
+    edges: Any,
+    outside: str | None = None,
+    missing: str | None = None,
+    column: str | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    n: int | None = None,
+) -> tuple[int, ...]:
+    """Exact counts of numbers in the declared bins [e₀, e₁), [e₁, e₂), …, the last one closed.
+
+    A number outside the edges is an error, unless ``outside`` is ``"clip"`` (to the nearest bin) or
+    ``"level"``: then their number follows those of the bins. Null and NaN are an error unless ``missing`` is
+    ``"level"``: then their number is the last. The edges may be infinite. For the rest see
+    :func:`count_levels`; text is read as numbers in CSV and TSV files only.
+    """
+    bound = Contribution.of(person, per_person, n)
+    return bound.checked(_count(data, Bins(edges, outside, missing), column, bound))
+
+
+def contingency(
+    data: Any,
+    domains: Mapping[str, Domain],
+    *,
+    person: str | None = None,
+    per_person: int | None = None,
+    n: int | None = None,
+) -> NDArray[np.int64]:
+    """Exact counts of the cross table of several columns: an array with an axis for each, in order.
+
+    ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing
+    and undeclared values of its own column. For the rest see :func:`count_levels`.
+    """
+    import numpy as np
+
+    bound = Contribution.of(person, per_person, n)
+    if not isinstance(domains, Mapping) or not domains:
+        raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
+    coders: dict[str | None, Coder] = {column: Levels(domain) for column, domain in domains.items()}
+    shape = tuple(coder.size for coder in coders.values())
+    if prod(shape) > MOST_CELLS:
+        raise TooLargeError(
+            f"a table of {prod(shape)} cells; at most {MOST_CELLS} are counted: take fewer columns"
+        )
+    with _opened(data, coders, bound) as table:
+        if table is None:
+            raise InvalidInput("a contingency table needs a table or a file with the named columns")
+        cells = _cells(table, bound, [f"column {column!r}: " for column in coders])
+    counts = np.zeros(shape, dtype=np.int64)
+    for cell, records in cells.items():
+        counts[cell] = records
+    bound.checked((int(counts.sum()),))
+    return counts
+
+
+def clipped_sum(
+    data: Any,
+    *,
+    bounds: tuple[Any, Any],
+    steps: int | None = None,
+    integers: bool = False,
+    missing: Any = None,
+    column: str | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    n: int | None = None,
+) -> ClippedSum:
+    """Exact sum, and sum of squares, of numbers that are clipped to the declared ``bounds``.
+
+    Each record is put on a grid of ``steps`` equal steps between the bounds (65536 if not given) and whole
+    numbers are summed, so the result is the same on every engine and one record moves it by no more than the
+    bounds say. ``integers``: whole numbers, such as counts, in steps of 1; others are an error. ±∞ is
+    clipped; null and NaN count as ``missing``, a value within the bounds, or are an error. Bounds are
+    declared: there is no way to read them from the data. For the rest see :func:`count_levels`; text is read
+    as numbers in CSV and TSV files only.
+    """
+    bound = Contribution.of(person, per_person, n)
+    grid = Grid(bounds, steps, integers, missing)
+    with _opened(data, {column: grid}, bound) as table:
+        if table is None:
+            tally = count_values(data, grid)
+            kept = sum(tally.counts)
+            first = sum(j * count for j, count in enumerate(tally.counts) if count)
+            second = sum(j * j * count for j, count in enumerate(tally.counts) if count)
+        else:
+            found = sum_codes(table, bound.most)
+            tally = Tally((found.records - found.missing - found.unknown,), found.missing, found.unknown)
+            kept, first, second = found.kept, found.first, found.second
+    _settle(tally, grid)
+    bound.checked((kept,))
+    return ClippedSum(kept, first, second, grid.bounds, grid.steps)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """At most ``most`` records of each person enter, and what that makes of a guarantee.
+
+    Of a person with more records, those with the smallest codes enter (the first levels, the lowest
+    numbers): a choice that looks at that person's records alone. It is not a random sample: where people
+    have many records and m is small, the first levels are favoured.
+
+    *m = 1.* A person enters with exactly one record, so the number of records is the number of people.
+    Replacing one person, with all their records, replaces one record: a replace-one guarantee of ε is one of
+    ε for people, and the number of people is what is public.
+
+    *m > 1.* Replacing one person replaces at most m records only where both people enter with equally many.
+    Then, by group privacy, a replace-one guarantee of ε is one of m·ε for people. The number n of records
+    after the bound is public and must not be learned from the data, where it would depend on how many
+    records a person has: ``n`` must be declared, and the guarantee is for data with exactly that number.
+    """
+
+    person: str | None
+    most: int | None
+    n: int | None
+
+    @classmethod
+    def of(cls, person: str | None, per_person: int | None, n: int | None) -> Contribution:
+        if (person is None) != (per_person is None):
+            raise InvalidInput(
+                "person=COLUMN and per_person=NUMBER go together: the key of a person, and how many of a "
+                "person's records may enter"
+            )
+        most = None if per_person is None else as_integer(per_person, "per_person")
+        if most is not None and most < 1:
+            raise InvalidInput(f"per_person={per_person!r} must be at least 1")
+        if most is not None and most > 1 and n is None:
+            raise InvalidInput(
+                f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound: "
+                "learned from the data it would tell how many records a person has. With per_person=1 it is "
+                "the number of people and need not be declared"
+            )
+        return cls(person, most, None if n is None else as_integer(n, "n"))
+
+    def checked(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        if self.n is not None and sum(counts) != self.n:
+            after = "" if self.most is None else f" with at most {self.most} per person"
+            raise InvalidInput(f"n={self.n} was declared but the data have another number of records{after}")
+        return counts
+
+
+@contextmanager
+def _opened(data: Any, coders: Mapping[str | None, Coder], bound: Contribution) -> Iterator[Table | None]:
+    """The declared columns, wherever they are; None where the data are Python values."""
+    if is_files(data):
+        with opened(data, coders, bound.person) as table:
+            yield table
+        return
+    frame = as_frame(data)
+    if frame is not None:
+        yield as_table(frame, coders, bound.person)
+        return
+    for name, column in (("column", next(iter(coders))), ("person", bound.person)):
+        if column is not None and len(coders) == 1:
+            raise InvalidInput(
+                f"{name}={column!r} is for tables and files; these data are one column already"
+            )
+    yield None
+
+
+def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> tuple[int, ...]:
+    with _opened(data, {column: coder}, bound) as table:
+        if table is None:
+            return _settle(count_values(data, coder), coder)
+        cells = _cells(table, bound, [""])
+    return tuple(cells.get((place,), 0) for place in range(coder.size))
+
+
+def _cells(table: Table, bound: Contribution, where: Sequence[str]) -> Mapping[tuple[int, ...], int]:
+    """The records of each cell that the bound keeps, once every record has a place."""
+    cells = count_cells(table, bound.most)
+    problems = []
+    for index, coder in enumerate(table.coders):
+        counts = [0] * coder.codes
+        for cell, records in cells.records.items():
+            counts[cell[index]] += records
+        tally = Tally(tuple(counts[: coder.size]), counts[coder.size + 1], counts[coder.size])
+        found = _problems(near_misses(table, index, tally), coder)
+        if found:
+            problems.append(where[index] + "; ".join(found))
+    if problems:
+        raise DataError("; ".join(problems))
+    return cells.kept
+
+
+def _settle(tally: Tally, coder: Coder) -> tuple[int, ...]:
+    problems = _problems(tally, coder)
+    if problems:
+        raise DataError("; ".join(problems))
+    return tally.counts
+
+
+def _problems(tally: Tally, coder: Coder) -> list[str]:
+    if tally.records == 0:
+        raise DataError("the data are empty: there is no record to count")
+    return coder.problems(tally)
