@@ -39,6 +39,13 @@ def stirling_remainder(t: npt.ArrayLike) -> FloatArray:
     return np.asarray(np.where(t >= 10.0, _stirling_series(np.maximum(t, 10.0)), direct), dtype=np.float64)
 
 
+def log_gamma_step(a: npt.ArrayLike, r: npt.ArrayLike) -> FloatArray:
+    """lnΓ(a + r) − lnΓ(a) for a, r > 0, elementwise, where the two logarithms would cancel for a large a."""
+    a, r = np.asarray(a, dtype=np.float64), np.asarray(r, dtype=np.float64)
+    remainders = stirling_remainder(a + r) - stirling_remainder(a)
+    return np.asarray((a - 0.5) * np.log1p(r / a) + r * np.log(a + r) - r + remainders, dtype=np.float64)
+
+
 def entropy_curve(y: FloatArray) -> FloatArray:
     """(1+y)ln(1+y) − y; near 0 by its series y² Σ_{j≥2} (−y)^{j−2} / (j(j−1)), where that would cancel."""
     near = np.where(np.abs(y) < 0.05, y, 0.0)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-from discreet.core import Relation
+import discreet.families  # noqa: F401  (its curves are read back by their kind)
+from discreet.core import EpsilonLike, InvalidInput, Relation, as_epsilon, as_integer
+from discreet.curves import Approximate, Curve, Gaussian, Group
+from discreet.rigorous import round_up
 
 
 @dataclass(frozen=True)
@@ -16,7 +20,8 @@ class Guarantee:
     """What is promised about the output of a mechanism, for one relation between datasets.
 
     ``exact_epsilon`` is the ε of (ε, δ)-differential privacy as a rational number, or None when there is no
-    finite bound; ``epsilon`` is the same as a float. ``basis`` names the theorem or enumeration behind it.
+    finite bound or none was chosen; ``epsilon`` is the same as a float. ``curve`` is what is known beyond one
+    pair: Rényi divergences and δ for every ε. ``basis`` names the theorem or enumeration behind it.
     """
 
     exact_epsilon: Fraction | None
@@ -24,6 +29,7 @@ class Guarantee:
     exact_delta: Fraction = Fraction(0)
     basis: str = ""
     assumptions: tuple[str, ...] = ()
+    curve: Curve | None = None
 
     @property
     def epsilon(self) -> float:
@@ -35,11 +41,101 @@ class Guarantee:
 
     @property
     def is_private(self) -> bool:
-        return self.exact_epsilon is not None and self.exact_delta < 1
+        return (self.exact_epsilon is not None and self.exact_delta < 1) or self.curve is not None
+
+    @cached_property
+    def known(self) -> Curve:
+        """The curve, or where there is none all that the pair (ε, δ) says."""
+        if self.curve is not None:
+            return self.curve
+        if self.exact_epsilon is None:
+            raise InvalidInput("there is no differential privacy guarantee to convert")
+        return Approximate(self.exact_epsilon, self.exact_delta)
+
+    def rdp(self, order: float) -> float:
+        """ε(λ): an upper bound on the Rényi divergence of order λ > 1; infinite where none is known."""
+        return self.known.rdp(order)
+
+    @property
+    def max_order(self) -> float:
+        """λ*: the Rényi divergence is, or may be, infinite from this order on."""
+        return self.known.max_order
+
+    def delta_at(self, epsilon: EpsilonLike) -> float:
+        """The smallest δ known for which the output is (ε, δ)-private."""
+        exact = Fraction(0) if epsilon == 0 else as_epsilon(epsilon)
+        delta = self.known.delta_at(float(exact))
+        if self.exact_epsilon is not None and exact >= self.exact_epsilon:
+            return min(self.delta, delta)
+        return delta
+
+    def epsilon_at(self, delta: EpsilonLike) -> float:
+        """The smallest ε known for which the output is (ε, δ)-private; infinite where none is."""
+        exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
+        if exact >= 1:
+            raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+        best = self.epsilon if self.exact_epsilon is not None and exact >= self.exact_delta else math.inf
+        return min(best, self.known.epsilon_at(float(exact)))
+
+    def to_dp(self, delta: EpsilonLike) -> Guarantee:
+        """The same promise as one pair (ε, δ), with the smallest ε known, rounded up; the curve is kept."""
+        exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
+        if self.exact_epsilon is not None and exact == self.exact_delta and self.curve is None:
+            return self
+        epsilon = self.epsilon_at(exact)
+        if math.isinf(epsilon):
+            raise InvalidInput(
+                f"delta={float(exact):g}: there is no finite epsilon; the smallest delta reached is about "
+                f"{self.delta_at(1000):.3g}"
+            )
+        return replace(self, exact_epsilon=round_up(epsilon), exact_delta=exact, curve=self.known)
+
+    def zcdp(self) -> Fraction | None:
+        """The ρ of ρ-zCDP, exactly: ε²/2 for pure ε, μ²/2 for μ-GDP; None where there is none."""
+        return self.known.zcdp() if self.is_private else None
+
+    @property
+    def mu(self) -> float | None:
+        """The μ of Gaussian differential privacy, where the loss is that of a Gaussian."""
+        square = None if self.curve is None else self.curve.gaussian_squared
+        return None if square is None else math.sqrt(square)
+
+    def group(self, size: int) -> Guarantee:
+        """What holds for ``size`` records together: sε where pure, sμ where Gaussian."""
+        members = as_integer(size, "size")
+        if members < 1:
+            raise InvalidInput(f"size={size!r} must be at least 1")
+        if members == 1 or not self.is_private:
+            return self
+        pair: dict[str, Any] = {}
+        if self.exact_epsilon is not None:
+            epsilon, delta = members * self.exact_epsilon, self.exact_delta
+            if delta:
+                grown = Group(Approximate(self.exact_epsilon, delta), members).delta_at(float(epsilon))
+                delta = min(Fraction(1), round_up(grown))
+            pair = {"exact_epsilon": epsilon, "exact_delta": delta}
+        square = None if self.curve is None else self.curve.gaussian_squared
+        if square is not None:
+            curve: Curve | None = Gaussian(members**2 * square)
+        else:
+            curve = None if self.curve is None else Group(self.curve, members)
+        basis = f"group privacy for {members} records; {self.basis}"
+        return replace(self, basis=basis, curve=curve, **pair)
+
+    def to_dp_event(self) -> Any:
+        """The ``dp_accounting.DpEvent`` with this loss, where that library has a form for it."""
+        from discreet.bridges import dp_event
+
+        return dp_event(self.known)
 
     def __str__(self) -> str:
         if not self.is_private:
             return "no differential privacy guarantee"
+        if self.exact_epsilon is None:
+            limit = (
+                f"finite below order {self.max_order:g}" if math.isfinite(self.max_order) else "all orders"
+            )
+            return f"a Rényi curve, {limit}; ε = {self.epsilon_at(1e-6):.4g} at δ = 1e-06 ({self.relation})"
         budget = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.exact_delta else "")
         return f"{budget} ({self.relation})"
 
@@ -51,6 +147,8 @@ class Guarantee:
             Relation.REPLACE_ONE: "Replacing any one record by any other",
             Relation.ADD_REMOVE: "Adding or removing any one record",
         }[self.relation]
+        if self.exact_epsilon is None:
+            return replace(self.to_dp("1e-6"), curve=None).meaning()
         exponent = self.epsilon
         factor = f"{math.exp(exponent):.4g}" if exponent < 700 else f"e^{exponent:g}"
         text = (
@@ -65,6 +163,7 @@ class Guarantee:
             "relation": str(self.relation),
             "basis": self.basis,
             "assumptions": list(self.assumptions),
+            **({} if self.curve is None else {"curve": self.curve.to_dict()}),
         }
 
     @classmethod
@@ -76,4 +175,5 @@ class Guarantee:
             exact_delta=Fraction(content["delta"]),
             basis=str(content["basis"]),
             assumptions=tuple(content["assumptions"]),
+            curve=Curve.from_dict(content["curve"]) if "curve" in content else None,
         )

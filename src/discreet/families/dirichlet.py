@@ -112,6 +112,13 @@ class Beta:
         first, second = _counts(counts, 2)
         return Beta(self.a + first, self.b + second)
 
+    def updated_with_public(self, counts: Iterable[Any]) -> Beta:
+        """The prior that knows public records too: they cost no privacy, and private ones stand out less.
+
+        ``counts`` are those of data that anyone may see, one per level. Never call it with private counts.
+        """
+        return self.updated(counts)
+
     def mean(self) -> float:
         return self.a / (self.a + self.b)
 
@@ -189,6 +196,13 @@ class Dirichlet:
         """The posterior after ``counts``, one per level."""
         return Dirichlet(tuple(a + c for a, c in zip(self.alpha, _counts(counts, self.k), strict=True)))
 
+    def updated_with_public(self, counts: Iterable[Any]) -> Dirichlet:
+        """The prior that knows public records too: they cost no privacy, and private ones stand out less.
+
+        ``counts`` are those of data that anyone may see, one per level. Never call it with private counts.
+        """
+        return self.updated(counts)
+
     def mean(self) -> FloatArray:
         alpha = np.array(self.alpha)
         return np.asarray(alpha / alpha.sum(), dtype=np.float64)
@@ -262,9 +276,9 @@ def _marginal(alpha: tuple[float, ...], index: int) -> Beta:
 
 
 def _counts(counts: Iterable[Any], k: int) -> tuple[int, ...]:
-    values = tuple(counts)
     try:
+        values = tuple(counts)
         total = sum(values)
     except TypeError:
-        total = 0  # as_counts says what is wrong
+        return as_counts(counts, k, 0)  # which says what is wrong
     return as_counts(values, k, total)

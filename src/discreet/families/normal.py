@@ -1,0 +1,299 @@
+"""Means: the normal distribution, and the mean of bounded records with known variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.core import InvalidInput, as_integer
+from discreet.curves import Curve, Gaussian
+from discreet.families.base import (
+    Family,
+    FloatArray,
+    Natural,
+    Pair,
+    RecordKind,
+    as_bounds,
+    as_exact,
+    as_total,
+    exact_cell,
+    power_of_two,
+)
+from discreet.families.dirichlet import IntervalKind, credible_interval
+from discreet.randomness import Source
+from discreet.rigorous import Ball, ball
+
+
+@dataclass(frozen=True)
+class Normal:
+    """N(mean, sd²) over one real number."""
+
+    loc: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        for name in ("loc", "scale"):
+            object.__setattr__(self, name, float(as_exact(getattr(self, name), name)))
+        if not 1e-150 < self.scale < 1e150:
+            raise InvalidInput(
+                f"scale={self.scale!r} of a Normal must be positive: it is a standard deviation"
+            )
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        return self.loc, self.scale
+
+    def updated(self, total: float, n: int, sigma: float) -> Normal:
+        """The posterior of a mean after n records with this total and known standard deviation ``sigma``."""
+        precision = 1 / self.scale**2 + n / sigma**2
+        centre = (self.loc / self.scale**2 + float(as_exact(total, "total")) / sigma**2) / precision
+        return Normal(centre, 1 / math.sqrt(precision))
+
+    def updated_with_public(self, data: Sequence[float], sigma: float) -> Normal:
+        """The prior that knows public records too; they cost no privacy, and strengthen it."""
+        values = np.asarray(data, dtype=np.float64)
+        if values.ndim != 1 or not np.isfinite(values).all():
+            raise InvalidInput("public data must be a sequence of finite numbers")
+        return self.updated(math.fsum(values), len(values), sigma)
+
+    def mean(self) -> float:
+        return self.loc
+
+    def var(self) -> float:
+        return self.scale**2
+
+    def std(self) -> float:
+        return self.scale
+
+    def mode(self) -> float:
+        return self.loc
+
+    def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
+        away = (np.asarray(theta, dtype=np.float64) - self.loc) / self.scale
+        return np.asarray(-away * away / 2 - math.log(self.scale * math.sqrt(2 * math.pi)), dtype=np.float64)
+
+    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
+        return np.exp(self.logpdf(theta))
+
+    def cdf(self, theta: npt.ArrayLike) -> FloatArray:
+        from scipy.special import ndtr
+
+        away = (np.asarray(theta, dtype=np.float64) - self.loc) / self.scale
+        return np.asarray(ndtr(away), dtype=np.float64)
+
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        from scipy.special import ndtri
+
+        return np.asarray(self.loc + self.scale * ndtri(probability), dtype=np.float64)
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
+        """A credible interval; both kinds are the same one."""
+        return credible_interval(self.ppf, level, kind)
+
+    def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
+        """Draws, in floats: for a distribution that may be known. Not a private release."""
+        return np.random.default_rng(seed).normal(self.loc, self.scale, size)
+
+    def to_scipy(self) -> Any:
+        """The frozen ``scipy.stats.norm``."""
+        from scipy import stats
+
+        return stats.norm(self.loc, self.scale)
+
+
+@dataclass(frozen=True)
+class _MeanFamily(Family):
+    """Coordinates η = (precision·mean of each axis …, precision); C = Σhᵢ²/2τ − (d/2)·ln τ.
+
+    A record x adds (x/σ², 1/σ²), so neighbours have equal precisions τ and means at a distance of at most
+    r·w/(σ²τ), w the largest distance between two records. One draw is therefore μ-GDP, exactly, with
+    μ² = r²w²/(σ⁴τ), and the pair at that distance is attained whatever the other records are.
+    """
+
+    sigma: float
+
+    def _width_squared(self) -> Fraction:
+        raise NotImplementedError
+
+    @property
+    def _unit(self) -> Fraction:
+        return 1 / Fraction(self.sigma) ** 2
+
+    def _check_sigma(self) -> None:
+        try:
+            sigma = float(as_exact(self.sigma, "sigma"))
+        except InvalidInput:
+            sigma = math.nan
+        if not 1e-150 < sigma < 1e150:
+            raise InvalidInput(
+                f"sigma={self.sigma!r} must be positive: the known standard deviation of one record"
+            )
+        object.__setattr__(self, "sigma", sigma)
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        *heights, precision = eta
+        squares = sum((height * height for height in heights), start=ball(0))
+        return squares / (2 * precision) - len(heights) * precision.log() / 2
+
+    def normalisable(self, eta: Natural) -> bool:
+        return eta[-1] > 0
+
+    def curve(self, eta: Natural, n: int, r: Fraction) -> Curve:
+        precision = eta[-1] + r * n * self._unit
+        return Gaussian((r * self._unit) ** 2 * self._width_squared() / precision)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        variance = 1 / (eta[-1] + r * n * self._unit)
+        return power_of_two(math.sqrt(float(variance))) / 2**32
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        *heights, precision = (float(value) for value in eta)
+        centre = np.array(heights) / precision
+        return centre + rng.standard_normal((size, len(heights))) / math.sqrt(precision)
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        *heights, precision = eta
+        return tuple(_normal_cell(height / precision, precision, grid, source) for height in heights)
+
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        raise NotImplementedError("the curve of a mean is Gaussian")
+
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        raise NotImplementedError("the curve of a mean is Gaussian")
+
+
+def _normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:
+    approximate = Normal(float(centre), 1 / math.sqrt(precision))
+
+    def cdf(theta: Fraction) -> Ball:
+        return ((ball(centre - theta) * (ball(precision) / 2).sqrt()).erfc()) / 2
+
+    return exact_cell(cdf, lambda u: float(approximate.ppf(u)), grid, source)
+
+
+@dataclass(frozen=True)
+class GaussianMean(_MeanFamily):
+    """The mean of numbers with known standard deviation ``sigma``, clipped to declared bounds."""
+
+    bounds: tuple[float, float] = None  # type: ignore[assignment]
+    name: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", as_bounds(self.bounds, "one record"))
+        self._check_sigma()
+
+    def prior(self, parameters: Any) -> Normal:
+        if isinstance(parameters, Normal):
+            return parameters
+        try:
+            loc, scale = parameters
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"prior={parameters!r} must be (mean, standard deviation), such as (0, 1)"
+            ) from None
+        return Normal(loc, scale)
+
+    def natural(self, distribution: Normal) -> Natural:
+        precision = 1 / Fraction(distribution.scale) ** 2
+        return Fraction(distribution.loc) * precision, precision
+
+    def from_natural(self, eta: Natural) -> Normal:
+        return Normal(float(eta[0] / eta[1]), 1 / math.sqrt(eta[1]))
+
+    def _width_squared(self) -> Fraction:
+        low, high = self.bounds
+        return (Fraction(high) - Fraction(low)) ** 2
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        low, high = (n * Fraction(bound) for bound in self.bounds)
+        return as_total(statistic, low, high) * self._unit, n * self._unit
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        low, high = (Fraction(bound) * r * self._unit for bound in self.bounds)
+        precision = eta[1] + r * n * self._unit
+        first, second = (eta[0] + n * low, precision), (eta[0] + (n - 1) * low + high, precision)
+        return [(first, second), (second, first)]
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws[:, 0]
+
+
+@dataclass(frozen=True)
+class GaussianVector(_MeanFamily):
+    """The mean of vectors with known standard deviation ``sigma`` on every axis, clipped to norm ``radius``.
+
+    The prior is (mean of each axis, one standard deviation), such as ((0, 0), 1).
+    """
+
+    radius: float = None  # type: ignore[assignment]
+    dimension: int = 2
+    name: ClassVar[str] = "gaussian-vector"
+    records: ClassVar[RecordKind] = "vectors"
+
+    def __post_init__(self) -> None:
+        if self.radius is None:
+            as_bounds(None, "the norm of one record")
+        radius = float(as_exact(self.radius, "radius"))
+        if not radius > 0:
+            raise InvalidInput(f"radius={self.radius!r} must be positive: records are clipped to this norm")
+        if as_integer(self.dimension, "dimension") < 1:
+            raise InvalidInput(f"dimension={self.dimension!r} must be at least 1")
+        object.__setattr__(self, "radius", radius)
+        self._check_sigma()
+
+    def prior(self, parameters: Any) -> tuple[Normal, ...]:
+        if isinstance(parameters, tuple) and all(isinstance(part, Normal) for part in parameters):
+            marginals = parameters
+        else:
+            try:
+                means, scale = parameters
+                marginals = tuple(Normal(mean, scale) for mean in means)
+            except (TypeError, ValueError) as error:
+                if isinstance(error, InvalidInput):
+                    raise
+                raise InvalidInput(
+                    f"prior={parameters!r} must be (means, standard deviation), such as ((0, 0), 1)"
+                ) from None
+        if len(marginals) != self.dimension or len({marginal.scale for marginal in marginals}) != 1:
+            raise InvalidInput(f"the prior must have {self.dimension} means and one standard deviation")
+        return marginals
+
+    def natural(self, distribution: tuple[Normal, ...]) -> Natural:
+        precision = 1 / Fraction(distribution[0].scale) ** 2
+        return *(Fraction(marginal.loc) * precision for marginal in distribution), precision
+
+    def from_natural(self, eta: Natural) -> tuple[Normal, ...]:
+        *heights, precision = eta
+        return tuple(Normal(float(height / precision), 1 / math.sqrt(precision)) for height in heights)
+
+    def _width_squared(self) -> Fraction:
+        return (2 * Fraction(self.radius)) ** 2
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        try:
+            values = [as_exact(value, "the statistic") for value in statistic]
+        except TypeError:
+            values = []
+        if len(values) != self.dimension:
+            raise InvalidInput(f"the statistic must be the sum of the records, {self.dimension} numbers")
+        if sum(value * value for value in values) > (n * Fraction(self.radius)) ** 2:
+            raise InvalidInput(
+                f"the statistic has a norm above n·radius = {n * self.radius:g}: clip the records to "
+                f"radius={self.radius:g} before they are summed"
+            )
+        return *(value * self._unit for value in values), n * self._unit
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        step = r * Fraction(self.radius) * self._unit
+        rest, precision = eta[1:-1], eta[-1] + r * n * self._unit
+        first, second = ((eta[0] + sign * step, *rest, precision) for sign in (1, -1))
+        return [(first, second), (second, first)]
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws

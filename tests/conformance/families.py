@@ -1,0 +1,80 @@
+"""One row per family: a small model and all the records that matter; every row goes through one set of tests.
+
+``records`` are values of one record, the extremes among them; datasets of n of them are enumerated as
+multisets. ``density`` is an independent log-density of the posterior in terms of (statistic, n, r, m).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from scipy import stats
+
+import discreet
+from discreet.families import Family
+from discreet.families.base import Natural
+
+
+@dataclass(frozen=True)
+class Row:
+    family: Family
+    prior: Any
+    records: tuple[Any, ...]
+    scipy: Callable[[Natural], Any]
+    """The posterior with these coordinates as a frozen distribution of SciPy, one-dimensional."""
+    sizes: tuple[int, ...] = (1, 2, 3, 6)
+
+    def __str__(self) -> str:
+        return f"{self.family.name}-{len(self.records)}"
+
+    def start(self, m: Fraction) -> Natural:
+        return tuple(value / m for value in self.family.natural(self.family.prior(self.prior)))
+
+    def statistic(self, dataset: tuple[Any, ...]) -> Any:
+        """Of a multiset of records: counts for levels, else a sum."""
+        if self.family.records == "levels":
+            return [dataset.count(level) for level in self.records]
+        if self.family.records == "vectors":
+            return [sum(x[axis] for x in dataset) for axis in range(len(self.records[0]))]
+        return sum(dataset)
+
+    def eta(self, dataset: tuple[Any, ...], r: Fraction, m: Fraction) -> Natural:
+        added = self.family.contribution(self.statistic(dataset), len(dataset))
+        return tuple(own + r * more for own, more in zip(self.start(m), added, strict=True))
+
+    def neighbours(self, n: int, r: Fraction, m: Fraction) -> Iterator[tuple[Natural, Natural]]:
+        """Every ordered pair of posteriors whose datasets differ in one record."""
+        for rest in itertools.combinations_with_replacement(self.records, n - 1):
+            for one, other in itertools.permutations(self.records, 2):
+                yield self.eta((*rest, one), r, m), self.eta((*rest, other), r, m)
+
+
+def _beta(eta: Natural) -> Any:
+    return stats.beta(float(eta[0]), float(eta[1]))
+
+
+def _gamma(eta: Natural) -> Any:
+    return stats.gamma(float(eta[0]), scale=1 / float(eta[1]))
+
+
+def _normal(eta: Natural) -> Any:
+    return stats.norm(float(eta[0] / eta[-1]), float(eta[-1]) ** -0.5)
+
+
+HALF = Fraction(1, 2)
+ROWS = [
+    Row(discreet.BetaFamily(), (2.5, 4.0), (Fraction(0), Fraction(1, 3), HALF, Fraction(1)), _beta),
+    Row(discreet.DirichletFamily(), (2.0, 3.5), (0, 1), _beta, sizes=(1, 2, 3, 10, 30)),
+    Row(discreet.DirichletFamily(), (2.0, 3.0, 1.5), (0, 1, 2), _beta, sizes=(1, 2, 3, 10)),
+    Row(discreet.DirichletFamily(), (2.0, 3.0, 1.5, 4.0), (0, 1, 2, 3), _beta, sizes=(1, 2, 5)),
+    Row(discreet.GaussianMean(1.5, (-1.0, 3.0)), (0.5, 2.0), (-1, 0, HALF, 3), _normal),
+    Row(discreet.GaussianVector(1.5, 2.0, 2), ((0, 1), 2.0), ((2, 0), (-2, 0), (0, 2), (1, 1)), _normal),
+    Row(discreet.Poisson((0, 3)), (4.0, 0.5), (0, 1, 2, 3), _gamma),
+    Row(discreet.Poisson((1, 3)), (4.0, 0.5), (1, 2, 3), _gamma),
+    Row(discreet.Exponential((0.0, 2.0)), (3.0, 6.0), (0, HALF, 2), _gamma),
+    Row(discreet.Exponential((1.0, 3.0)), (3.0, 2.0), (1, 2, 3), _gamma),
+]
