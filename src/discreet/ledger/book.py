@@ -1,0 +1,582 @@
+"""The ledger itself: compare, charge, store and chain in one transaction; only then does the result leave."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from discreet.core import (
+    BudgetExceededError,
+    CorruptLedgerError,
+    EpsilonLike,
+    FileError,
+    GuaranteeMismatchError,
+    InvalidInput,
+    LedgerError,
+    Relation,
+    RequestConflictError,
+    UnknownDatasetError,
+)
+from discreet.guarantees import Guarantee
+from discreet.ledger.budgets import Budget, price_of
+from discreet.ledger.chain import (
+    ROOT,
+    Entry,
+    as_canonical,
+    checked,
+    digest,
+    export_lines,
+    exported,
+)
+from discreet.ledger.store import ENTRIES, Store
+
+
+def _step(label: str) -> None:
+    """Called wherever a crash would matter; the tests put something here that kills the process."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a charge did, and its result. ``hash``, kept elsewhere, later shows a rollback of the ledger.
+
+    ``spent`` and ``cap`` are those right after the charge. ``repeated``: the request had been charged before,
+    and ``result`` is what was stored then.
+    """
+
+    dataset: str
+    sequence: int
+    request_id: str
+    plan_hash: str
+    guarantee: Mapping[str, Any]
+    charged: Budget
+    spent: Budget
+    cap: Budget
+    result: bytes
+    repeated: bool
+    hash: str
+
+    def __str__(self) -> str:
+        verb = "Charged earlier, not again" if self.repeated else "Charged"
+        return (
+            f"{verb}: {self.charged} to {self.dataset} (row {self.sequence}); "
+            f"spent {self.spent} of {self.cap}; request id {self.request_id}; hash {self.hash}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the result."""
+        return {
+            "dataset": self.dataset,
+            "sequence": self.sequence,
+            "request_id": self.request_id,
+            "plan_hash": self.plan_hash,
+            "guarantee": dict(self.guarantee),
+            "charged": self.charged.to_dict(),
+            "spent": self.spent.to_dict(),
+            "cap": self.cap.to_dict(),
+            "repeated": self.repeated,
+            "hash": self.hash,
+        }
+
+
+@dataclass(frozen=True)
+class Account:
+    """The state of one dataset. ``entries`` counts its entries, ``head`` is the hash of the newest."""
+
+    dataset: str
+    relation: str
+    cap: Budget
+    spent: Budget
+    entries: int
+    head: str
+
+    @property
+    def remaining(self) -> Budget:
+        return self.cap - self.spent
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "dataset": self.dataset,
+            "relation": self.relation,
+            "cap": self.cap.to_dict(),
+            "spent": self.spent.to_dict(),
+            "remaining": self.remaining.to_dict(),
+            "entries": self.entries,
+            "head": self.head,
+        }
+
+
+@dataclass(frozen=True)
+class Price:
+    """What something would cost, and whether it fits under the cap at this moment. Nothing was spent."""
+
+    dataset: str
+    asked: Budget
+    spent: Budget
+    cap: Budget
+
+    @property
+    def fits(self) -> bool:
+        return (self.spent + self.asked).fits(self.cap)
+
+    def to_dict(self) -> dict[str, Any]:
+        amounts = {"asked": self.asked, "spent": self.spent, "cap": self.cap}
+        exact = {name: amount.to_dict() for name, amount in amounts.items()}
+        return {"dataset": self.dataset, **exact, "fits": self.fits}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A sound ledger: how many entries, the hash of the last, and remarks that are no errors."""
+
+    entries: int
+    head: str
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"entries": self.entries, "head": self.head, "notes": list(self.notes)}
+
+
+class Ledger:
+    """Budgets that survive crashes, retries and colleagues.
+
+    ``url``: ``"sqlite:///ledger.db"``, a plain path, or ``"postgresql://user@host/database"``. ``timeout`` is
+    how many seconds to wait for a lock or for a server that restarts.
+
+    >>> import tempfile
+    >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.db")
+    >>> ledger.create("survey", epsilon=1).cap
+    Budget(epsilon=Fraction(1, 1), delta=None, zcdp=None)
+    >>> from fractions import Fraction
+    >>> receipt = ledger.spend("survey", Guarantee(Fraction(1, 3)), lambda: "42", plan={"question": "age"})
+    >>> receipt.result, str(ledger.show("survey").remaining)
+    (b'42', 'ε = 2/3 (≈ 0.666667)')
+    >>> ledger.close()
+    """
+
+    def __init__(self, url: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
+        if not 0 < timeout < 10**6:
+            raise InvalidInput(f"timeout={timeout!r} must be a positive number of seconds")
+        self._store = Store(url, timeout)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._store.name!r})"
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the idle connections. The ledger can still be used; it opens new ones."""
+        self._store.close()
+
+    # Datasets and their caps.
+
+    def create(
+        self,
+        dataset: str,
+        *,
+        epsilon: EpsilonLike | None = None,
+        delta: EpsilonLike | None = None,
+        zcdp: EpsilonLike | None = None,
+        relation: Relation | str = Relation.REPLACE_ONE,
+    ) -> Account:
+        """A new dataset with its cap: pure ε, ε and δ, or zCDP. Makes the database if there is none."""
+        name = _as_name(dataset, "dataset")
+        cap = Budget.cap(epsilon, delta, zcdp)
+        try:
+            related = Relation(relation)
+        except ValueError:
+            known = ", ".join(Relation)
+            raise InvalidInput(f"relation={relation!r} is none of {known}") from None
+
+        def work(connection: sa.Connection) -> None:
+            if (there := _one(connection, _NEWEST, of_dataset=name)) is not None:
+                if (there.kind, there.hash) == ("create", attempted.get("hash")):
+                    return
+                raise InvalidInput(
+                    f"dataset={name!r} exists already with the cap {there.cap}; use set_cap to change that"
+                )
+            entry = _next(
+                connection,
+                dataset=name,
+                kind="create",
+                relation=str(related),
+                cap=cap,
+                charged=cap.zero(),
+                spent=cap.zero(),
+            )
+            attempted["hash"] = entry.hash
+            connection.execute(ENTRIES.insert(), entry.row())
+
+        attempted: dict[str, str] = {}
+        self._store.run(work, write=True, create=True)
+        return self.show(name)
+
+    def set_cap(
+        self,
+        dataset: str,
+        *,
+        epsilon: EpsilonLike | None = None,
+        delta: EpsilonLike | None = None,
+        zcdp: EpsilonLike | None = None,
+    ) -> Account:
+        """Another cap in the same unit, not below what is spent. The change is an entry of the ledger."""
+        cap = Budget.cap(epsilon, delta, zcdp)
+
+        def work(connection: sa.Connection) -> None:
+            last = _state(connection, dataset)
+            if cap.unit != last.cap.unit:
+                raise InvalidInput(
+                    f"the cap of dataset={dataset!r} is in {last.cap.unit} and cannot change to {cap.unit}: "
+                    "create another dataset"
+                )
+            if not last.spent.fits(cap):
+                raise BudgetExceededError(
+                    f"the cap of dataset={dataset!r} cannot be {cap}: {last.spent} is spent already",
+                    cap=cap,
+                    spent=last.spent,
+                    asked=cap.zero(),
+                )
+            if cap != last.cap:
+                entry = _next(
+                    connection,
+                    dataset=dataset,
+                    kind="cap",
+                    relation=last.relation,
+                    cap=cap,
+                    charged=cap.zero(),
+                    spent=last.spent,
+                )
+                connection.execute(ENTRIES.insert(), entry.row())
+
+        self._store.run(work, write=True)
+        return self.show(dataset)
+
+    def datasets(self) -> list[str]:
+        """The names of all datasets, in the order of their creation."""
+        return list(self._store.run(lambda connection: connection.scalars(_CREATED).all()))
+
+    def show(self, dataset: str) -> Account:
+        """Cap, spent and remaining budget of a dataset."""
+
+        def work(connection: sa.Connection) -> Account:
+            last = _state(connection, dataset)
+            count = sa.select(sa.func.count()).where(ENTRIES.c.dataset == dataset)
+            return Account(
+                dataset, last.relation, last.cap, last.spent, connection.scalar(count) or 0, last.hash
+            )
+
+        return self._store.run(work)
+
+    def history(self, dataset: str) -> list[Entry]:
+        """All entries of a dataset, oldest first."""
+
+        def work(connection: sa.Connection) -> list[Entry]:
+            _state(connection, dataset)
+            rows = connection.execute(_ALL.where(ENTRIES.c.dataset == dataset)).mappings()
+            return [Entry.from_row(dict(row)) for row in rows]
+
+        return self._store.run(work)
+
+    # Spending.
+
+    def price(self, dataset: str, *guarantees: Guarantee | Budget) -> Price:
+        """What the guarantees would cost together, and whether that fits. Spends and promises nothing."""
+        if not guarantees:
+            raise InvalidInput("guarantees are missing: price needs at least one")
+        last = self._store.run(lambda connection: _state(connection, dataset))
+        asked = last.cap.zero()
+        for guarantee in guarantees:
+            asked += _asked(last, guarantee)
+        return Price(dataset, asked, last.spent, last.cap)
+
+    def recall(self, dataset: str, request_id: str, *, plan: Mapping[str, Any]) -> Receipt | None:
+        """The receipt and result of a request that was charged already, or None. Opens no data."""
+        request_id = _as_name(request_id, "request_id")
+        plan_hash = digest(as_canonical(plan, "plan"))
+
+        def work(connection: sa.Connection) -> Receipt | None:
+            _state(connection, dataset)
+            found = _find(connection, dataset, request_id, plan_hash)
+            return None if found is None else _receipt(found, repeated=True)
+
+        return self._store.run(work)
+
+    def spend(
+        self,
+        dataset: str,
+        guarantee: Guarantee,
+        compute: Callable[[], bytes | str],
+        *,
+        plan: Mapping[str, Any],
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Charges the guarantee to the dataset and returns the result of ``compute``, in this order.
+
+        ``plan`` holds the public parameters that say what is asked. ``compute`` runs outside of any
+        transaction, after a first look whether the charge can fit; nothing of what it returns leaves before
+        the charge and the result are committed together. When ``compute`` raises, nothing is charged.
+
+        The same ``request_id`` with the same plan returns the stored result and charges nothing; with another
+        plan it is refused. Without an id a random one is made: it is in the receipt, and in the
+        ``request_id`` of a :class:`discreet.LedgerError`.
+        """
+        request_id = secrets.token_hex(16) if request_id is None else _as_name(request_id, "request_id")
+        plan_hash = digest(as_canonical(plan, "plan"))
+        terms = guarantee.to_dict()
+        as_canonical(terms, "guarantee")
+        attempts: set[str] = set()
+
+        def look(connection: sa.Connection) -> tuple[Entry | None, Entry, Budget]:
+            last = _state(connection, dataset)
+            found = _find(connection, dataset, request_id, plan_hash)
+            if found is None:
+                return None, last, _affordable(last, guarantee)
+            if _asked(last, guarantee) != found.charged:
+                raise _conflict(found)
+            return found, last, found.charged
+
+        def charge(connection: sa.Connection) -> Receipt:
+            _step("locked")
+            found, last, asked = look(connection)
+            if found is not None:
+                return _receipt(found, repeated=found.hash not in attempts)
+            _step("compared")
+            entry = _next(
+                connection,
+                dataset=dataset,
+                kind="charge",
+                relation=last.relation,
+                cap=last.cap,
+                charged=asked,
+                spent=last.spent + asked,
+                request_id=request_id,
+                plan_hash=plan_hash,
+                plan=dict(plan),
+                guarantee=terms,
+                result=result,
+            )
+            attempts.add(entry.hash)
+            connection.execute(ENTRIES.insert(), entry.row())
+            _step("inserted")
+            return _receipt(entry, repeated=False)
+
+        found, _, _ = self._store.run(look)
+        if found is not None:
+            return _receipt(found, repeated=True)
+        _step("checked")
+        result = _as_bytes(compute())
+        _step("computed")
+        try:
+            receipt = self._store.run(charge, write=True)
+        except LedgerError as error:
+            error.request_id = request_id
+            error.args = (
+                f"{error.args[0]}. No result has left; try again with request_id={request_id!r}, which "
+                "charges at most once",
+            )
+            raise
+        _step("committed")
+        return receipt
+
+    # Soundness.
+
+    def verify(self, *, expect: str | Iterable[str] = ()) -> Verification:
+        """Recomputes every hash and sum; raises :class:`discreet.CorruptLedgerError` at the first bad row.
+
+        A ledger that was put back to an older copy is sound in itself. ``expect``, the hash of a receipt or
+        several, says which entries must still be there.
+        """
+        wanted = frozenset([expect] if isinstance(expect, str) else expect)
+        return self._store.run(lambda connection: _verification(_every(connection), wanted))
+
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Verification:
+        """Verifies the ledger and writes it to a new file, one line of canonical JSON per entry."""
+        target = Path(path)
+        if target.exists() and not overwrite:
+            raise FileError(
+                f"path={str(target)!r} exists already; choose another name, or overwrite it (--force)"
+            )
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+
+        def work(connection: sa.Connection) -> None:
+            with draft.open("wb") as file:
+                file.writelines(export_lines(checked(_every(connection))))
+                file.flush()
+                os.fsync(file.fileno())
+
+        try:
+            self._store.run(work)
+            found = self.verify_export(draft)
+            os.replace(draft, target)
+        except OSError as error:
+            raise FileError(f"path={str(target)!r} cannot be written: {error.strerror}") from None
+        finally:
+            draft.unlink(missing_ok=True)
+        return found
+
+    @staticmethod
+    def verify_export(path: str | os.PathLike[str], *, expect: str | Iterable[str] = ()) -> Verification:
+        """:meth:`verify` for an exported file, of which every single byte is checked."""
+        try:
+            with Path(path).open("rb") as lines:
+                return _verification(exported(lines), [expect] if isinstance(expect, str) else expect)
+        except OSError as error:
+            raise FileError(f"path={os.fspath(path)!r} cannot be read: {error.strerror}") from None
+
+
+# ---- inside a transaction ------------------------------------------------------------------------------
+
+
+_HEAD = sa.select(ENTRIES).order_by(ENTRIES.c.sequence.desc()).limit(1)
+_NEWEST = _HEAD.where(ENTRIES.c.dataset == sa.bindparam("of_dataset"))
+_REQUEST = sa.select(ENTRIES).where(
+    ENTRIES.c.dataset == sa.bindparam("of_dataset"), ENTRIES.c.request_id == sa.bindparam("of_request")
+)
+_ALL = sa.select(ENTRIES).order_by(ENTRIES.c.sequence)
+_CREATED = sa.select(ENTRIES.c.dataset).where(ENTRIES.c.kind == "create").order_by(ENTRIES.c.sequence)
+
+
+def _one(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Entry | None:
+    row = connection.execute(query, values).mappings().first()
+    return None if row is None else Entry.from_row(dict(row))
+
+
+def _every(connection: sa.Connection) -> Iterator[Entry]:
+    for row in connection.execute(_ALL.execution_options(yield_per=500)).mappings():
+        yield Entry.from_row(dict(row))
+
+
+def _state(connection: sa.Connection, dataset: str) -> Entry:
+    """The newest entry of the dataset, which holds its cap and what is spent."""
+    if isinstance(dataset, str) and (found := _one(connection, _NEWEST, of_dataset=dataset)):
+        return found
+    names = connection.scalars(_CREATED).all()
+    near = difflib.get_close_matches(str(dataset), names, n=1, cutoff=0.5)
+    hint = (
+        f"did you mean {near[0]!r}?" if near else "create it first: discreet ledger create NAME --epsilon E"
+    )
+    raise UnknownDatasetError(f"dataset={dataset!r} is not in the ledger; {hint}")
+
+
+def _find(
+    connection: sa.Connection,
+    dataset: str,
+    request_id: str,
+    plan_hash: str,
+) -> Entry | None:
+    """The charge of an earlier request with this id, which must have asked for the same."""
+    entry = _one(connection, _REQUEST, of_dataset=dataset, of_request=request_id)
+    if entry is not None and entry.plan_hash != plan_hash:
+        raise _conflict(entry)
+    return entry
+
+
+def _conflict(entry: Entry) -> RequestConflictError:
+    return RequestConflictError(
+        f"request_id={entry.request_id!r} of dataset={entry.dataset!r} belongs to another plan or price "
+        f"(row {entry.sequence}); a retry must ask for exactly the same, a new question needs a new id"
+    )
+
+
+def _asked(last: Entry, guarantee: Guarantee | Budget) -> Budget:
+    if isinstance(guarantee, Guarantee) and str(guarantee.relation) != last.relation:
+        raise GuaranteeMismatchError(
+            f"the guarantee is for the relation {guarantee.relation} and dataset={last.dataset!r} counts "
+            f"{last.relation}: relations do not mix; create another dataset for it"
+        )
+    return price_of(guarantee, last.cap.unit)
+
+
+def _affordable(last: Entry, guarantee: Guarantee) -> Budget:
+    asked = _asked(last, guarantee)
+    if not (last.spent + asked).fits(last.cap):
+        raise BudgetExceededError(
+            f"dataset={last.dataset!r} cannot afford it: cap {last.cap}; spent {last.spent}; asked {asked}; "
+            f"left {last.cap - last.spent}. Nothing was charged; ask for less, or raise the cap",
+            cap=last.cap,
+            spent=last.spent,
+            asked=asked,
+        )
+    return asked
+
+
+def _next(connection: sa.Connection, **values: Any) -> Entry:
+    """The entry that continues the chain; the caller holds the lock."""
+    head = _one(connection, _HEAD)
+    return Entry(
+        sequence=1 if head is None else head.sequence + 1,
+        previous=ROOT if head is None else head.hash,
+        time=datetime.now(UTC).isoformat(timespec="microseconds"),
+        **values,
+    ).sealed()
+
+
+def _receipt(entry: Entry, repeated: bool) -> Receipt:
+    assert entry.request_id is not None
+    assert entry.plan_hash is not None
+    assert entry.guarantee is not None
+    assert entry.result is not None
+    return Receipt(
+        dataset=entry.dataset,
+        sequence=entry.sequence,
+        request_id=entry.request_id,
+        plan_hash=entry.plan_hash,
+        guarantee=entry.guarantee,
+        charged=entry.charged,
+        spent=entry.spent,
+        cap=entry.cap,
+        result=entry.result,
+        repeated=repeated,
+        hash=entry.hash,
+    )
+
+
+def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verification:
+    missing = set(expect)
+    count, head, latest, notes = 0, ROOT, "", []
+    for entry in checked(entries):
+        missing.discard(entry.hash)
+        if entry.time < latest:
+            notes.append(
+                f"row {entry.sequence}: the clock had been set back; the rows are in order all the same"
+            )
+        count, head, latest = entry.sequence, entry.hash, max(latest, entry.time)
+    if missing:
+        raise CorruptLedgerError(
+            f"the entry with the hash {min(missing)} is not among the {count} of this ledger: it was put "
+            "back to an older copy, or this is another ledger"
+        )
+    return Verification(count, head, tuple(notes))
+
+
+# ---- parameters ----------------------------------------------------------------------------------------
+
+
+def _as_name(value: str, name: str) -> str:
+    if (
+        not isinstance(value, str)
+        or not 0 < len(value) <= 200
+        or value != value.strip()
+        or not value.isprintable()
+    ):
+        raise InvalidInput(
+            f"{name}={value!r} must be text of 1 to 200 printable characters without white space at its ends"
+        )
+    return value
+
+
+def _as_bytes(result: bytes | str) -> bytes:
+    if not isinstance(result, bytes | str):
+        raise InvalidInput("compute must return bytes or text; nothing was charged")
+    return result.encode() if isinstance(result, str) else result

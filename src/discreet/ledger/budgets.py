@@ -1,0 +1,147 @@
+"""Amounts of privacy budget as exact rationals, and the price of a guarantee in the unit of a cap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from discreet.core import EpsilonLike, GuaranteeMismatchError, InvalidInput, NotPrivateError, as_epsilon
+from discreet.guarantees import Guarantee
+
+MAX_BITS = 13_000
+"""About 3,900 decimal digits: Python writes no integer of more than 4,300 as text."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An amount in one of three units: pure ε; (ε, δ) under basic composition; ρ of zCDP.
+
+    A cap, what is spent, and the price of a request are all budgets of the same unit. The parts that the unit
+    does not have are None.
+    """
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    zcdp: Fraction | None = None
+
+    @classmethod
+    def cap(
+        cls,
+        epsilon: EpsilonLike | None = None,
+        delta: EpsilonLike | None = None,
+        zcdp: EpsilonLike | None = None,
+    ) -> Budget:
+        """The cap that a person asks for: ε, or ε and δ, or ρ."""
+        if (epsilon is None) == (zcdp is None) or (zcdp is not None and delta is not None):
+            raise InvalidInput(
+                "a cap is epsilon (pure), epsilon and delta, or zcdp: give one of these three, "
+                "such as epsilon=1, or epsilon=1 with delta='1e-6', or zcdp='0.5'"
+            )
+        if zcdp is not None:
+            return cls(zcdp=as_epsilon(zcdp, "zcdp"))
+        assert epsilon is not None
+        if delta is None:
+            return cls(epsilon=as_epsilon(epsilon))
+        part = as_epsilon(delta, "delta")
+        if part >= 1:
+            raise InvalidInput(
+                f"delta={delta!r} must be below 1; a usual choice is far below 1/n, such as 1e-6"
+            )
+        return cls(as_epsilon(epsilon), part)
+
+    @property
+    def unit(self) -> str:
+        return "+".join(self._parts())
+
+    def zero(self) -> Budget:
+        return self._each(lambda _: Fraction(0))
+
+    def fits(self, cap: Budget) -> bool:
+        """No part is above its part of the cap; compared exactly."""
+        return all(value <= getattr(cap, name) for name, value in self._parts().items())
+
+    def __add__(self, other: Budget) -> Budget:
+        return self._each(lambda name: self._parts()[name] + getattr(other, name))
+
+    def __sub__(self, other: Budget) -> Budget:
+        return self._each(lambda name: self._parts()[name] - getattr(other, name))
+
+    def __str__(self) -> str:
+        symbols = {"epsilon": "ε", "delta": "δ", "zcdp": "ρ"}
+        return ", ".join(f"{symbols[name]} = {readable(value)}" for name, value in self._parts().items())
+
+    def to_dict(self) -> dict[str, str]:
+        """Exact numbers as text, such as ``{"epsilon": "1/2"}``."""
+        for name, value in self._parts().items():
+            if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
+                raise InvalidInput(
+                    f"the exact sum of {name} has more than 3,900 digits, because the denominators of the "
+                    "requests have little in common; round the budget of each request up to a few decimals"
+                )
+        return {name: str(value) for name, value in self._parts().items()}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, str]) -> Budget:
+        return cls(**{name: Fraction(value) for name, value in content.items()})
+
+    def _parts(self) -> dict[str, Fraction]:
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+
+    def _each(self, value: Callable[[str], Fraction]) -> Budget:
+        return Budget(**{name: value(name) for name in self._parts()})
+
+
+def readable(value: Fraction) -> str:
+    """The exact number: a decimal where a short one is exact, else p/q with its size."""
+    scaled = value * 10**12
+    if scaled.denominator == 1 and scaled.numerator < 10**24:
+        text = f"{Decimal(scaled.numerator).scaleb(-12).normalize():f}"
+        return text if len(text) <= 10 or not value else f"{float(value):.12g}"
+    exact = str(value) if max(value.numerator.bit_length(), value.denominator.bit_length()) <= 64 else ""
+    size = f"{float(value):.6g}" if value < 10**300 else "very large"
+    return f"{exact} (≈ {size})" if exact else f"≈ {size}"
+
+
+def price_of(guarantee: Guarantee | Budget, unit: str) -> Budget:
+    """What the guarantee costs in the unit of a cap.
+
+    Pure: ε, if δ = 0. (ε, δ): both, which add up under basic composition. zCDP: ε²/2 if δ = 0 (Bun and
+    Steinke 2016, Proposition 1.4), or the guarantee's own ρ, whichever is less.
+    """
+    if isinstance(guarantee, Budget):
+        if guarantee.unit != unit:
+            raise _no_price(str(guarantee), unit)
+        return guarantee
+    epsilon, delta = guarantee.exact_epsilon, guarantee.exact_delta
+    bounded = epsilon is not None and epsilon >= 0 and 0 <= delta < 1
+    if unit == "epsilon" and bounded and delta == 0:
+        return Budget(epsilon=epsilon)
+    if unit == "epsilon+delta" and bounded:
+        return Budget(epsilon, delta)
+    if unit == "zcdp":
+        own = getattr(guarantee, "zcdp", None)
+        known: list[Any] = [own() if callable(own) else None]
+        known += [epsilon * epsilon / 2] if bounded and delta == 0 and epsilon is not None else []
+        offers = [Fraction(rho) for rho in known if rho is not None and rho >= 0]
+        if offers:
+            return Budget(zcdp=min(offers))
+    if not guarantee.is_private:
+        raise NotPrivateError(
+            "the output carries no differential privacy guarantee, so it has no price and no ledger admits it"
+        )
+    raise _no_price(str(guarantee), unit)
+
+
+def _no_price(what: str, unit: str) -> GuaranteeMismatchError:
+    kinds = {
+        "epsilon": "pure ε, which only guarantees with δ = 0 have",
+        "epsilon+delta": "(ε, δ), which guarantees with a finite ε have, or get by `guarantee.to_dp(delta)`",
+        "zcdp": "ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have",
+    }
+    return GuaranteeMismatchError(
+        f"{what} has no price under this dataset's cap: the cap is in {kinds[unit]}; "
+        "choose another mechanism, or keep this one in a dataset with another cap"
+    )

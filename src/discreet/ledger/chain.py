@@ -1,0 +1,253 @@
+"""Entries, the hash chain through them, and the rules that a sound sequence of entries obeys.
+
+Nothing here knows a database: the same rules check the tables and an exported file.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any
+
+from discreet.core import CorruptLedgerError, InvalidInput
+from discreet.ledger.budgets import Budget
+
+FORMAT = "discreet/ledger"
+FORMAT_VERSION = 1
+ROOT = "0" * 64
+"""What the first entry has for the hash of the entry before it."""
+
+
+def canonical(value: Any) -> str:
+    """The one text of a JSON value: sorted keys, no white space, ASCII. Hashes and exports are made of it."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=_plain
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Fraction):
+        return str(value)
+    raise TypeError
+
+
+def as_canonical(value: Mapping[str, Any], name: str) -> str:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"{name} must be a mapping of public parameters, such as {{'mechanism': 'lattice'}}"
+        )
+    try:
+        return canonical(dict(value))
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidInput(
+            f"{name} must hold finite numbers, text, truth values, lists and mappings only"
+        ) from None
+
+
+def digest(text: str | bytes) -> str:
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger; never changed and never removed.
+
+    ``kind`` is ``create`` (a dataset begins), ``cap`` (its cap changes) or ``charge``. ``cap`` and ``spent``
+    are those of the dataset after this entry, so the newest entry of a dataset is its whole state.
+    ``sequence`` counts all entries of the ledger and orders them; ``time`` is what the clock of the charging
+    machine said. ``hash`` covers everything else, ``previous`` (the hash of the entry before) included.
+    """
+
+    sequence: int
+    dataset: str
+    kind: str
+    relation: str
+    cap: Budget
+    charged: Budget
+    spent: Budget
+    time: str
+    previous: str
+    request_id: str | None = None
+    plan_hash: str | None = None
+    plan: Mapping[str, Any] | None = None
+    guarantee: Mapping[str, Any] | None = None
+    result: bytes | None = None
+    hash: str = ""
+
+    def sealed(self) -> Entry:
+        """The same entry with its hash."""
+        return replace(self, hash=digest(canonical(self._content())))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self._content(), "hash": self.hash}
+
+    def _content(self) -> dict[str, Any]:
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "hash"}
+        for name in _AMOUNTS:
+            content[name] = content[name].to_dict()
+        if self.result is not None:
+            content["result"] = base64.b64encode(self.result).decode()
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Entry:
+        values = dict(content)
+        for name in _AMOUNTS:
+            values[name] = Budget.from_dict(values[name])
+        if values["result"] is not None:
+            values["result"] = base64.b64decode(values["result"], validate=True)
+        return cls(**values)
+
+    def row(self) -> dict[str, Any]:
+        """The entry as columns: nested values as canonical text, the result as bytes."""
+        values: dict[str, Any] = {**self.to_dict(), "result": self.result}
+        for name in _NESTED:
+            values[name] = None if values[name] is None else canonical(values[name])
+        return values
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Entry:
+        """Reads what :meth:`row` wrote and checks its hash: no state is taken from a damaged row."""
+        try:
+            values = dict(row)
+            for name in _NESTED:
+                values[name] = None if values[name] is None else json.loads(values[name])
+            for name in _AMOUNTS:
+                values[name] = Budget.from_dict(values[name])
+            if values["result"] is not None:
+                values["result"] = bytes(values["result"])
+            entry = cls(**values)
+            sound = entry.sealed().hash == entry.hash and entry.row() == {**row, "result": entry.result}
+        except (
+            TypeError,
+            ValueError,
+            KeyError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+            InvalidInput,
+        ):
+            sound = False
+        if not sound:
+            raise broken(row.get("sequence"), "its content does not match its hash")
+        return entry
+
+
+_AMOUNTS = ("cap", "charged", "spent")
+_NESTED = (*_AMOUNTS, "plan", "guarantee")
+
+
+def broken(row: Any, why: str) -> CorruptLedgerError:
+    number = row if isinstance(row, int) else None
+    return CorruptLedgerError(
+        f"the chain is broken at row {'?' if number is None else number}: {why}. The ledger was edited or "
+        "damaged; make no release from it and compare it with an export",
+        row=number,
+    )
+
+
+def checked(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The entries one by one; raises at the first that breaks the chain or the arithmetic of its dataset."""
+    previous, expected = ROOT, 1
+    state: dict[str, Entry] = {}
+    requests: set[tuple[str, str]] = set()
+    for entry in entries:
+        if entry.sequence != expected:
+            raise broken(expected, f"the row is missing, the next one is row {entry.sequence}")
+        if entry.sealed().hash != entry.hash:
+            raise broken(expected, "its content does not match its hash")
+        if entry.previous != previous:
+            raise broken(expected, "it does not continue the row before it")
+        if wrong := _breach(entry, state.get(entry.dataset), requests):
+            raise broken(expected, wrong)
+        state[entry.dataset] = entry
+        if entry.request_id is not None:
+            requests.add((entry.dataset, entry.request_id))
+        previous, expected = entry.hash, expected + 1
+        yield entry
+
+
+def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) -> str | None:
+    """Which rule of the book the entry breaks, given the newest entry of its dataset."""
+    if not entry.cap.unit or {entry.charged.unit, entry.spent.unit} != {entry.cap.unit}:
+        return "its amounts are in different units"
+    if (last is None) != (entry.kind == "create"):
+        return "its dataset was created twice, or never"
+    if last is None:
+        return "a new dataset has spent something" if entry.spent != entry.cap.zero() else None
+    if entry.relation != last.relation or entry.cap.unit != last.cap.unit:
+        return "it changes the relation or the unit of its dataset"
+    if entry.spent != last.spent + entry.charged or not entry.spent.fits(entry.cap):
+        return "what is spent does not add up, or is above the cap"
+    if entry.kind == "cap":
+        return "a change of cap has charged something" if entry.charged != entry.cap.zero() else None
+    if entry.kind != "charge" or entry.cap != last.cap:
+        return "its kind is unknown, or a charge has changed the cap"
+    if entry.request_id is None or entry.result is None or entry.plan is None or entry.guarantee is None:
+        return "a part of the charge is missing"
+    if (entry.dataset, entry.request_id) in requests:
+        return "its request was charged already"
+    if entry.plan_hash != digest(canonical(entry.plan)):
+        return "its plan does not match its plan hash"
+    if entry.guarantee.get("relation") != entry.relation:
+        return "its guarantee is for another relation"
+    for name, amount in entry.charged.to_dict().items():
+        if name != "zcdp" and entry.guarantee.get(name) != amount:
+            return "it charges another amount than its guarantee says"
+    return None
+
+
+def export_lines(entries: Iterable[Entry]) -> Iterator[bytes]:
+    """A header, a line per entry, and the digest of all that; each line is canonical JSON."""
+    whole = hashlib.sha256(_HEADER)
+    yield _HEADER
+    count = 0
+    for count, entry in enumerate(entries, 1):  # noqa: B007 (the last count is used below)
+        line = _line(entry.to_dict())
+        whole.update(line)
+        yield line
+    yield _line({"digest": whole.hexdigest(), "entries": count})
+
+
+def _line(content: Mapping[str, Any]) -> bytes:
+    return canonical(content).encode() + b"\n"
+
+
+_HEADER = _line({"format": FORMAT, "version": FORMAT_VERSION})
+
+
+def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
+    """The entries of an export. Every byte counts: what is not written as we write it is refused."""
+    whole = hashlib.sha256(_HEADER)
+    source = iter(lines)
+    if next(source, b"") != _HEADER:
+        raise CorruptLedgerError(
+            f"line 1 is not the header of a ledger export of version {FORMAT_VERSION}: the file was edited, "
+            "is something else, or comes from another version of discreet"
+        )
+    count = 0
+    line = next(source, b"")
+    for following in source:
+        count += 1
+        yield _parsed(line, count)
+        whole.update(line)
+        line = following
+    if line != _line({"digest": whole.hexdigest(), "entries": count}):
+        raise CorruptLedgerError(
+            f"the last line is not the digest of the {count} entries before it: the file was edited or cut"
+        )
+
+
+def _parsed(line: bytes, row: int) -> Entry:
+    try:
+        entry = Entry.from_dict(json.loads(line))
+        same = _line(entry.to_dict()) == line
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError, InvalidInput):
+        same = False
+    if not same:
+        raise broken(row, "it is not written as an export writes it")
+    return entry
