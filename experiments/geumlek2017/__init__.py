@@ -1,0 +1,1 @@
+"""Geumlek, Song and Chaudhuri (2017), Rényi Differential Privacy Mechanisms for Posterior Sampling."""

@@ -1,0 +1,207 @@
+"""Posterior draws from data in one call, charged to a ledger where there is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from discreet.answers import Prepared, answered
+from discreet.core import DataError, EpsilonLike, InvalidInput, as_size
+from discreet.data import clipped_sum
+from discreet.families import BetaFamily, Family
+from discreet.families.base import as_bounds
+from discreet.sampling import (
+    PosteriorSampler,
+    Sample,
+    as_draws,
+    as_family,
+    posterior_sampler,
+    public_prior,
+    statistic_of,
+)
+
+if TYPE_CHECKING:
+    from discreet.ledger.charging import LedgerLike
+
+__all__ = ["posterior_sample", "statistical_query"]
+
+_STEPS = 2**32
+
+
+def posterior_sample(
+    data: Any,
+    family: str | Family,
+    *,
+    prior: Any,
+    epsilon: EpsilonLike | None = None,
+    order: float | None = None,
+    delta: EpsilonLike | None = None,
+    sampler: str = "diffused",
+    n: int | None = None,
+    column: str | None = None,
+    size: int = 1,
+    levels: Sequence[Any] | None = None,
+    other: Any = None,
+    missing: Any = None,
+    grid: EpsilonLike | None = None,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+    **options: Any,
+) -> Sample:
+    """Private posterior draws from data, in one call: statistic, calibration, draw, and charge.
+
+    ``data`` and ``column`` as in :func:`discreet.release`; the rest as in :func:`posterior_sampler`.
+    ``levels`` and ``other`` belong to a Dirichlet; ``missing`` says what a missing record counts as. With
+    ``ledger`` the budget of ``dataset`` is charged before anything leaves; a retry with the same
+    ``request_id`` returns the stored draws. Under an (ε, δ) cap give ``delta``; under a zCDP cap a Gaussian
+    mean fits.
+
+    >>> counts = [4, 2, 7, 3] * 25
+    >>> drawn = posterior_sample(counts, "poisson", prior=(2, 1), bounds=(0, 20), epsilon=1, order=8)
+    >>> drawn.values.shape, drawn.guarantee.rdp(8) <= 1
+    ((1,), True)
+    """
+    model = as_family(family, options)
+    if model.records == "levels" and levels is None:
+        raise InvalidInput("levels are missing: declare every value that a record may take")
+    if model.records != "levels" and (levels is not None or other is not None):
+        raise InvalidInput(f"levels and other belong to the family 'dirichlet', not to {model.name!r}")
+    reading = {"levels": levels, "other": other, "missing": missing}
+    given = {name: value for name, value in reading.items() if value is not None}
+
+    def build(declared: int) -> PosteriorSampler:
+        return posterior_sampler(
+            sampler, model, prior=prior, n=declared, epsilon=epsilon, order=order, delta=delta, grid=grid
+        )
+
+    def read() -> tuple[Any, int]:
+        return statistic_of(model, data, column, given)
+
+    plan = {
+        "question": "posterior sample",
+        "family": model.to_dict(),
+        "prior": public_prior(model.prior(prior)),
+        "sampler": sampler,
+        "target": {"epsilon": _text(epsilon), "order": _text(order), "delta": _text(delta)},
+        "grid": _text(grid),
+        "column": column,
+        "size": as_draws(size),
+        "reading": {name: str(value) for name, value in given.items()},
+        "n": None if n is None else as_size(n),
+    }
+    return _released(build, read, n, size, plan, ledger, dataset, request_id)
+
+
+def _released(
+    build: Callable[[int], PosteriorSampler],
+    read: Callable[[], tuple[Any, int]],
+    n: int | None,
+    size: int,
+    plan: Mapping[str, Any],
+    ledger: LedgerLike | None,
+    dataset: str | None,
+    request_id: str | None,
+    bounds: tuple[float, float] | None = None,
+) -> Sample:
+    """Public parameters first, where n is declared; then the data; then draws, charged to a ledger if any."""
+
+    def prepare() -> Prepared[Sample]:
+        known = None if n is not None else read()
+        built = build(as_size(n if known is None else known[1]))
+
+        def make() -> Sample:
+            statistic, number = read() if known is None else known
+            if number != built.n:
+                raise InvalidInput(f"n={built.n} was declared but the data have another number of records")
+            return replace(built.release(statistic, size), bounds=bounds)
+
+        return built.price(size), make
+
+    return answered(prepare, Sample.from_json, plan, ledger, dataset, request_id)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def statistical_query(
+    data: Any,
+    function: Callable[[Any], float] | None = None,
+    *,
+    epsilon: EpsilonLike,
+    order: float | None = None,
+    delta: EpsilonLike | None = None,
+    bounds: tuple[float, float] | None = None,
+    column: str | None = None,
+    n: int | None = None,
+    prior: Any = (1, 1),
+    sampler: str = "diffused",
+    size: int = 1,
+    missing: float | None = None,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+) -> Sample:
+    """A private mean of a number in [0, 1] that is computed from each record (paper C, Algorithm 1).
+
+    ``function`` maps one record to [0, 1] and is clipped to it; or ``bounds`` = (low, high) are declared for
+    a numeric column, which is clipped to them and read as (x − low)/(high − low). The answer is a draw from
+    the Beta posterior of the mean, in the units of the bounds. Values are rounded to a grid and summed as
+    integers, so that one record moves the sum by at most 1, exactly. A ledger is charged as in
+    :func:`posterior_sample`; name the function by the ``request_id``, since a plan cannot contain it.
+
+    >>> answer = statistical_query([3, 5, 4, 6] * 50, bounds=(0, 10), epsilon=1, delta="1e-6")
+    >>> 0 <= float(answer.values[0]) <= 10
+    True
+    """
+    if (function is None) == (bounds is None):
+        raise InvalidInput(
+            "give a function of one record with values in [0, 1], or bounds=(low, high) for numbers"
+        )
+    if function is not None and (column is not None or missing is not None):
+        raise InvalidInput("column= and missing= go with bounds=; for a function give the records themselves")
+    limits = None if bounds is None else as_bounds(bounds, "one record")
+
+    def build(declared: int) -> PosteriorSampler:
+        return posterior_sampler(
+            sampler, "beta", prior=prior, n=declared, epsilon=epsilon, order=order, delta=delta
+        )
+
+    def read() -> tuple[Fraction, int]:
+        if limits is None:
+            assert function is not None
+            return _sum_of(function, data)
+        summed = clipped_sum(data, column=column, bounds=limits, missing=missing)
+        low, high = (Fraction(limit) for limit in limits)
+        return (summed.total - summed.n * low) / (high - low), summed.n
+
+    plan = {
+        "question": "statistical query",
+        "bounds": None if limits is None else list(limits),
+        "column": column,
+        "missing": missing,
+        "prior": public_prior(BetaFamily().prior(prior)),
+        "sampler": sampler,
+        "target": {"epsilon": _text(epsilon), "order": _text(order), "delta": _text(delta)},
+        "size": as_draws(size),
+        "n": None if n is None else as_size(n),
+    }
+    return _released(build, read, n, size, plan, ledger, dataset, request_id, limits)
+
+
+def _sum_of(function: Callable[[Any], float], records: Iterable[Any]) -> tuple[Fraction, int]:
+    total, number = 0, 0
+    for record in records:
+        number += 1
+        try:
+            value = float(function(record))
+        except Exception:
+            value = math.nan
+        if math.isnan(value):
+            raise DataError("the function must give a number for every record; for at least one it did not")
+        total += round(min(1.0, max(0.0, value)) * _STEPS)
+    return Fraction(total, _STEPS), number

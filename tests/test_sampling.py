@@ -1,0 +1,512 @@
+"""Posterior sampling: calibration, draws, releases, bad input, and the published attacks on floats."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import warnings
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet import posterior_sampler, statistical_query
+from discreet.randomness import OSEntropy, SeededEntropy
+from discreet.sampling import SAMPLERS
+
+MODELS: list[tuple[str, dict[str, Any], Any]] = [
+    ("beta", {"prior": (6, 12)}, 30),
+    ("dirichlet", {"prior": (6, 12)}, (30, 70)),
+    ("dirichlet", {"prior": (6, 12, 3)}, (30, 30, 40)),
+    ("gaussian", {"prior": (0, 0.1), "sigma": 1, "bounds": (-2, 3)}, 33.25),
+    ("gaussian-vector", {"prior": ((0, 0), 0.1), "sigma": 1, "radius": 2, "dimension": 2}, (10, -20)),
+    ("poisson", {"prior": (2, 1), "bounds": (0, 10)}, 333),
+    ("exponential", {"prior": (2, 1), "bounds": (0, 5)}, 77.5),
+]
+TARGETS: list[dict[str, Any]] = [
+    {"epsilon": "0.5", "order": 15},
+    {"epsilon": 0.01, "order": 2},
+    {"epsilon": 1, "delta": "1e-6"},
+    {"epsilon": "0.05", "delta": 1e-9},
+]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("name", ["diffused", "concentrated"])
+@pytest.mark.parametrize(("family", "options", "statistic"), MODELS)
+def test_target_is_met_and_not_overshot(
+    name: str, family: str, options: dict[str, Any], statistic: Any, target: dict[str, Any]
+) -> None:
+    sampler = posterior_sampler(name, family, n=100, **options, **target)
+    guarantee = sampler.guarantee
+    epsilon = Fraction(str(target["epsilon"]))
+    if "order" in target:
+        reached, wanted = Fraction(guarantee.rdp(target["order"])), epsilon
+    else:
+        reached, wanted = Fraction(guarantee.delta_at(target["epsilon"])), Fraction(str(target["delta"]))
+        assert (guarantee.exact_epsilon, guarantee.exact_delta) == (epsilon, wanted)
+    assert reached <= wanted
+    scale = sampler.r if name == "diffused" else sampler.m
+    assert (sampler.m if name == "diffused" else sampler.r) == 1
+    assert 0 < scale <= 1
+    if scale < 1:
+        assert reached > wanted * Fraction(99, 100)
+    assert sampler.draw(statistic, 2).shape[0] == 2
+
+
+def test_direct_reports_what_it_gives() -> None:
+    sampler = posterior_sampler("direct", "beta", prior=(30, 60), n=100)
+    assert (sampler.r, sampler.m) == (1.0, 1.0)
+    assert sampler.guarantee.max_order == 31
+    assert sampler.guarantee.rdp(31) == math.inf
+    assert sampler.guarantee.rdp(2) == pytest.approx(0.04017, abs=1e-5)
+    assert sampler.guarantee.delta_at(1) < 1e-6
+    assert sampler.guarantee.is_private
+    assert sampler.guarantee.exact_epsilon is None
+
+
+def test_the_figures_of_the_specification() -> None:
+    """Beta(6, 12), n = 100, ε = 1: exactly 0.0051, by the Rényi conversion 0.0173."""
+    guarantee = posterior_sampler("direct", "beta", prior=(6, 12), n=100).guarantee
+    assert guarantee.delta_at(1) == pytest.approx(0.0051167, abs=1e-7)
+    assert guarantee.known.rdp_delta_at(1) == pytest.approx(0.0172623, abs=1e-6)
+    assert posterior_sampler("direct", "beta", prior=(1, 1), n=100).guarantee.max_order == 2
+
+
+def test_gaussian_sensitivity_is_the_whole_width() -> None:
+    """Exact hockey-stick of the two posterior laws, records at the two bounds: μ = (hi−lo)√v'/σ²."""
+    from scipy import stats
+
+    low, high, sigma, n = -1.0, 3.0, 2.0, 50
+    sampler = posterior_sampler("direct", "gaussian", prior=(0, 1), n=n, sigma=sigma, bounds=(low, high))
+    precision = 1 + n / sigma**2
+    p, q = (stats.norm(((n - 1) * low + x) / sigma**2 / precision, precision**-0.5) for x in (high, low))
+    assert sampler.guarantee.mu == pytest.approx((high - low) / sigma**2 / math.sqrt(precision))
+    x = np.linspace(-20, 20, 400_001)
+    for epsilon in (0.1, 0.5, 1.0):
+        delta = np.trapezoid(np.maximum(p.pdf(x) - math.exp(epsilon) * q.pdf(x), 0), x)
+        assert sampler.guarantee.delta_at(epsilon) == pytest.approx(delta, rel=1e-6)
+
+
+def test_more_prior_weight_and_public_data_buy_privacy() -> None:
+    prior = discreet.Beta(1, 1)
+    informed = prior.updated_with_public((30, 70))
+    assert informed == discreet.Beta(31, 71)
+    epsilons = [
+        posterior_sampler("direct", "beta", prior=p, n=100).guarantee.epsilon_at(1e-6)
+        for p in (discreet.Beta(2, 2), informed)
+    ]
+    assert epsilons[1] < epsilons[0] / 3
+    assert discreet.Dirichlet((1, 1, 1)).updated_with_public((4, 0, 2)).alpha == (5, 1, 3)
+    assert discreet.Gamma(2, 1).updated_with_public([3, 4]).parameters == (9, 3)
+    assert discreet.Gamma(2, 1).updated_with_public([3, 4], "exponential").parameters == (4, 8)
+    assert discreet.Normal(0, 1).updated_with_public([1.0, 2.0], sigma=1).mean() == pytest.approx(1.0)
+
+
+# Draws.
+
+
+def test_draws_need_the_operating_system() -> None:
+    sampler = posterior_sampler("direct", "beta", prior=(30, 60), n=100)
+    with pytest.raises(discreet.NotPrivateError):
+        sampler.draw(30, entropy=SeededEntropy(1))  # type: ignore[arg-type]
+    assert sampler.draw(30, entropy=OSEntropy()).shape == (1,)
+    assert sampler.draw(30)[0] != sampler.draw(30)[0]
+
+
+def test_draws_use_the_secrets_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    import secrets
+
+    sampler = posterior_sampler("direct", "gaussian", prior=(0, 1), n=10, sigma=1, bounds=(0, 1))
+    monkeypatch.setattr(secrets, "randbelow", lambda bound: bound // 2)
+    assert sampler.draw(5.0)[0] == sampler.draw(5.0)[0] == pytest.approx(5 / 11)
+
+
+def test_simulation_is_seeded_and_has_the_same_law() -> None:
+    sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=1, order=15)
+    one, two = sampler.simulate(30, 100_000, seed=3), sampler.simulate(30, 100_000, seed=3)
+    assert np.array_equal(one, two)
+    law = discreet.Beta(6 + sampler.r * 30, 12 + sampler.r * 70)
+    assert one.mean() == pytest.approx(law.mean(), abs=6 * law.std() / 316)
+
+
+def test_draws_lie_on_the_declared_grid() -> None:
+    sampler = posterior_sampler("direct", "beta", prior=(30, 60), n=100, grid="1/128")
+    draws = sampler.draw(30, 50)
+    assert all(float(d * 256).is_integer() and int(d * 256) % 2 == 1 for d in draws)
+    with pytest.raises(discreet.InvalidInput, match="whole number"):
+        posterior_sampler("direct", "beta", prior=(30, 60), n=100, grid="0.3")
+
+
+@pytest.mark.parametrize(("family", "options", "statistic"), MODELS)
+def test_default_grid_is_public_and_fine(family: str, options: dict[str, Any], statistic: Any) -> None:
+    sampler = posterior_sampler("direct", family, n=100, **options)
+    spread = sampler.simulate(statistic, 2000, seed=1).std(axis=0).min()
+    assert 0 < float(sampler.grid) < spread * 1e-6
+
+
+def test_several_draws_are_charged() -> None:
+    sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=1, delta="1e-6")
+    assert sampler.price(1) == sampler.guarantee
+    three = sampler.release(30, 3)
+    assert three.guarantee == sampler.price(3)
+    assert three.guarantee.exact_delta == Fraction(1, 10**6)
+    assert 1 < three.guarantee.epsilon < 3
+    mean = posterior_sampler("direct", "gaussian", prior=(0, 1), n=10, sigma=1, bounds=(0, 1))
+    assert mean.price(4).mu == pytest.approx(2 * mean.guarantee.mu)  # type: ignore[operator]
+
+
+# Exact statistics from records.
+
+
+def test_statistics_of_records() -> None:
+    beta = posterior_sampler("direct", "beta", prior=(6, 12), n=4)
+    assert beta.statistic([0, 1, 1, 0.5]) == Fraction(5, 2)
+    levels = posterior_sampler("direct", "dirichlet", prior=(6, 12), n=3)
+    assert tuple(levels.statistic(["a", "b", "b"], levels=("a", "b"))) == (1, 2)
+    counts = posterior_sampler("direct", "poisson", prior=(6, 12), n=3, bounds=(0, 5))
+    assert counts.statistic([0, 3, 99]) == 8
+    times = posterior_sampler("direct", "exponential", prior=(6, 12), n=2, bounds=(0, 4))
+    assert times.statistic([1.0, 100.0]) == 5
+    mean = posterior_sampler("direct", "gaussian", prior=(0, 1), n=3, sigma=1, bounds=(-1, 1))
+    assert mean.statistic([-5, 0.25, 9]) == Fraction(1, 4)
+    with pytest.raises(discreet.InvalidInput, match="n=3 was declared"):
+        mean.statistic([0.0])
+
+
+def test_vector_rows_are_clipped_to_the_norm() -> None:
+    sampler = posterior_sampler(
+        "direct", "gaussian-vector", prior=((0, 0), 1), n=2, sigma=1, radius=1, dimension=2
+    )
+    total = sampler.statistic([[30.0, 40.0], [0.0, 0.5]])
+    assert float(total[0]) == pytest.approx(0.6, abs=1e-9)
+    assert float(total[1]) == pytest.approx(1.3, abs=1e-9)
+    rng = np.random.default_rng(0)
+    for row in rng.normal(size=(200, 2)) * 10 ** rng.uniform(-3, 12, (200, 1)):
+        one = posterior_sampler(
+            "direct", "gaussian-vector", prior=((0, 0), 1), n=1, sigma=1, radius=1, dimension=2
+        ).statistic([row])
+        assert sum(x * x for x in one) <= 1
+    for bad in ([[math.nan, 0]], [[math.inf, 0]], [1.0], []):
+        with pytest.raises(discreet.DataError):
+            sampler.statistic(bad)
+
+
+# Releases.
+
+
+def test_release_round_trip_and_content() -> None:
+    sampler = posterior_sampler(
+        "concentrated", "poisson", prior=(2, 1), n=50, bounds=(0, 9), epsilon=1, order=4
+    )
+    released = sampler.release(200, 2)
+    assert discreet.Sample.from_json(released.to_json()) == released
+    content = json.loads(released.to_json())["release"]
+    assert content["r"] == sampler.r
+    assert content["m"] == sampler.m
+    assert content["target"] == {"epsilon": "1", "order": 4.0}
+    assert set(content) == {
+        "private", "sampler", "family", "prior", "n", "r", "m", "grid", "target", "draws", "bounds",
+        "guarantee", "versions",
+    }  # fmt: skip
+    edited = released.to_json().replace('"n": 50', '"n": 51')
+    with pytest.raises(discreet.CorruptReleaseError, match="edited"):
+        discreet.Sample.from_json(edited)
+    assert "concentrated poisson" in str(released)
+
+
+def test_release_depends_on_the_data_through_draws_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frozen draws on neighbouring statistics: the documents are equal byte for byte."""
+    sampler = posterior_sampler("direct", "beta", prior=(30, 60), n=100)
+    monkeypatch.setattr(type(sampler.family), "draw", lambda *_: (Fraction(1, 4), Fraction(3, 4)))
+    assert sampler.release(30).to_json() == sampler.release(31).to_json()
+
+
+# Statistical queries.
+
+
+def test_statistical_query_of_a_function_and_of_bounds() -> None:
+    ages = [20, 40, 60, 80] * 500
+    by_bounds = statistical_query(ages, bounds=(0, 100), epsilon=1, delta="1e-6", prior=(20, 20), size=40)
+    assert by_bounds.values.mean() == pytest.approx(50, abs=3)
+    by_function = statistical_query(
+        ages, lambda age: age >= 60, epsilon=1, delta="1e-6", prior=(20, 20), size=40, n=2000
+    )
+    assert by_function.values.mean() == pytest.approx(0.5, abs=0.04)
+    assert by_function.bounds is None
+    assert discreet.Sample.from_json(by_bounds.to_json()) == by_bounds
+
+
+def test_statistical_query_on_a_table() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [20.0, 30.0] * 100})
+    answer = statistical_query(frame, column="age", bounds=(0, 50), epsilon=5, order=3, prior=(50, 50))
+    assert 0 < answer.values[0] < 50
+
+
+def test_function_is_clipped_and_one_record_moves_the_sum_by_at_most_one() -> None:
+    from discreet.queries import _sum_of
+
+    for values in itertools.product((-5.0, 0.0, 0.3, 1 / 3, 1.0, 1e300), repeat=2):
+        for other in (-5.0, 0.7, 1e300):
+            one, _ = _sum_of(float, values)
+            two, _ = _sum_of(float, (values[0], other))
+            assert abs(one - two) <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "function of one record"),
+        ({"bounds": (0, 1), "function": abs}, "function of one record"),
+        ({"function": abs, "column": "x"}, "go with bounds="),
+        ({"bounds": (1, 0)}, "low < high"),
+        ({"bounds": (0, 1), "n": 7}, "another number of records"),
+    ],
+)
+def test_bad_statistical_query(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(discreet.InvalidInput, match=message):
+        statistical_query([0.5, 0.25], epsilon=1, order=3, prior=(5, 5), **options)
+    with pytest.raises(discreet.DataError, match="for at least one"):
+        statistical_query(["a", "b"], float, epsilon=1, order=3)
+
+
+# From data, with a ledger.
+
+
+def test_posterior_sample_reads_calibrates_and_draws(tmp_path: Path) -> None:
+    table = tmp_path / "visits.csv"
+    table.write_text("visits\n" + "3\n5\n99\n\n" * 25)
+    options: dict[str, Any] = {"prior": (2, 1), "bounds": (0, 10), "epsilon": 1, "order": 8}
+    with pytest.raises(discreet.DataError, match="missing"):
+        discreet.posterior_sample(table, "poisson", column="visits", **options)
+    drawn = discreet.posterior_sample(table, "poisson", column="visits", missing=0, n=100, **options)
+    assert drawn.n == 100
+    assert drawn.values[0] > 0
+    with pytest.raises(discreet.InvalidInput, match="n=99 was declared"):
+        discreet.posterior_sample(table, "poisson", column="visits", missing=0, n=99, **options)
+    answers = ["yes", "no", "no"] * 20
+    shares = discreet.posterior_sample(
+        answers, "dirichlet", prior=(3, 3), levels=("no", "yes"), epsilon=1, delta="1e-6", size=2
+    )
+    assert shares.values.shape == (2, 2)
+    assert shares.values.sum(axis=1) == pytest.approx(1)
+    with pytest.raises(discreet.InvalidInput, match="levels are missing"):
+        discreet.posterior_sample(answers, "dirichlet", prior=(3, 3), epsilon=1, order=3)
+    with pytest.raises(discreet.InvalidInput, match="belong to the family 'dirichlet'"):
+        discreet.posterior_sample([1.0], "beta", prior=(3, 3), levels=(0, 1), epsilon=1, order=3)
+
+
+def test_posterior_sample_is_charged_once(tmp_path: Path) -> None:
+    ledger = discreet.Ledger(tmp_path / "ledger.db")
+    ledger.create("survey", epsilon=2, delta="1e-5")
+    options: dict[str, Any] = {
+        "prior": (0, 10), "sigma": 2, "bounds": (0, 10), "epsilon": 1, "delta": "1e-6", "n": 30,
+        "ledger": ledger, "dataset": "survey",
+    }  # fmt: skip
+    one = discreet.posterior_sample([4.0, 5.0, 6.0] * 10, "gaussian", request_id="first", **options)
+    again = discreet.posterior_sample(None, "gaussian", request_id="first", **options)  # the data stay closed
+    assert one == again
+    assert again.receipt is not None
+    assert again.receipt.repeated
+    assert ledger.show("survey").spent.epsilon == 1
+    with pytest.raises(discreet.BudgetExceededError):
+        discreet.posterior_sample([4.0] * 30, "gaussian", size=9, **options)
+    query = discreet.statistical_query(
+        [4.0] * 30, bounds=(0, 10), epsilon=1, delta="1e-6", ledger=ledger, dataset="survey"
+    )
+    assert query.receipt is not None
+    assert ledger.show("survey").remaining.epsilon == 0
+    with pytest.raises(discreet.InvalidInput, match="belong to a ledger"):
+        discreet.statistical_query([1.0], bounds=(0, 1), epsilon=1, order=2, dataset="survey")
+
+
+def test_a_curve_has_no_price_under_a_pair_cap(tmp_path: Path) -> None:
+    ledger = discreet.Ledger(tmp_path / "ledger.db")
+    ledger.create("survey", epsilon=2, delta="1e-5")
+    ledger.create("concentrated", zcdp=5)
+    for dataset, family, options, fits in (
+        ("survey", "beta", {"prior": (3, 3), "order": 8}, False),
+        ("concentrated", "beta", {"prior": (3, 3), "order": 8}, False),
+        ("concentrated", "gaussian", {"prior": (0, 1), "order": 8, "sigma": 1, "bounds": (0, 1)}, True),
+    ):
+        records = [0.0, 1.0, 0.5]
+        if fits:
+            drawn = discreet.posterior_sample(
+                records,
+                family,
+                epsilon=1,
+                ledger=ledger,
+                dataset=dataset,
+                **options,  # type: ignore[arg-type]
+            )
+            assert drawn.receipt is not None
+            assert drawn.receipt.charged.zcdp == drawn.guarantee.zcdp()
+        else:
+            with pytest.raises(discreet.GuaranteeMismatchError):
+                discreet.posterior_sample(
+                    records,
+                    family,
+                    epsilon=1,
+                    ledger=ledger,
+                    dataset=dataset,
+                    **options,  # type: ignore[arg-type]
+                )
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("direkt", "beta", {"prior": (1, 1)}), "did you mean 'direct'"),
+        (("direct", "betta", {"prior": (1, 1)}), "did you mean 'beta'"),
+        (("diffused", "beta", {"prior": (1, 1)}), "needs a target"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1}), "epsilon alone is no target"),
+        (("diffused", "beta", {"prior": (1, 1), "order": 3}), "epsilon is missing"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": 3, "delta": 0.1}), "not both"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": 1}), "order=1 must be"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": math.nan}), "order=nan"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "delta": 0}), "delta=0 cannot be reached"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "delta": 1}), "delta=1 must be"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 0, "order": 3}), "epsilon=0 must be positive"),
+        (("direct", "beta", {"prior": (1, 1), "epsilon": 1, "order": 2}), "below order 2 only"),
+        (("direct", "beta", {"prior": (6, 12), "epsilon": "0.01", "order": 3}), "it gives epsilon = 0.307"),
+        (("direct", "beta", {"prior": (6, 12), "epsilon": 1, "delta": 1e-6}), "it gives delta = 0.005"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": "1e-60", "order": 3}), "smallest tried"),
+        (("direct", "beta", {"prior": (0, 1)}), "positive and finite"),
+        (("direct", "beta", {"prior": (1, 1), "bounds": (0, 1)}), "not an option of family 'beta'"),
+        (("direct", "gaussian", {"prior": (0, 1), "sigma": 1}), "bounds are missing"),
+        (("direct", "gaussian", {"prior": (0, 1), "bounds": (0, 1)}), "needs sigma="),
+        (("direct", "gaussian", {"prior": (0, 1), "sigma": 1, "bounds": (1, 0)}), "low < high"),
+        (("direct", "gaussian", {"prior": (0, 1), "sigma": 1, "bounds": (0, math.inf)}), "must be finite"),
+        (("direct", "gaussian", {"prior": (0, 1), "sigma": 1, "bounds": (0, math.nan)}), "must be finite"),
+        (("direct", "gaussian", {"prior": (0, 1), "sigma": 0, "bounds": (0, 1)}), "sigma=0"),
+        (("direct", "gaussian", {"prior": (0, 0), "sigma": 1, "bounds": (0, 1)}), "must be positive"),
+        (("direct", "gaussian", {"prior": 3, "sigma": 1, "bounds": (0, 1)}), "such as"),
+        (("direct", "gaussian-vector", {"prior": ((0, 0), 1), "sigma": 1}), "bounds are missing"),
+        (
+            ("direct", "gaussian-vector", {"prior": ((0, 0, 0), 1), "sigma": 1, "radius": 1}),
+            "must have 2 means",
+        ),
+        (("direct", "poisson", {"prior": (2, 1)}), "bounds are missing"),
+        (("direct", "poisson", {"prior": (2, 1), "bounds": (0, 2.5)}), "whole numbers"),
+        (("direct", "poisson", {"prior": (2, 1), "bounds": (-1, 2)}), "at least 0"),
+        (("direct", "poisson", {"prior": (0, 1), "bounds": (0, 2)}), "must be positive"),
+        (("direct", "exponential", {"prior": (2, 1), "bounds": (-1, 2)}), "at least 0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_bad_parameters(arguments: tuple[str, str, dict[str, Any]], message: str) -> None:
+    name, family, options = arguments
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", discreet.PrivacyWarning)
+        with pytest.raises(discreet.InvalidInput, match=message):
+            posterior_sampler(name, family, n=100, **options)
+
+
+@pytest.mark.parametrize(("family", "options", "statistic"), MODELS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1e9, 1e9, None, "30", True, (1, 2, 3, 4)])
+def test_bad_statistic_is_refused_without_being_quoted(
+    family: str, options: dict[str, Any], statistic: Any, bad: Any
+) -> None:
+    sampler = posterior_sampler("direct", family, n=100, **options)
+    if not np.isscalar(statistic) and not isinstance(bad, tuple):
+        bad = tuple(bad for _ in statistic)
+    with pytest.raises(discreet.InvalidInput) as error:
+        sampler.draw(bad)
+    assert "1e9" not in str(error.value)
+    assert "1000000000" not in str(error.value)
+
+
+def test_delta_of_one_over_n_warns() -> None:
+    with pytest.warns(discreet.PrivacyWarning, match="at least 1/n"):
+        posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=1, delta="0.01")
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, "2"])
+def test_bad_number_of_draws(size: Any) -> None:
+    with pytest.raises(discreet.InvalidInput, match="size"):
+        posterior_sampler("direct", "beta", prior=(6, 12), n=10).draw(3, size)
+
+
+def test_names() -> None:
+    assert SAMPLERS == ("direct", "diffused", "concentrated")
+
+
+# Published attacks on floating-point noise: what breaks a draw in floats, and why it does not break ours.
+
+
+def test_attack_on_the_support_of_float_draws() -> None:
+    """Mironov (2012): adding a float to float noise leaves holes that tell the neighbours apart.
+
+    A Gaussian draw mean + sd·z with 53-bit z reaches other doubles for another mean. Ours is the middle of a
+    cell of a public grid, for every mean, and every cell has positive probability.
+    """
+    rng = np.random.default_rng(2)
+    z = rng.integers(0, 2**20, 20_000) / 2.0**20  # few noise values make the holes visible at once
+    means = (0.1, 0.30000000000000004)
+    reachable = [set((mean + z).tolist()) for mean in means]
+    fresh = means[0] + rng.integers(0, 2**20, 2_000) / 2.0**20
+    all_of_the_other = {means[1] + i / 2.0**20 for i in range(2**20)}
+    told_apart = np.mean([value not in all_of_the_other for value in fresh.tolist()])
+    assert told_apart > 0.5
+    assert reachable[0] != reachable[1]
+
+    sampler = posterior_sampler("direct", "gaussian", prior=(0, 1), n=4, sigma=1, bounds=(0, 1), grid="1/8")
+    for total in (0.1, 0.30000000000000004, 3.7):
+        cells = {Fraction(value) / Fraction(1, 8) for value in sampler.draw(total, 200).tolist()}
+        assert {cell - Fraction(1, 2) for cell in cells} <= set(map(Fraction, range(-40, 41)))
+
+
+def test_attack_on_the_ordinary_generator_of_floats() -> None:
+    """Haney et al. (2022): float samplers reach few values near an end; Beta in floats gives exact zeros.
+
+    With NumPy a Beta(0.01, 1) draw is 0.0 with probability far above that of the true law, which a
+    neighbour (0.02, 1) does not share: an event with a large ratio. Our law of the lowest cell is exact.
+    """
+    rng = np.random.default_rng(0)
+    zeros = [np.mean(rng.beta(a, 1, 200_000) == 0.0) for a in (0.001, 0.004)]
+    assert zeros[0] > 0.3
+    family = discreet.BetaFamily()
+    source = SeededEntropy(4)
+    eta = (Fraction(1, 1000), Fraction(1))
+    draws = [family.draw(eta, Fraction(1, 2**40), source)[0] for _ in range(300)]
+    assert min(draws) == Fraction(1, 2**41)  # the middle of the lowest cell, never 0
+    lowest = np.mean([draw == Fraction(1, 2**41) for draw in draws])
+    assert lowest == pytest.approx(2.0 ** (-40 / 1000), abs=0.03)
+
+
+def test_attack_on_float_sums() -> None:
+    """Casacuberta et al. (2022): a sum of floats can move by more than the bounds of one record.
+
+    The plain sum of these records moves by 2 when one record moves from 0 to 1. Ours is a sum of integers.
+    """
+    big = [2.0**53] + [1.0] * 4
+    assert sum(big) - sum([2.0**53, *([1.0] * 3), 0.0]) == 0.0  # lost altogether
+    odd = 2.0**53 - 1
+    assert (odd + 1.0 + 1.0 + 1.0) - (odd + 1.0 + 1.0 + 0.0) in (0.0, 2.0)
+    records = [0.1] * 999
+    sampler = posterior_sampler("direct", "beta", prior=(6, 12), n=1000)
+    one, two = sampler.statistic([*records, 0.0]), sampler.statistic([*records, 1.0])
+    assert two - one == 1
+    assert isinstance(one, Fraction)
+
+
+@pytest.mark.parametrize("total", range(4))
+def test_exact_law_on_a_coarse_grid_obeys_the_claim(total: int) -> None:
+    """The law that is really sampled, cell by cell, for neighbours: within the claimed (ε, δ)."""
+    from scipy.special import betainc
+
+    claim = posterior_sampler("direct", "beta", prior=(3, 4), n=4).guarantee
+    edges = np.linspace(0, 1, 65)
+    laws = [np.diff(betainc(3 + s, 4 + 4 - s, edges)) for s in (total, total + 1)]
+    for epsilon in (0.0, 0.2, 0.7, 1.5):
+        for p, q in (laws, laws[::-1]):
+            delta = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+            assert delta <= claim.delta_at(epsilon) + 1e-13
