@@ -414,6 +414,144 @@ class TestAudit:
         assert "triples" in failed.err
 
 
+class TestLedger:
+    LEDGER = ("--ledger", "sqlite:///l.db")
+
+    @pytest.fixture
+    def made(self, discreet_: Any) -> Any:
+        done = discreet_("ledger", "create", "survey", "--epsilon", "1", *self.LEDGER)
+        assert done.code == 0, done.err
+        return discreet_
+
+    def test_from_cap_to_refusal(self, made: Any) -> None:
+        charge = (*SURVEY[:-1], "1/2", *self.LEDGER, "--dataset", "survey")
+        for i in range(2):
+            done = made(*charge, "--out", f"r{i}.json", "--request-id", f"q{i}")
+            assert done.code == 0, done.err
+            assert "Charged: ε = 0.5 to survey" in done.err
+            assert f"request id q{i}" in done.err
+        before = sorted(os.listdir())
+        refused = made(*charge, "--out", "r2.json")
+        assert (refused.code, refused.out) == (7, "")
+        assert "cap ε = 1; spent ε = 1; asked ε = 0.5; left ε = 0" in refused.err
+        assert sorted(os.listdir()) == before
+
+    def test_a_retry_prints_the_stored_release_without_the_data(self, made: Any) -> None:
+        charge = (*SURVEY, *self.LEDGER, "--dataset", "survey", "--request-id", "q1")
+        first = made(*charge, "--json")
+        receipt = json.loads(first.err)["receipt"]
+        assert (receipt["charged"], receipt["repeated"]) == ({"epsilon": "1"}, False)
+        os.remove("survey.csv")
+        again = made(*charge, "--json", "--out", "r.json")
+        assert (again.code, again.out) == (0, first.out)
+        assert json.loads(again.err)["receipt"]["repeated"] is True
+        assert json.loads(Path("r.json").read_text()) == json.loads(first.out)
+        other = made(*charge, "--mechanism", "lshist")
+        assert (other.code, other.out) == (7, "")
+        assert "another plan" in other.err
+
+    def test_a_file_that_cannot_be_written_after_the_charge_costs_no_result(
+        self, made: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        charge = (*SURVEY, *self.LEDGER, "--dataset", "survey", "--request-id", "q1")
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "fsync", full)
+            failed = made(*charge, "--out", "r.json")
+        assert failed.code == 4
+        assert "request id q1" in failed.err
+        assert made(*charge, "--out", "r.json").code == 0
+
+    def test_show_history_price_cap(self, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert made(*SURVEY, *self.LEDGER, "--dataset", "survey", "--request-id", "q1").code == 0
+        monkeypatch.setenv("DISCREET_LEDGER", "l.db")
+        assert json.loads(made("ledger", "show", "survey", "--json").out)["remaining"] == {"epsilon": "0"}
+        assert json.loads(made("ledger", "show", "--json").out)["datasets"][0]["dataset"] == "survey"
+        assert "remaining  ε = 0" in made("ledger", "show", "survey").out
+        header, row = made("ledger", "show").out.splitlines()
+        assert header.split() == ["dataset", "cap", "spent", "remaining", "entries"]
+        assert row == "survey   ε = 1  ε = 1  ε = 0      2"
+        kinds = [
+            entry["kind"]
+            for entry in json.loads(made("ledger", "history", "survey", "--json").out)["entries"]
+        ]
+        assert kinds == ["create", "charge"]
+        assert "q1" in made("ledger", "history", "survey").out
+        priced = made("ledger", "price", "survey", "--epsilon", "0.1", "--json")
+        assert (priced.code, json.loads(priced.out)["fits"]) == (7, False)
+        assert made("ledger", "cap", "survey", "--epsilon", "3/2").code == 0
+        priced = made("ledger", "price", "survey", "--epsilon", "0.1")
+        assert priced.code == 0
+        assert "fits   yes" in priced.out
+        assert made("ledger", "cap", "survey", "--epsilon", "0.1").code == 7
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        for command in (("show",), ("show", "survey"), ("history", "survey")):
+            assert BOX & set(made("ledger", *command).out)
+
+    def test_other_units(self, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DISCREET_LEDGER", "l.db")
+        assert made("ledger", "create", "z", "--zcdp", "1/8", "--relation", "add-remove").code == 0
+        assert made("ledger", "price", "z", "--epsilon", "1/2").code == 0
+        assert made("ledger", "price", "z", "--zcdp", "1/8").code == 0
+        assert made("ledger", "price", "z", "--zcdp", "1/7").code == 7
+        mixed = made("ledger", "price", "z", "--epsilon", "1", "--delta", "1e-6")
+        assert mixed.code == 7
+        assert "no price" in mixed.err
+        assert made("ledger", "create", "d", "--epsilon", "1", "--delta", "1e-6").code == 0
+        assert made("ledger", "price", "d", "--epsilon", "1", "--delta", "1e-6").code == 0
+
+    def test_verify_and_export(self, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DISCREET_LEDGER", "l.db")
+        assert made("ledger", "export", "l.jsonl").code == 0
+        assert made("ledger", "export", "l.jsonl").code == 4
+        assert json.loads(made("ledger", "export", "l.jsonl", "--force", "--json").out)["entries"] == 1
+        head = json.loads(made("ledger", "verify", "--json").out)["head"]
+        assert made("ledger", "verify", "--expect", head).out == f"sound: 1 entries, head {head}\n"
+        assert made("ledger", "verify", "--expect", "0" * 64).code == 5
+        monkeypatch.delenv("DISCREET_LEDGER")
+        assert made("ledger", "verify", "--file", "l.jsonl").code == 0
+        Path("l.jsonl").write_text(Path("l.jsonl").read_text().replace("survey", "surwey"))
+        damaged = made("ledger", "verify", "--file", "l.jsonl")
+        assert damaged.code == 5
+        assert "row 1" in damaged.err
+
+    @pytest.mark.parametrize(
+        ("command", "code", "message"),
+        [
+            (("ledger", "show"), 2, "which ledger?"),
+            (("ledger", "show", "--ledger", "none.db"), 8, "there is no ledger"),
+            (("ledger", "show", "surwey", *LEDGER), 2, "did you mean 'survey'"),
+            (("ledger", "create", "survey", "--epsilon", "1", *LEDGER), 2, "exists already"),
+            (("ledger", "create", "b", *LEDGER), 2, "give one of these three"),
+            (("ledger", "create", "b", "--epsilon", "1", "--relation", "swap", *LEDGER), 2, "--relation"),
+            (("ledger", "create", "b", "--epsilon", "1", "--ledger", "mysql://h/d"), 2, "PostgreSQL"),
+            ((*SURVEY, *LEDGER), 2, "--dataset NAME"),
+            ((*SURVEY, "--dataset", "survey"), 2, "--ledger"),
+            ((*SURVEY, "--request-id", "q"), 2, "--dataset"),
+            ((*SURVEY, "--dataset", "surwey", *LEDGER), 2, "did you mean 'survey'"),
+            ((*SURVEY, "--dataset", "survey", "--ledger", "none.db"), 8, "there is no ledger"),
+        ],
+    )
+    def test_bad_input(self, command: tuple[str, ...], code: int, message: str, made: Any) -> None:
+        before = sorted(os.listdir())
+        failed = made(*command)
+        assert (failed.code, failed.out) == (code, "")
+        assert failed.err.startswith("error: ")
+        assert message in failed.err
+        assert sorted(os.listdir()) == before
+        assert set(json.loads(made(*command, "--json").err)["error"]) == {"type", "message"}
+
+    def test_an_environment_with_a_ledger_does_not_release_past_it(
+        self, made: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("DISCREET_LEDGER", "l.db")
+        refused = made(*SURVEY)
+        assert (refused.code, refused.out) == (2, "")
+        assert "--dataset NAME" in refused.err
+
+
 class TestOutput:
     def test_plain_when_piped_and_a_table_on_a_terminal(
         self, discreet_: Any, monkeypatch: pytest.MonkeyPatch
@@ -443,11 +581,13 @@ class TestOutput:
     def test_help_tells_the_exit_codes(self, discreet_: Any) -> None:
         for command in (
             (),
-            *((name,) for name in ("release", "show", "plan", "audit", "mechanisms", "version")),
+            *((name,) for name in ("release", "show", "plan", "audit", "mechanisms", "version", "ledger")),
+            *(("ledger", name) for name in ("create", "show", "history", "price", "cap", "verify", "export")),
         ):
             text = discreet_(*command, "--help").out
             assert all(f"{code} " in text and meaning in text for code, meaning in EXIT_CODES.items())
         assert discreet_().out == discreet_("--help").out
+        assert discreet_("ledger").out == discreet_("ledger", "--help").out
 
     def test_unforeseen_errors_show_no_message(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(*_: Any, **__: Any) -> None:
@@ -481,7 +621,8 @@ try:
     main(["--help"])
 except SystemExit as stop:
     assert stop.code == 0
-heavy = {"numpy", "scipy", "narwhals", "duckdb", "rich", "pandas", "polars", "pyarrow"} & set(sys.modules)
+heavy = {"numpy", "scipy", "narwhals", "duckdb", "rich", "pandas", "polars", "pyarrow", "sqlalchemy"}
+heavy &= set(sys.modules)
 assert not heavy, heavy
 """
         subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
@@ -513,3 +654,59 @@ assert not heavy, heavy
             done = subprocess.run(command, capture_output=True, env=environment, check=True)
             assert done.stderr == b""
             assert not option or json.loads(done.stdout)["release"]["levels"] == ["a", "é"]
+
+
+# Posterior draws.
+
+
+def test_sample_from_a_file_and_show(discreet_: Any) -> None:
+    Path("ages.csv").write_text("age\n" + "23\n64\n41\n" * 30)
+    bounds = ("--bounds", "0,100")
+    rest = (
+        "sample",
+        "ages.csv",
+        "--family",
+        "gaussian",
+        "--column",
+        "age",
+        "--sigma",
+        "20",
+        "--prior",
+        "50,30",
+    )
+    target = ("--epsilon", "1", "--delta", "1e-6")
+    done = discreet_(*rest, *bounds, *target, "--out", "mean.json")
+    assert (done.code, done.err) == (0, "Saved to mean.json\n")
+    assert "diffused gaussian" in done.out
+    assert discreet_("show", "mean.json").out == done.out
+    assert json.loads(discreet_("show", "mean.json", "--json").out)["format"] == "discreet/sample"
+    printed = json.loads(discreet_(*rest, *bounds, *target, "--json", "--size", "2").out)
+    assert len(printed["release"]["draws"]) == 2
+    aimless = discreet_(*rest, *bounds, *target[:2])
+    assert aimless.code == 2
+    assert "is no target" in aimless.err
+    assert "bounds are missing" in discreet_(*rest, *target).err
+    Path("mean.json").write_text(Path("mean.json").read_text().replace('"n": 90', '"n": 91'))
+    assert discreet_("show", "mean.json").code == 5
+
+
+def test_sample_charges_the_ledger(discreet_: Any) -> None:
+    Path("visits.csv").write_text("visits\n" + "1\n0\n4\n" * 30)
+    assert (
+        discreet_("ledger", "create", "clinic", "--epsilon", "1", "--delta", "1e-5", "--ledger", "l.db").code
+        == 0
+    )
+    arguments = ("sample", "visits.csv", "--family", "poisson", "--column", "visits", "--bounds", "0,20",
+                 "--prior", "2,1", "--epsilon", "0.6", "--delta", "1e-6", "--n", "90",
+                 "--dataset", "clinic", "--ledger", "l.db", "--request-id")  # fmt: skip
+    first = discreet_(*arguments, "a")
+    assert first.code == 0
+    assert discreet_(*arguments, "a").out == first.out
+    refused = discreet_(*arguments, "b", "--out", "nothing.json")
+    assert refused.code == 7
+    assert not Path("nothing.json").exists()
+
+
+def test_plan_with_public_records(discreet_: Any) -> None:
+    done = discreet_("plan", "--prior", "1,1", "--n", "20", "--epsilon", "1", "--public", "30,10")
+    assert "40 public records" in done.out

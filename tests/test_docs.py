@@ -94,11 +94,15 @@ def test_the_command_line_page_is_complete() -> None:
     page = (ROOT / "docs" / "cli.md").read_text("utf-8")
     for code, meaning in EXIT_CODES.items():
         assert f"| {code} | {meaning} |" in page
-    for command in ("release", "show", "plan", "audit", "mechanisms", "version"):
+    of_ledger = ("create", "show", "history", "price", "cap", "verify", "export")
+    for command in (
+        *((name,) for name in ("release", "show", "plan", "audit", "mechanisms", "version")),
+        *(("ledger", name) for name in of_ledger),
+    ):
         run = subprocess.run(
-            [sys.executable, "-c", PROGRAM, command, "--help"], capture_output=True, text=True, check=True
+            [sys.executable, "-c", PROGRAM, *command, "--help"], capture_output=True, text=True, check=True
         )
         options = set(re.findall(r"(?<![\w`-])--[a-z][a-z-]*", run.stdout))
         assert {"--json", "--help"} <= options
         missing = {option for option in options if f"`{option}" not in page}
-        assert not missing, f"docs/cli.md lacks {sorted(missing)} of discreet {command}"
+        assert not missing, f"docs/cli.md lacks {sorted(missing)} of discreet {' '.join(command)}"

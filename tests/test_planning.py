@@ -18,8 +18,9 @@ from scipy.special import betaincinv, gammaln, psi
 
 import discreet
 from conformance.oracle import datasets
-from discreet import expectations, planning, releases
-from discreet.planning import Plan, Row, best_mechanism, crossover, kl_divergence, plan
+from discreet import expectations, planning, proportions
+from discreet.crossovers import crossover
+from discreet.planning import Plan, Row, best_mechanism, kl_divergence, plan
 from test_decoding import prior_predictive
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
@@ -465,7 +466,7 @@ class Recorder(list):  # type: ignore[type-arg]
 def test_planning_ends_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log: list[str] = []
     given: list[Any] = []
-    real_choice, real_count = releases.best_mechanism, releases.count_levels
+    real_choice, real_count = proportions.best_mechanism, proportions.count_levels
 
     def choice(*arguments: Any) -> str:
         log.append("planning")
@@ -478,7 +479,7 @@ def test_planning_ends_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch
         log.append("opened")
         return real_count(*arguments, **options)
 
-    monkeypatch.setattr(releases, "best_mechanism", choice)
+    monkeypatch.setattr(proportions, "best_mechanism", choice)
     data = Recorder(["no"] * 70 + ["yes"] * 30)
     data.log = log
     discreet.release(data, levels=("no", "yes"), epsilon=1, n=100)
@@ -487,7 +488,7 @@ def test_planning_ends_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch
 
     # A file: the one function that opens it, and the operating system's opens of that name.
     log.clear()
-    monkeypatch.setattr(releases, "count_levels", count)
+    monkeypatch.setattr(proportions, "count_levels", count)
     path = tmp_path / "answers.csv"
     path.write_text("v\n" + "no\n" * 70 + "yes\n" * 30)
     discreet.release(path, column="v", levels=("no", "yes"), epsilon=1, n=100)
@@ -561,3 +562,34 @@ def test_plots(tmp_path: Path) -> None:
         assert axes.get_ylabel()
         axes.figure.savefig(tmp_path / f"{number}.png")
         assert (tmp_path / f"{number}.png").stat().st_size > 5000
+
+
+# Public records.
+
+
+def test_public_records_buy_error_and_epsilon() -> None:
+    with_public = plan(prior=(1, 1), n=50, epsilon="0.5", public=(40, 60), quick=True)
+    alone = plan(prior=(1, 1), n=50, epsilon="0.5", quick=True)
+    by_hand = plan(prior=(41, 61), n=50, epsilon="0.5", quick=True)
+    gain = with_public.public
+    assert gain is not None
+    assert with_public.prior == (41, 61)
+    assert with_public.rows == by_hand.rows
+    assert gain.error_without == pytest.approx(alone.best_row.expected, rel=1e-6)  # type: ignore[union-attr]
+    assert gain.error_with == by_hand.best_row.expected < gain.error_without  # type: ignore[union-attr]
+    assert gain.epsilon_for_error is not None
+    assert gain.epsilon_for_error < 0.5
+    again = plan(prior=(41, 61), n=50, epsilon=str(gain.epsilon_for_error), quick=True)
+    assert again.best_row.expected <= gain.error_without  # type: ignore[union-attr]
+    sampler = discreet.posterior_sampler("direct", "dirichlet", prior=(41, 61), n=50)
+    assert gain.draw_with == pytest.approx(sampler.guarantee.epsilon_at(1e-6))
+    assert gain.draw_with < gain.draw_without
+    assert "100 public records" in str(with_public)
+    assert with_public.to_dict()["public"]["counts"] == (40, 60)
+    assert alone.public is None
+
+
+@pytest.mark.parametrize("public", [(1,), (1, -1), (1, 2, 3), 5, (0.5, 1)])
+def test_bad_public_counts(public: Any) -> None:
+    with pytest.raises(discreet.InvalidInput, match="counts"):
+        plan(prior=(1, 1), n=50, epsilon=1, public=public)

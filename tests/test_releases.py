@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import releases
+from discreet import documents, proportions
 from discreet.mechanisms import MECHANISMS
 
 ANSWERS = ["no"] * 70 + ["yes"] * 30
@@ -91,7 +91,7 @@ def test_edited_releases_are_refused(edit: object) -> None:
 def test_malformed_releases_with_a_good_checksum_are_refused(key: str, value: object) -> None:
     document = json.loads(discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1).to_json())
     document["release"][key] = value
-    document["checksum"] = releases._checksum(document["release"])
+    document["checksum"] = documents.checksum(document["release"])
     with pytest.raises(discreet.CorruptReleaseError, match="malformed"):
         discreet.Release.from_json(json.dumps(document))
 
@@ -137,11 +137,13 @@ def test_three_levels_release_nothing_but_the_noisy_value(name: str, monkeypatch
 
 def test_the_mechanism_is_built_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     order = []
-    build, count = releases.build_mechanism, releases.count_levels
+    build, count = proportions.build_mechanism, proportions.count_levels
     monkeypatch.setattr(
-        releases, "build_mechanism", lambda *a, **k: (order.append("build"), build(*a, **k))[1]
+        proportions, "build_mechanism", lambda *a, **k: (order.append("build"), build(*a, **k))[1]
     )
-    monkeypatch.setattr(releases, "count_levels", lambda *a, **k: (order.append("open"), count(*a, **k))[1])
+    monkeypatch.setattr(
+        proportions, "count_levels", lambda *a, **k: (order.append("open"), count(*a, **k))[1]
+    )
     discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1, n=100)
     assert order[0] == "build"
     assert "open" in order[1:]

@@ -12,85 +12,172 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet import plots
+    from discreet.accounting import Odometer, compose, parallel
     from discreet.auditing import Audit, audit, audit_sampler
     from discreet.core import (
+        BudgetExceededError,
+        CorruptLedgerError,
         CorruptReleaseError,
         DataError,
         DiscreetError,
         Domain,
         FileError,
+        GuaranteeMismatchError,
         InvalidInput,
+        LedgerError,
+        LedgerRefusal,
         NoiseWarning,
         NotPrivateError,
+        PrivacyWarning,
         Relation,
+        RequestConflictError,
         TooLargeError,
+        UnknownDatasetError,
     )
     from discreet.distance import hellinger
-    from discreet.families import Beta, Dirichlet
+    from discreet.families import (
+        Beta,
+        BetaFamily,
+        Dirichlet,
+        DirichletFamily,
+        Exponential,
+        Family,
+        Gamma,
+        GaussianMean,
+        GaussianVector,
+        Normal,
+        Poisson,
+    )
     from discreet.guarantees import Guarantee
+    from discreet.ledger import Ledger, Receipt
     from discreet.mechanisms import Mechanism, mechanism
     from discreet.mechanisms.optimal import optimal_error, optimal_mechanism
     from discreet.planning import Plan, plan
-    from discreet.releases import Release, release
+    from discreet.proportions import ConditionalRelease, release, release_conditional, release_table
+    from discreet.queries import posterior_sample, statistical_query
+    from discreet.releases import Release
+    from discreet.reports import report
+    from discreet.sampling import PosteriorSampler, Sample, posterior_sampler
     from discreet.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
+    from discreet.study import Study, run_study
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "accounting": ("Odometer", "compose", "parallel"),
     "auditing": ("Audit", "audit", "audit_sampler"),
     "core": (
+        "BudgetExceededError",
+        "CorruptLedgerError",
         "CorruptReleaseError",
         "DataError",
         "DiscreetError",
         "Domain",
         "FileError",
+        "GuaranteeMismatchError",
         "InvalidInput",
+        "LedgerError",
+        "LedgerRefusal",
         "NoiseWarning",
         "NotPrivateError",
+        "PrivacyWarning",
         "Relation",
+        "RequestConflictError",
         "TooLargeError",
+        "UnknownDatasetError",
     ),
-    "families": ("Beta", "Dirichlet"),
+    "families": (
+        "Beta",
+        "BetaFamily",
+        "Dirichlet",
+        "DirichletFamily",
+        "Exponential",
+        "Family",
+        "Gamma",
+        "GaussianMean",
+        "GaussianVector",
+        "Normal",
+        "Poisson",
+    ),
     "distance": ("hellinger",),
+    "ledger": ("Ledger", "Receipt"),
     "guarantees": ("Guarantee",),
     "mechanisms": ("Mechanism", "mechanism"),
     "mechanisms.optimal": ("optimal_error", "optimal_mechanism"),
     "planning": ("Plan", "plan"),
-    "releases": ("Release", "release"),
+    "proportions": ("ConditionalRelease", "release", "release_conditional", "release_table"),
+    "releases": ("Release",),
+    "queries": ("posterior_sample", "statistical_query"),
+    "sampling": ("PosteriorSampler", "Sample", "posterior_sampler"),
+    "reports": ("report",),
     "sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
+    "study": ("Study", "run_study"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Audit",
     "Beta",
+    "BetaFamily",
+    "BudgetExceededError",
+    "ConditionalRelease",
+    "CorruptLedgerError",
     "CorruptReleaseError",
     "DataError",
     "Dirichlet",
+    "DirichletFamily",
     "DiscreetError",
     "Domain",
+    "Exponential",
+    "Family",
     "FileError",
+    "Gamma",
+    "GaussianMean",
+    "GaussianVector",
     "Guarantee",
+    "GuaranteeMismatchError",
     "InvalidInput",
+    "Ledger",
+    "LedgerError",
+    "LedgerRefusal",
     "Mechanism",
     "NoiseWarning",
+    "Normal",
     "NotPrivateError",
+    "Odometer",
     "Plan",
+    "Poisson",
+    "PosteriorSampler",
+    "PrivacyWarning",
+    "Receipt",
     "Relation",
     "Release",
+    "RequestConflictError",
+    "Sample",
+    "Study",
     "TooLargeError",
+    "UnknownDatasetError",
     "audit",
     "audit_sampler",
+    "compose",
     "global_sensitivity",
     "hellinger",
     "local_sensitivity",
     "mechanism",
     "optimal_error",
     "optimal_mechanism",
+    "parallel",
     "plan",
     "plots",
+    "posterior_sample",
+    "posterior_sampler",
     "release",
+    "release_conditional",
+    "release_table",
+    "report",
+    "run_study",
     "smooth_sensitivity",
+    "statistical_query",
 ]
 
 

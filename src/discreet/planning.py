@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ from discreet.core import (
     as_prior,
     as_size,
 )
+from discreet.crossovers import Crossover, crossover
 from discreet.expectations import (
     QUICK_DRAWS,
     QUICK_SECONDS,
@@ -40,10 +41,9 @@ from discreet.expectations import (
     sample_sizes,
     seconds_per_decoding,
 )
+from discreet.families import DirichletFamily, dirichlet
 from discreet.mechanisms import MECHANISMS, check_options
 from discreet.mechanisms.base import MAX_SIMULATED_N
-from discreet.mechanisms.counts import LSHist
-from discreet.mechanisms.exponential import EHD
 from discreet.mechanisms.lattice import Lattice
 from discreet.mechanisms.optimal import optimal_error
 
@@ -59,30 +59,28 @@ MIN_EPSILON, MAX_EPSILON = Fraction(1, 10_000), Fraction(50)
 MAX_N = 10_000_000
 """Where the search for ε and for n ends."""
 
-_CROSSOVER_MAX_N = 1000
-
 
 @dataclass(frozen=True)
-class Crossover:
-    """From which n on LSHist beats EHD, as computed, and the bounds of paper A, Corollaries 4.5.1 to 4.5.3.
+class PublicGain:
+    """What public records, added to the prior, buy at the same n; made by ``plan(..., public=counts)``."""
 
-    The bounds are for "as accurate as one step", k = 1, and constant 1 for the O(·) of the corollaries.
-    """
-
-    first: int | None
-    """Smallest n at which LSHist has the smaller expected error."""
-    above: int | None
-    """Smallest n from which on it has; n = 1 can be an exception of its own."""
-    bound_lshist_better_above: float
-    bound_ehd_better_below: float
-    bound_good_set_above: float
+    counts: tuple[int, ...]
+    error_without: float
+    """Least expected error at the plan's ε without the public records."""
+    error_with: float
+    epsilon_for_error: float | None
+    """The ε that gives, with the public records, the error that the plan's ε gives without them."""
+    draw_without: float
+    """ε at δ = 10⁻⁶ of one draw from the posterior itself (:func:`discreet.posterior_sampler`, direct)."""
+    draw_with: float
 
     def __str__(self) -> str:
-        found = f"none up to {_CROSSOVER_MAX_N}" if self.above is None else f"{self.above}"
+        same = self.epsilon_for_error
+        saved = "" if same is None else f", or the same error at ε = {same:.4g}"
         return (
-            f"LSHist beats EHD from n = {found} on (computed); bounds of the paper: above "
-            f"{self.bound_lshist_better_above:.4g} (Cor. 4.5.1) or {self.bound_good_set_above:.4g} (4.5.3), "
-            f"EHD better below {self.bound_ehd_better_below:.4g} (4.5.2)"
+            f"{sum(self.counts)} public records: expected error {self.error_with:.4f} instead of "
+            f"{self.error_without:.4f}{saved}; one direct posterior draw ε = {self.draw_with:.4g} instead of "
+            f"{self.draw_without:.4g} at δ = 1e-06"
         )
 
 
@@ -100,6 +98,8 @@ class Plan:
     level: float = 0.95
     error: float | None = None
     """The target that ε or n was solved for."""
+    public: PublicGain | None = None
+    """What public records buy, where such were given; they are in ``prior`` already."""
 
     @property
     def epsilon(self) -> float:
@@ -151,6 +151,7 @@ class Plan:
             "level": self.level,
             "best": self.best,
             "limit": self.limit,
+            "public": None if self.public is None else asdict(self.public),
             "mechanisms": self.table(),
         }
 
@@ -199,6 +200,8 @@ class Plan:
             )
         if self.best_row is not None:
             lines.append(f"Best: {self.best_row.label}.")
+        if self.public is not None:
+            lines.append(f"{self.public}.")
         if self.crossover is not None:
             lines.append(f"{self.crossover}.")
         return lines
@@ -272,6 +275,7 @@ def plan(
     epsilon: EpsilonLike | None = None,
     error: float | None = None,
     mechanisms: Iterable[Choice] | str | None = None,
+    public: Sequence[float] | None = None,
     level: float = 0.95,
     seed: int = 0,
     quick: bool = False,
@@ -284,9 +288,11 @@ def plan(
     the posterior is close to the prior and any mechanism does well, which is not what is asked). The search
     looks at ``mechanisms`` where they are given, else at the lattice and count mechanisms.
 
-    ``mechanisms``: names, or pairs (name, options). ``level``: of the credible intervals whose width is
-    compared. ``seed``: of the simulations; the same seed gives the same plan. ``quick``: expected errors
-    only, of the lattice and count mechanisms unless ``mechanisms`` says otherwise, in about 0.3 seconds.
+    ``mechanisms``: names, or pairs (name, options). ``public``: counts of public records, one per level, that
+    enter the prior (``prior.updated_with_public``); the plan then also says what they buy. ``level``: of the
+    credible intervals whose width is compared. ``seed``: of the simulations; the same seed gives the same
+    plan. ``quick``: expected errors only, of the lattice and count mechanisms unless ``mechanisms`` says
+    otherwise, in about 0.3 seconds.
 
     >>> p = plan(prior=(1, 1), n=20, epsilon=0.8)
     >>> p.best, round(p.row("lattice").expected, 4), round(p.limit, 4)
@@ -307,11 +313,33 @@ def plan(
     size = None if n is None else as_size(n)
     budget = None if epsilon is None else as_epsilon(epsilon)
     target = None if error is None else _as_error(error)
+    alone = parameters
+    if public is not None:
+        parameters = dirichlet(parameters).updated_with_public(public).parameters
     ask = _Question(parameters, chosen, float(level), number, quick, target)
     if size is None:
         assert budget is not None
-        return ask.with_size(budget)
-    return ask.with_epsilon(size) if budget is None else ask.compare(size, budget)
+        found = ask.with_size(budget)
+    else:
+        found = ask.with_epsilon(size) if budget is None else ask.compare(size, budget)
+    if public is None or found.best_row is None:
+        return found
+    without = _Question(alone, chosen, float(level), number, quick=True)
+    return replace(found, public=_public_gain(found, found.best_row.expected, without, public))
+
+
+def _public_gain(found: Plan, error: float, without: _Question, counts: Sequence[float]) -> PublicGain:
+    error_without = without.error(found.n, found.exact_epsilon, without.chosen)
+    try:
+        same = _Question(found.prior, without.chosen, found.level, without.seed, True, error_without)
+        epsilon: float | None = same.with_epsilon(found.n).epsilon
+    except InvalidInput:  # not reached within the limits of the search
+        epsilon = None
+    draws = [
+        DirichletFamily().curve(tuple(map(Fraction, prior)), found.n, Fraction(1)).epsilon_at(1e-6)
+        for prior in (without.prior, found.prior)
+    ]
+    return PublicGain(tuple(int(count) for count in counts), error_without, error, epsilon, *draws)
 
 
 def _as_error(error: Any) -> float:
@@ -480,44 +508,6 @@ def _first_below(
     return high
 
 
-def crossover(prior: Sequence[float], epsilon: EpsilonLike) -> Crossover:
-    """From which n on LSHist has a smaller expected error than EHD, two levels, by exact computation."""
-    parameters, budget = as_prior(prior, 2), as_epsilon(epsilon)
-    return _crossover(parameters, budget)
-
-
-@lru_cache(maxsize=64)
-def _crossover(prior: tuple[float, ...], epsilon: Fraction) -> Crossover:
-    @cache
-    def better(n: int) -> bool:
-        setting = Setting(prior, n, only_expected=True)
-        lshist, ehd = (
-            setting._exact(cls(prior=prior, n=n, epsilon=epsilon))["expected"] for cls in (LSHist, EHD)
-        )
-        return lshist < ehd
-
-    high = 4
-    while not better(high) and high < _CROSSOVER_MAX_N:
-        high = min(2 * high, _CROSSOVER_MAX_N)
-    above = None
-    if better(high):
-        low = 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if better(middle) else (middle, high)
-        above = 1 if high == 2 and better(1) else high
-    first = next((n for n in range(1, (above or 1) + 1) if better(n)), None)
-    q = math.exp(-float(epsilon))
-    good = math.exp(float(epsilon) / (2 * math.sqrt(1 - math.pi / 4)))
-    return Crossover(
-        first,
-        above,
-        bound_lshist_better_above=3 / (q * (1 - q)),
-        bound_ehd_better_below=(2 * q + 1) / (1 - 0.5 * (q + q * q)),
-        bound_good_set_above=3 * good / (1 - q),
-    )
-
-
 # ---- for releases and plots ----------------------------------------------------------------------------
 
 
@@ -564,12 +554,10 @@ def simulated_errors(
 
 
 __all__ = [
-    "Crossover",
     "Plan",
     "Row",
     "best_mechanism",
     "chosen_mechanisms",
-    "crossover",
     "default_mechanisms",
     "kl_divergence",
     "label",

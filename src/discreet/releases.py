@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.core import (
     CorruptReleaseError,
     Domain,
-    EpsilonLike,
     InvalidInput,
     NotPrivateError,
     TooLargeError,
-    as_epsilon,
     as_prior,
-    as_size,
 )
-from discreet.data import count_levels
+from discreet.documents import read_document, write_document
 from discreet.families import Beta, Dirichlet, dirichlet
 from discreet.guarantees import Guarantee
 from discreet.inference import NoiseAware, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
-from discreet.mechanisms import mechanism as build_mechanism
-from discreet.planning import best_mechanism
+
+if TYPE_CHECKING:
+    from discreet.ledger import Receipt
 
 FORMAT = "discreet/release"
 VERSION = 1
@@ -52,7 +49,11 @@ class Release:
     other: Any = None
     missing: Any = None
     """The levels that also hold undeclared and missing values, where such were mapped."""
+    axes: Mapping[str, Sequence[Any]] | None = None
+    """Of a table of several columns: the levels of each; ``levels`` are its cells, the last axis fastest."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    receipt: Receipt | None = field(default=None, compare=False, repr=False)
+    """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
 
     @property
     def n(self) -> int:
@@ -87,7 +88,7 @@ class Release:
         They are those of the noise-aware posterior where it can be computed; the plug-in interval, which
         takes the released counts for the truth, stands beside them.
         """
-        aware = self._noise_aware_or_none()
+        aware = self.noise_aware_or_none()
         rows = []
         for index, level in enumerate(self.levels):
             plug_in = self.posterior.marginal(index)
@@ -109,7 +110,8 @@ class Release:
             )
         return rows
 
-    def _noise_aware_or_none(self) -> NoiseAware | None:
+    def noise_aware_or_none(self) -> NoiseAware | None:
+        """The noise-aware posterior where it can be computed: displays fall back on the plug-in one."""
         try:
             return self._noise_aware
         except (NotPrivateError, TooLargeError):
@@ -134,7 +136,7 @@ class Release:
             f"  {row['plug_in_low']:>9.4f} – {row['plug_in_high']:.4f}"
             for row in rows
         ]
-        if self._noise_aware_or_none() is None:
+        if self.noise_aware_or_none() is None:
             note = "Both intervals take the released counts as if they were exact: they leave out the noise."
         else:
             note = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
@@ -153,33 +155,19 @@ class Release:
             "noisy": None if self.noisy is None else list(self.noisy),
             "other": self.other,
             "missing": self.missing,
+            **({} if self.axes is None else {"axes": {name: list(x) for name, x in self.axes.items()}}),
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
 
     def to_json(self) -> str:
         """The release as a JSON document with a checksum; :meth:`from_json` reads it back."""
-        content = self._content()
-        document = {"format": FORMAT, "version": VERSION, "checksum": _checksum(content), "release": content}
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        return write_document(FORMAT, VERSION, self._content())
 
     @classmethod
     def from_json(cls, text: str) -> Release:
         """Reads what :meth:`to_json` wrote; an edited or unknown document is refused."""
-        try:
-            document = json.loads(text)
-        except (ValueError, TypeError, RecursionError):
-            raise CorruptReleaseError("this is not a release: the text is not valid JSON") from None
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise CorruptReleaseError(f"this is not a release: its format is not {FORMAT!r}")
-        version = document.get("version")
-        if version != VERSION or isinstance(version, bool):
-            raise CorruptReleaseError(
-                f"release version {version!r} is unknown; this program reads {VERSION}: update discreet"
-            )
-        content = document.get("release")
-        if not isinstance(content, dict) or document.get("checksum") != _checksum(content):
-            raise CorruptReleaseError("the release was edited or cut: its checksum does not match")
+        content = read_document(text, FORMAT, VERSION)
         try:
             noisy = content["noisy"]
             release = cls(
@@ -191,6 +179,7 @@ class Release:
                 noisy=None if noisy is None else tuple(noisy),
                 other=content["other"],
                 missing=content["missing"],
+                axes=content.get("axes"),
                 versions=content["versions"],
             )
             release._check()
@@ -209,79 +198,51 @@ class Release:
                 raise ValueError("counts must be whole numbers, one per level")
         if not isinstance(self.versions, dict) or type(self.parameters["n"]) is not int:
             raise ValueError("versions or n is malformed")
+        if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
+            raise ValueError("the axes do not fit the cells")
         _ = self.posterior
 
+    def margin(self, *columns: str) -> Beta | Dirichlet:
+        """Of a table: the plug-in posterior of one column, or of the cells of several; costs nothing more."""
+        if self.axes is None:
+            raise InvalidInput("margin is for a release of a table of several columns")
+        names = list(self.axes)
+        for column in columns:
+            if column not in names:
+                raise InvalidInput(f"column {column!r} is not in this table; it has: {', '.join(names)}")
+        if not columns or len(set(columns)) < len(columns):
+            raise InvalidInput("name each column of the margin once")
+        cells = np.array(self.posterior.parameters).reshape([len(levels) for levels in self.axes.values()])
+        kept = cells.sum(axis=tuple(i for i, name in enumerate(names) if name not in columns))
+        order = [[name for name in names if name in columns].index(column) for column in columns]
+        return dirichlet([float(a) for a in np.transpose(kept, order).ravel()])
 
-def release(
-    data: Any,
-    *,
-    levels: Sequence[Any],
-    epsilon: EpsilonLike,
-    prior: float | Sequence[float] = 1.0,
-    mechanism: str = "auto",
-    n: int | None = None,
-    column: str | None = None,
-    other: Any = None,
-    missing: Any = None,
-    acknowledge_not_private: bool = False,
-    **options: Any,
+
+def publish(
+    mechanism: Mechanism,
+    output: Output,
+    domain: Domain,
+    guarantee: Guarantee | None = None,
+    axes: Mapping[str, Sequence[Any]] | None = None,
 ) -> Release:
-    """One private posterior over the proportions of ``levels``; every call spends ``epsilon``.
-
-    ``data``: a list, NumPy array, pandas / Polars / Arrow column, a table or a file path with ``column``, or
-    a mapping level → count. ``levels`` are declared, never read from the data; ``other`` and ``missing`` name
-    the levels that receive values outside them and missing values. ``n`` is the public number of records:
-    when it is given, the mechanism is fixed before the data is opened. ``mechanism="auto"`` is the one that
-    :func:`discreet.plan` finds best for prior, n and ε. ``options`` go to the mechanism.
-
-    >>> r = release({"no": 70, "yes": 30}, levels=("no", "yes"), epsilon=1.0)
-    >>> sum(r.counts), r.guarantee.epsilon, r.mechanism
-    (100, 1.0, 'lattice')
-    """
-    domain = Domain(levels, other, missing)
-    parameters = as_prior(prior, domain.k)
-    budget = as_epsilon(epsilon)
-    check_options("lattice" if mechanism == "auto" else mechanism, options)
-
-    def build(size: int) -> Mechanism:
-        chosen = best_mechanism(parameters, size, budget) if mechanism == "auto" else mechanism
-        return build_mechanism(chosen, prior=parameters, n=size, epsilon=budget, **options)
-
-    if n is not None:
-        built = build(as_size(n))
-        counts = count_levels(data, domain, column=column)
-        if sum(counts) != built.n:
-            raise InvalidInput(f"n={n} was declared but the data have another number of records")
-    else:
-        counts = count_levels(data, domain, column=column)
-        built = build(as_size(sum(counts)))
-    output = built.run(counts, acknowledge_not_private=acknowledge_not_private)
-    return publish(built, output, domain)
-
-
-def publish(mechanism: Mechanism, output: Output, domain: Domain) -> Release:
     """The release of an output that ``mechanism.run`` gave."""
     from discreet import __version__
 
     return Release(
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),
-        levels=tuple(_plain(level) for level in domain.levels),
+        levels=tuple(plain(level) for level in domain.levels),
         counts=output.counts,
-        guarantee=mechanism.guarantee,
+        guarantee=mechanism.guarantee if guarantee is None else guarantee,
         noisy=output.noisy,
-        other=_plain(domain.other),
-        missing=_plain(domain.missing),
+        other=plain(domain.other),
+        missing=plain(domain.missing),
+        axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
         versions={"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__},
     )
 
 
-def _plain(level: Any) -> Any:
+def plain(level: Any) -> Any:
     if isinstance(level, np.generic):
         level = level.item()
     return level if isinstance(level, str | int | float | bool | None) else str(level)
-
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()

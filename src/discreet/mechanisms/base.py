@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from discreet.bridges import opendp_measurement
 from discreet.core import (
     InvalidInput,
     NotPrivateError,
@@ -135,6 +136,12 @@ class Mechanism(ABC):
         if self.n > MAX_SIMULATED_N:
             raise TooLargeError(f"simulate works up to n = 2**53, not {self.n}; draw works at any n")
         return self._simulate(as_counts(counts, self.k, self.n), int(size), np.random.default_rng(seed))
+
+    def to_opendp(self) -> Any:
+        """This mechanism as a user measurement of OpenDP: counts in, released counts out."""
+        if not self.guarantee.is_private:
+            raise NotPrivateError(f"{self.name} has no privacy guarantee that OpenDP could carry")
+        return opendp_measurement(self.draw, self.guarantee.known)
 
     def _check_outputs(self, number: int) -> None:
         if number > MAX_OUTPUTS:

@@ -1,0 +1,209 @@
+"""``discreet ledger``: budgets of datasets, what was spent on them, and whether the books are sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.console import EPILOG, REFUSED, Force, Json, LedgerUrl, print_json, print_table, printable
+from discreet.core import InvalidInput, Relation
+
+if TYPE_CHECKING:
+    from discreet.ledger import Account, Ledger
+
+Name = Annotated[str, typer.Argument(help="The dataset.")]
+Epsilon = Annotated[str | None, typer.Option(help="Pure epsilon, or that of (epsilon, delta): 1 or 1/2.")]
+Delta = Annotated[str | None, typer.Option(help="The delta of (epsilon, delta), such as 1e-6.")]
+Zcdp = Annotated[str | None, typer.Option(help="The rho of zero-concentrated differential privacy.")]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(name="ledger", rich_markup_mode=None, epilog=EPILOG, invoke_without_command=True)
+    group.callback()(_start)
+    for name, command in (
+        ("create", _create),
+        ("show", _show),
+        ("history", _history),
+        ("price", _price),
+        ("cap", _cap),
+        ("verify", _verify),
+        ("export", _export),
+    ):
+        group.command(name, epilog=EPILOG)(command)
+    app.add_typer(group, help="Keep the privacy budgets of datasets.")
+
+
+def _start(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@contextmanager
+def _opened(url: str | None) -> Iterator[Ledger]:
+    if url is None:
+        raise InvalidInput("which ledger? Give --ledger sqlite:///ledger.db, or set DISCREET_LEDGER")
+    import discreet
+
+    with discreet.Ledger(url) as ledger:
+        yield ledger
+
+
+def _create(
+    dataset: Name,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    zcdp: Zcdp = None,
+    relation: Annotated[Relation, typer.Option(help="What the budget protects.")] = Relation.REPLACE_ONE,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Begin a dataset with a cap: --epsilon, --epsilon and --delta, or --zcdp."""
+    with _opened(ledger) as book:
+        _print_account(
+            book.create(dataset, epsilon=epsilon, delta=delta, zcdp=zcdp, relation=relation), as_json
+        )
+
+
+def _cap(
+    dataset: Name,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    zcdp: Zcdp = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Change the cap of a dataset, not below what is spent; the change is recorded."""
+    with _opened(ledger) as book:
+        _print_account(book.set_cap(dataset, epsilon=epsilon, delta=delta, zcdp=zcdp), as_json)
+
+
+def _show(
+    dataset: Annotated[str | None, typer.Argument(help="The dataset; all of them if not said.")] = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Show cap, spent and remaining budget."""
+    with _opened(ledger) as book:
+        if dataset is not None:
+            _print_account(book.show(dataset), as_json)
+            return
+        accounts = [book.show(name) for name in book.datasets()]
+    if as_json:
+        print_json({"datasets": [account.to_dict() for account in accounts]})
+    else:
+        rows = [[a.dataset, str(a.cap), str(a.spent), str(a.remaining), str(a.entries)] for a in accounts]
+        print_table(["dataset", "cap", "spent", "remaining", "entries"], rows)
+
+
+def _history(dataset: Name, ledger: LedgerUrl = None, as_json: Json = False) -> None:
+    """List the entries of a dataset, oldest first."""
+    with _opened(ledger) as book:
+        entries = book.history(dataset)
+    if as_json:
+        shown = [{k: v for k, v in entry.to_dict().items() if k != "result"} for entry in entries]
+        print_json({"dataset": dataset, "entries": shown})
+        return
+    rows = [
+        [
+            str(e.sequence),
+            e.time[:19].replace("T", " "),
+            e.kind,
+            str(e.charged),
+            str(e.spent),
+            e.request_id or "",
+        ]
+        for e in entries
+    ]
+    print_table(["row", "time (UTC)", "kind", "charged", "spent", "request id"], rows)
+
+
+def _price(
+    dataset: Name,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    zcdp: Zcdp = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a guarantee would cost and whether it fits; spends nothing. Exit code 7: it does not fit."""
+    with _opened(ledger) as book:
+        import discreet
+        from discreet.ledger import Budget
+
+        asked = Budget.cap(epsilon, delta, zcdp)
+        if asked.zcdp is None:
+            relation = Relation(book.show(dataset).relation)
+            found = book.price(
+                dataset, discreet.Guarantee(asked.epsilon, relation, exact_delta=asked.delta or Fraction(0))
+            )
+        else:
+            found = book.price(dataset, asked)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        verdict = "yes" if found.fits else "no"
+        rows = [["asked", str(found.asked)], ["spent", str(found.spent)], ["cap", str(found.cap)]]
+        print_table(["", found.dataset], [*rows, ["fits", verdict]])
+    if not found.fits:
+        raise typer.Exit(REFUSED)
+
+
+def _verify(
+    file: Annotated[Path | None, typer.Option(help="Verify this export and not a ledger.")] = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(help="Hash of an entry that must be there, as a receipt shows it; repeat it."),
+    ] = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute every hash and every sum; names the first row that is wrong."""
+    if file is not None:
+        import discreet
+
+        found = discreet.Ledger.verify_export(file, expect=expect or ())
+    else:
+        with _opened(ledger) as book:
+            found = book.verify(expect=expect or ())
+    if as_json:
+        print_json(found.to_dict())
+        return
+    typer.echo(f"sound: {found.entries} entries, head {found.head}")
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+
+
+def _export(
+    out: Annotated[Path, typer.Argument(help="The new file.")],
+    force: Force = False,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Verify the ledger and write all of it to a file: a line of JSON per entry."""
+    with _opened(ledger) as book:
+        found = book.export(out, overwrite=force)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        typer.echo(f"{found.entries} entries, head {found.head}")
+        typer.echo(printable(f"Saved to {out}"), err=True)
+
+
+def _print_account(account: Account, as_json: bool) -> None:
+    if as_json:
+        print_json(account.to_dict())
+        return
+    rows = [
+        ["cap", str(account.cap)],
+        ["spent", str(account.spent)],
+        ["remaining", str(account.remaining)],
+        ["relation", account.relation],
+        ["entries", str(account.entries)],
+        ["head", account.head],
+    ]
+    print_table(["", "budget"], [["dataset", account.dataset], *rows])

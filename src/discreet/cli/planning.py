@@ -1,0 +1,160 @@
+"""``discreet plan``, ``audit``, ``mechanisms`` and ``version``: commands that open no data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.console import (
+    EPILOG,
+    LOSS,
+    Calibration,
+    Delta,
+    Force,
+    Gamma,
+    Json,
+    Prior,
+    new_file,
+    numbers,
+    options,
+    picture,
+    print_json,
+    print_table,
+    printable,
+)
+
+if TYPE_CHECKING:
+    from discreet.auditing import Audit
+    from discreet.planning import Plan
+
+
+def register(app: typer.Typer) -> None:
+    app.command("plan", epilog=EPILOG)(_plan)
+    app.command("audit", epilog=EPILOG)(_audit)
+    app.command("mechanisms", epilog=EPILOG)(_mechanisms)
+    app.command("version", epilog=EPILOG)(show_version)
+
+
+def _plan(
+    prior: Prior,
+    n: Annotated[int | None, typer.Option("--n", help="Number of records; to be found if not said.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy budget, such as 0.5; to be found if not said.")
+    ] = None,
+    error: Annotated[
+        float | None, typer.Option(help="Expected Hellinger error to reach, between 0 and 1.", metavar="E")
+    ] = None,
+    public: Annotated[
+        str | None, typer.Option(help="Counts of public records, one per level, that enter the prior: 40,60.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the error against epsilon into this new file.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Say what error to expect of each mechanism, before any data is opened.
+
+    Give two of --n, --epsilon and --error: the third is found.
+    """
+    parameters = numbers(prior, "--prior")
+    with new_file(plot, force, "--plot") as write:
+        import discreet
+
+        known = None if public is None else numbers(public, "--public")
+        found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, error=error, public=known)
+        if plot is not None:
+            budgets = sorted({*discreet.plots.EPSILONS, found.epsilon})
+            axes = discreet.plots.error_curve(found.prior, found.n, budgets)
+            axes.axvline(found.epsilon, linestyle=":", color="0.4", linewidth=1.0)
+            write(picture(axes, plot))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print_plan(found)
+    if plot is not None:
+        typer.echo(printable(f"Saved to {plot}"), err=True)
+
+
+def _audit(
+    mechanism: Annotated[str, typer.Argument(help="See `discreet mechanisms`.")],
+    prior: Prior,
+    n: Annotated[int, typer.Option("--n", help="Number of records.")],
+    epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],
+    gamma: Gamma = None,
+    delta: Delta = None,
+    calibration: Calibration = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the curve delta(epsilon) to this new file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve into this new file.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compute the exact privacy loss of a mechanism over all datasets of n records."""
+    parameters = numbers(prior, "--prior")
+    with new_file(csv, force, "--csv") as write_csv, new_file(plot, force, "--plot") as write_plot:
+        import discreet
+
+        given = options(gamma=gamma, delta=delta, calibration=calibration)
+        found = discreet.audit(discreet.mechanism(mechanism, prior=parameters, n=n, epsilon=epsilon, **given))
+        if csv is not None:
+            rows = zip(*found.profile(), strict=True)
+            write_csv("epsilon,delta\n" + "".join(f"{float(e)!r},{float(d)!r}\n" for e, d in rows))
+        if plot is not None:
+            write_plot(picture(discreet.plots.profile(found), plot))
+    if as_json:
+        print_json(_audit_document(found))
+    else:
+        typer.echo(printable(str(found), keep="\n"))
+    for path in (csv, plot):
+        if path is not None:
+            typer.echo(printable(f"Saved to {path}"), err=True)
+    if not found.holds:
+        raise typer.Exit(LOSS)
+
+
+def _audit_document(audit: Audit) -> dict[str, Any]:
+    claimed = audit.claimed if audit.claimed.is_private else None
+    return {
+        "mechanism": audit.mechanism,
+        "claimed": None if claimed is None else claimed.to_dict(),
+        "epsilon": audit.epsilon,
+        "delta": None if claimed is None else audit.delta(claimed.epsilon),
+        "slack": None if claimed is None else audit.slack,
+        "holds": None if claimed is None else audit.holds,
+        "worst": {key: [int(count) for count in value] for key, value in audit.worst._asdict().items()},
+        "triples": audit.triples,
+    }
+
+
+def _mechanisms(as_json: Json = False) -> None:
+    """List the mechanisms that `--mechanism` takes."""
+    from discreet.mechanisms import MECHANISMS
+
+    lines = {name: (cls.__doc__ or "").strip().partition("\n")[0] for name, cls in MECHANISMS.items()}
+    lines = {"auto": "The one that `discreet plan` finds best.", **lines}
+    if as_json:
+        print_json({"mechanisms": [{"name": name, "description": text} for name, text in lines.items()]})
+    else:
+        print_table(["mechanism", "what it does"], [list(row) for row in lines.items()])
+
+
+def show_version(as_json: Json = False) -> None:
+    """Show the version."""
+    from discreet import __version__
+
+    if as_json:
+        print_json({"version": __version__})
+    else:
+        typer.echo(f"discreet {__version__}")
+
+
+def _print_plan(plan: Plan) -> None:
+    if not sys.stdout.isatty():
+        typer.echo(str(plan))
+        return
+    typer.echo(plan.title())
+    print_table(plan.header(), plan.cells())
+    typer.echo("\n".join(plan.notes()))

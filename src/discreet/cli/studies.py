@@ -1,0 +1,94 @@
+"""``discreet run`` and ``discreet report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.console import EPILOG, Force, Json, file_problems, new_file, print_json, printable
+from discreet.core import CorruptReleaseError
+
+
+def register(app: typer.Typer) -> None:
+    app.command("run", epilog=EPILOG)(_run)
+    app.command("report", epilog=EPILOG)(_report)
+
+
+def _run(
+    file: Annotated[Path, typer.Argument(help="A study file: see the documentation.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for study.json and report.html; STUDY-results if not said.")
+    ] = None,
+    price: Annotated[
+        bool, typer.Option("--price", help="Say what it costs and whether it fits; spend nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer the questions of a study file, each charged to its ledger.
+
+    Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
+    """
+    from discreet.reports import report
+    from discreet.study import Study, read_study, run_study
+
+    if price:
+        declared = read_study(file)
+        study = Study(
+            declared.data,
+            budget=declared.budget,
+            ledger=declared.ledger,
+            dataset=declared.dataset,
+            n=declared.n,
+        )
+        found = study.price(declared.questions)
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            typer.echo(printable(str(found), keep="\n"))
+        return
+    folder = out if out is not None else file.with_name(f"{file.stem}-results")
+    with file_problems("--out", folder, "made"):
+        folder.mkdir(parents=True, exist_ok=True)
+    total = len(read_study(file).questions)
+    done = 0
+
+    def progress(name: str, repeated: bool) -> None:
+        nonlocal done
+        done += 1
+        typer.echo(printable(f"{done}/{total} {name}{': answered earlier' if repeated else ''}"), err=True)
+
+    result = run_study(file, progress=progress)
+    with file_problems("--out", folder, "written"):
+        (folder / "study.json").write_text(result.to_json(), encoding="utf-8")
+        (folder / "report.html").write_text(report(result), encoding="utf-8")
+    if as_json:
+        print_json({"study": str(folder / "study.json"), "report": str(folder / "report.html"),
+                    "budget": result.account.to_dict()})  # fmt: skip
+        return
+    for name, answer in result.answers.items():
+        typer.echo(printable(f"{name}\n{answer}\n", keep="\n"))
+    typer.echo(
+        printable(f"Spent {result.account.spent} of {result.account.cap}. Saved to {folder}"), err=True
+    )
+
+
+def _report(
+    file: Annotated[Path, typer.Argument(help="A release of any kind.")],
+    out: Annotated[Path, typer.Option(help="Write the report to this new HTML file.")],
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    force: Force = False,
+) -> None:
+    """Make a self-contained HTML report of a release: for people who decide, print and file."""
+    try:
+        with file_problems("file", file, "read"):
+            text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
+    with new_file(out, force, "--out") as write:
+        from discreet.reports import report
+        from discreet.study import load_answer
+
+        write(report(load_answer(text), title=title))
+    typer.echo(printable(f"Saved to {out}"), err=True)
