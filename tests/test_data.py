@@ -294,7 +294,16 @@ def _keeps_type(engine: str, base: Any, value: Any) -> bool:
 FILES = {"json", "jsonl", "csv", "tsv"}  # slow to open: every value once, in turns over the bases
 
 
-@pytest.mark.parametrize("engine", sorted(set(ALL) - {"csv path as text", "csv.gz", "csv semicolon"}))
+DISTINCT = {"list", "pandas object", "polars series", "arrow table", "duckdb", "parquet", "csv", "json"}
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        engine if engine in DISTINCT else pytest.param(engine, marks=pytest.mark.slow)
+        for engine in sorted(set(ALL) - {"csv path as text", "csv.gz", "csv semicolon"})
+    ],
+)
 def test_one_record_changes_the_counts_by_at_most_one(engine: str, tmp_path: Path) -> None:
     values = NASTY + (NESTED if "json" in engine or engine == "list" else [])
     pairs = 0

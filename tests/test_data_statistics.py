@@ -45,16 +45,31 @@ ROWS = st.lists(st.tuples(TEXTS, REALS, WHOLES, st.sampled_from("pqrs")), min_si
 
 
 # Not shrunk: an example runs on every engine, and is small enough to read as it is.
-@settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
-@given(rows=ROWS, most=st.sampled_from([None, 1, 2, 3]))
-def test_every_engine_agrees_with_the_oracle(
-    rows: list[Row], most: int | None, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("engines")
+def compare_engines(rows: list[Row], most: int | None, folder: Path) -> None:
     for engine, build in TABLES.items():
         table = build(rows, folder)
         for name in STATISTICS:
             assert measured(name, table, rows, most) == expected(name, rows, most), (engine, name)
+
+
+PHASES = [Phase.explicit, Phase.generate]
+
+
+@settings(max_examples=3, deadline=None, derandomize=True, phases=PHASES)
+@given(rows=ROWS, most=st.sampled_from([None, 1, 2, 3]))
+def test_every_engine_agrees_with_the_oracle(
+    rows: list[Row], most: int | None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    compare_engines(rows, most, tmp_path_factory.mktemp("engines"))
+
+
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None, derandomize=True, phases=PHASES)
+@given(rows=ROWS, most=st.sampled_from([None, 1, 2, 3]))
+def test_every_engine_agrees_with_the_oracle_at_length(
+    rows: list[Row], most: int | None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    compare_engines(rows, most, tmp_path_factory.mktemp("engines"))
 
 
 def test_python_values_agree_with_the_oracle() -> None:

@@ -6,17 +6,20 @@ block is run and must succeed. The blocks of one file share a namespace and an e
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import shlex
 import subprocess
 import sys
+import unittest.mock
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from discreet.cli import EXIT_CODES
+from discreet.cli import EXIT_CODES, main
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -63,18 +66,20 @@ def run_command(words: list[str], where: str) -> None:
     if "<" in words[:-1]:
         given = Path(words[words.index("<") + 1]).read_text("utf-8")
         words = words[: words.index("<")]
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words[1:]],
-        input=given or "",
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert run.returncode == 0, (
-        f"{where}: {shlex.join(words)} exited {run.returncode}\n{run.stdout}{run.stderr}"
+    printed, said = io.StringIO(), io.StringIO()
+    piped = io.TextIOWrapper(io.BytesIO((given or "").encode()), encoding="utf-8")
+    with (
+        unittest.mock.patch("sys.stdin", piped),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(said),
+        pytest.raises(SystemExit) as stopped,
+    ):
+        main(words[1:])
+    assert not stopped.value.code, (
+        f"{where}: {shlex.join(words)} exited {stopped.value.code}\n{said.getvalue()}"
     )
     if target is not None:
-        Path(target).write_text(run.stdout, "utf-8")
+        Path(target).write_text(printed.getvalue(), "utf-8")
 
 
 def test_the_reader_of_blocks_misses_nothing() -> None:
