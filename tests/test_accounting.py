@@ -243,6 +243,17 @@ def test_renyi_odometer_admits_more_small_steps_and_stays_valid() -> None:
     by_curve.spend(Guarantee(Fraction(by_curve.remaining)))
 
 
+def test_each_order_of_the_odometer_takes_its_share_of_delta() -> None:
+    odometer = Odometer(100, delta="1e-6", accounting="renyi")
+    odometer.spend(GAUSS)
+    share = math.log(1e-6 / len(odometer.orders))
+    wanted = min(
+        order / 8 + math.log1p(-1 / order) - (share + math.log(order)) / (order - 1)
+        for order in odometer.orders
+    )
+    assert odometer.spent == pytest.approx(wanted, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

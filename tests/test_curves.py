@@ -230,3 +230,137 @@ def test_largest_is_pointwise() -> None:
 def test_unknown_kind_of_curve() -> None:
     with pytest.raises(discreet.InvalidInput, match="update discreet"):
         Curve.from_dict({"kind": "of tomorrow"})
+
+
+# What a review found.
+
+
+def tiny_settings() -> list[Curve]:
+    curves: list[Curve] = [
+        discreet.Poisson((0, 10)).curve((Fraction(1, 1000), Fraction(1, 1000)), 1000, Fraction(1, 10**4)),
+        discreet.DirichletFamily().curve(
+            (Fraction(1, 100), Fraction(1, 100), Fraction(1)), 50, Fraction(1, 1000)
+        ),
+        discreet.Exponential((0, 10)).curve((Fraction(1, 100), Fraction(1, 100)), 20, Fraction(1, 1000)),
+        discreet.Exponential((0, 10)).curve((Fraction(4.925), Fraction(0.00738)), 30, Fraction(0.954)),
+    ]
+    rng = np.random.default_rng(8)
+    for _ in range(40):
+        a, b, r = (Fraction(float(x)) for x in np.exp(rng.uniform(np.log(1e-3), np.log(5), 3)))
+        family = [discreet.Poisson((0, 7)), discreet.DirichletFamily(), discreet.Exponential((0, 3))][
+            int(rng.integers(3))
+        ]
+        curves.append(family.curve((a, b), int(rng.integers(1, 200)), min(r, Fraction(1)) / 7))
+    return curves
+
+
+def test_composition_never_costs_less_than_a_part() -> None:
+    """Tiny priors, whose thresholds are no doubles: an earlier version computed their profiles as 0."""
+    for curve in tiny_settings():
+        both = composed([(curve, 1), (Approximate(Fraction(1, 10**6)), 1)])
+        for epsilon in (0.1, 1.0, 3.0):
+            assert both.delta_at(epsilon) >= curve.delta_at(epsilon) * (1 - 1e-5)
+
+
+def test_profiles_of_tiny_priors_in_floats_are_those_of_balls() -> None:
+    """Where enclosures are quick, down to parameters of 0.001."""
+    from discreet.rigorous import above, enclose
+
+    family, poisson = discreet.DirichletFamily(), discreet.Poisson((0, 10))
+    for model, eta, r in (
+        (family, (Fraction(1, 100), Fraction(1, 50), Fraction(1)), Fraction(1, 100)),
+        (family, (Fraction(1, 1000), Fraction(1, 500), Fraction(1)), Fraction(1, 1000)),
+        (poisson, (Fraction(1, 1000), Fraction(1)), Fraction(1, 10**5)),
+        (poisson, (Fraction(1, 1000), Fraction(1)), Fraction(1, 100)),
+    ):
+        for pair in model.extreme_pairs(eta, 10, r):
+            for epsilon in (0.01, 0.3, 1.0, 2.0):
+                exact = above(enclose(lambda: model.hockey_stick(pair, Fraction(epsilon)), absolute=1e-300))  # noqa: B023
+                bound = float(model.hockey_sticks(pair, np.array([epsilon]))[0])
+                assert exact <= bound + 1e-300
+                assert bound == pytest.approx(exact, rel=1e-4, abs=1e-11)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 30])
+@pytest.mark.parametrize("prior", [(0.3, 5.0), (6.0, 12.0), (1.0, 1.0), (40.0, 0.2)])
+def test_statistics_between_the_ends_are_covered(n: int, prior: tuple[float, float]) -> None:
+    """The bound on what lies between the ends, against every sum (and, for numbers, sums in between)."""
+    epsilons = np.array([0.05, 0.5, 2.0])
+    eta = (Fraction(prior[0]), Fraction(prior[1]))
+    for family, places in (
+        (discreet.DirichletFamily(), [Fraction(x) for x in range(1, n - 1)]),
+        (discreet.BetaFamily(), [Fraction(x, 4) for x in range(1, 4 * (n - 1))]),
+    ):
+        for r in (Fraction(1), Fraction(1, 5)):
+            bound = family.elsewhere(eta, n, r, epsilons)
+            if not places:
+                assert bound is None
+                continue
+            assert bound is not None
+            for x in places:
+                a, b = eta[0] + r * x, eta[1] + r * (n - 1 - x)
+                for pair in (((a + r, b), (a, b + r)), ((b + r, a), (b, a + r))):
+                    exact = family.hockey_sticks(pair, epsilons) / (1 + 1.1e-6)
+                    assert (exact <= bound + 1e-11).all()
+
+
+def test_composed_pairs_keep_their_delta() -> None:
+    pair = Approximate(Fraction(1, 2), Fraction(1, 1000))
+    assert composed([(pair, 3)]).delta_at(1.5) == pytest.approx(0.003, rel=1e-6)
+    assert composed([(pair, 3)]).delta_at(10.0) >= 0.0029
+
+
+def test_exact_values_are_rounded_to_the_safe_side() -> None:
+    from discreet.rigorous import down, round_up, up
+
+    more = Fraction(1, 2) + Fraction(1, 10**20)
+    twice = discreet.compose([discreet.Guarantee(more)] * 2)
+    assert twice.to_dp(0).exact_epsilon == 2 * more
+    assert discreet.Guarantee(more).delta_at("0.5") > 0
+    assert Fraction(discreet.Guarantee(Fraction(1, 3)).epsilon_at(0)) >= Fraction(1, 3)
+    for value in (Fraction(1, 3), Fraction(10) ** 400, Fraction(1, 10**20), Fraction(7)):
+        assert down(value) <= value
+        assert up(value) == math.inf or up(value) >= value
+    for number in (0.0, 1 / 3, 1e-9, 123.456):
+        assert number <= round_up(number) <= number * (1 + 1e-11)
+
+
+def test_twofold_randomised_response_is_not_understated() -> None:
+    tenth = Approximate(Fraction(1, 10))
+    from flint import arb, ctx
+
+    with ctx.workprec(400):
+        p = 1 / (1 + (-arb("0.1")).exp())
+        truth = p * p - arb("0.19998").exp() * (1 - p) ** 2
+        assert Fraction(composed([(tenth, 2)]).delta_at(0.19998)) >= Fraction(float(truth.lower())) * (
+            1 - Fraction(1, 10**15)
+        )
+
+
+def test_a_certain_loss_composes_to_a_certain_loss() -> None:
+    hopeless = discreet.Exponential((0, 10)).curve((Fraction(4.925), Fraction(0.00738)), 30, Fraction(0.954))
+    assert composed([(hopeless, 1), (Approximate(Fraction(1, 10**9)), 1)]).delta_at(0.5) == 1.0
+
+
+def test_audited_laws_compose_to_less_than_their_epsilon() -> None:
+    """PLDs from exact discrete laws: ours against dp-accounting's from two probability mass functions."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    mechanism = discreet.mechanism("lshist", prior=(1, 1), n=3, epsilon="0.8")
+    audited = discreet.audit(mechanism).guarantee()
+    assert audited.exact_epsilon == Fraction(4, 5)
+    five = discreet.compose([audited], count=5)
+    assert five.exact_epsilon == 4
+    assert five.epsilon_at(1e-3) < discreet.compose([mechanism.guarantee], count=5).epsilon_at(1e-3)
+    assert discreet.Guarantee.from_dict(five.to_dict()) == five
+    worst = 0.0
+    for x in range(3):
+        tables = []
+        for counts in ((x, 3 - x), (x + 1, 2 - x)):
+            outputs, logs = mechanism.log_pmf(counts)
+            tables.append({tuple(map(int, o)): float(v) for o, v in zip(outputs, logs, strict=True)})
+        for first, second in (tables, tables[::-1]):
+            one = pld.from_two_probability_mass_functions(second, first, value_discretization_interval=1e-3)
+            worst = max(worst, one.self_compose(5).get_delta_for_epsilon(2.0))
+    assert five.delta_at(2.0) >= worst * (1 - 2e-2)  # theirs is rounded up by its grid
+    assert five.delta_at(2.0) <= worst * 1.2 + 1e-7  # ours covers all pairs by one profile

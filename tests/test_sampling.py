@@ -439,6 +439,82 @@ def test_names() -> None:
     assert SAMPLERS == ("direct", "diffused", "concentrated")
 
 
+def test_scalings_enter_curve_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    import secrets
+
+    monkeypatch.setattr(secrets, "randbelow", lambda bound: bound // 2)
+    for name in ("diffused", "concentrated"):
+        sampler = posterior_sampler(name, "beta", prior=(6, 12), n=100, epsilon="0.1", order=15)
+        scaled = tuple(Fraction(a) / Fraction(sampler.m) for a in (6, 12))
+        assert sampler.guarantee.curve == sampler.family.curve(scaled, 100, Fraction(sampler.r))
+        median = discreet.Beta(6 / sampler.m + 100 * sampler.r, 12 / sampler.m).ppf(0.5)
+        assert sampler.draw(100)[0] == pytest.approx(float(median), abs=1e-6)
+
+
+def test_vague_priors_calibrate_and_charge() -> None:
+    options: dict[str, Any] = {"prior": (0.001, 0.001), "n": 1000, "bounds": (0, 10)}
+    sampler = posterior_sampler("diffused", "poisson", epsilon=1, delta="1e-6", **options)
+    assert sampler.guarantee.delta_at(1) <= 1e-6
+    renyi = posterior_sampler("diffused", "poisson", epsilon=1, order=2, **options)
+    assert renyi.price(2).delta_at("1.4") >= renyi.guarantee.delta_at("1.4")
+    assert renyi.price(2).epsilon_at("0.1") >= renyi.guarantee.epsilon_at("0.1")
+
+
+def test_extreme_priors_are_answered_quickly() -> None:
+    sampler = posterior_sampler("direct", "beta", prior=(1e-200, 1e-200), n=10)
+    assert sampler.guarantee.delta_at(1) > 0.5
+    hopeless = posterior_sampler("direct", "beta", prior=(1e-9, 1e-9), n=10)
+    assert "no privacy guarantee" in hopeless.guarantee.meaning()  # δ(1) is 1 to the last digit
+    assert "ε = inf" in str(hopeless.guarantee)
+    assert hopeless.price(2).delta_at(1) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: posterior_sampler("direct", "dirichlet", prior=(3, 3), n=2).statistic(["a", "b"]),
+        lambda: posterior_sampler("direct", "beta", prior=(3, 3), n=2).statistic([0, 1], foo=1),
+        lambda: posterior_sampler("direct", [1], prior=(3, 3), n=2),
+        lambda: posterior_sampler("direct", "poisson", prior=(3, 3), n=2, bounds=(0, 10**400)),
+        lambda: discreet.compose(None),
+        lambda: discreet.Odometer(1).spend(0.5),
+        lambda: discreet.Odometer(1, relation="foo"),
+        lambda: statistical_query(None, float, epsilon=1, order=2),
+        lambda: statistical_query("text", len, epsilon=1, order=2),
+        lambda: discreet.Normal(0, 1).updated_with_public(["x"], sigma=1),
+        lambda: discreet.Normal(0, 1).updated_with_public([1.0], sigma=0),
+        lambda: discreet.Gamma(1, 1).updated_with_public(["x"]),
+        lambda: posterior_sampler("direct", "beta", prior=(3, 3), n=2).guarantee.delta_at(math.inf),
+    ],
+)
+def test_mistakes_have_our_type(call: Any) -> None:
+    with pytest.raises(discreet.InvalidInput):
+        call()
+
+
+def test_a_table_is_not_a_sequence_of_records() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(discreet.InvalidInput, match="not a table"):
+        statistical_query(pandas.DataFrame({"a": [1, 2]}), len, epsilon=1, order=2)
+
+
+def test_vectors_of_any_size_stay_within_the_radius() -> None:
+    for radius, record in ((1e-200, [1e-197, 1e-197]), (1.0, [1e200, 1e200]), (1.0, [1e-300, 0.0])):
+        sampler = posterior_sampler(
+            "direct", "gaussian-vector", prior=((0, 0), 1), n=2, sigma=1, radius=radius, dimension=2
+        )
+        total = sampler.statistic([record, [0.0, 0.0]])
+        assert sum(x * x for x in total) <= Fraction(radius) ** 2
+        if max(record) >= radius:
+            assert math.sqrt(sum(float(x / Fraction(radius)) ** 2 for x in total)) > 0.99
+    for bad in ([["secret", 0]], [[1, 2], [3]]):
+        with pytest.raises(discreet.DataError) as error:
+            sampler.statistic(bad)
+        assert "secret" not in str(error.value)
+    with pytest.raises(discreet.InvalidInput, match="'missing' is not an option"):
+        sampler.statistic([[0, 0]], missing=0)
+
+
 # Published attacks on floating-point noise: what breaks a draw in floats, and why it does not break ours.
 
 

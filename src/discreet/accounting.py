@@ -125,7 +125,10 @@ class Odometer:
             raise InvalidInput(f"accounting={accounting!r} must be 'sum' or 'renyi'")
         if accounting == "renyi" and not self.delta:
             raise InvalidInput("accounting='renyi' needs a delta above 0, such as 1e-6")
-        self.relation = Relation(relation)
+        try:
+            self.relation = Relation(relation)
+        except ValueError:
+            raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
         self.accounting = accounting
         self.history: list[Guarantee] = []
         self._sum = Fraction(0), Fraction(0)
@@ -133,6 +136,8 @@ class Odometer:
 
     def spend(self, guarantee: Guarantee) -> None:
         """Records one output that is about to be released; refused, with nothing recorded, above the cap."""
+        if not isinstance(guarantee, Guarantee):
+            raise InvalidInput(f"{type(guarantee).__name__} is not a Guarantee; give mechanism.guarantee")
         if not guarantee.is_private:
             raise NotPrivateError("the output has no privacy guarantee: no budget admits it")
         if guarantee.relation is not self.relation:
@@ -165,7 +170,7 @@ class Odometer:
             return (self._sum[0] + epsilon, self._sum[1] + guarantee.exact_delta), self._rdp
         limit, curve = guarantee.max_order, guarantee.known
         rdp = [
-            spent + (curve.renyi(order) if order < limit else math.inf)
+            (spent + (curve.renyi(order) if order < limit else math.inf)) * (1 + 2.0**-52)
             for spent, order in zip(self._rdp, self.orders, strict=True)
         ]
         return self._sum, rdp
@@ -199,7 +204,10 @@ class Odometer:
 
 
 def _same_relation(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation]:
-    parts = list(guarantees)
+    try:
+        parts = list(guarantees)
+    except TypeError:
+        raise InvalidInput("guarantees must be a list of guarantees, such as [mechanism.guarantee]") from None
     if not parts:
         raise InvalidInput("there is nothing to compose: give at least one guarantee")
     for part in parts:

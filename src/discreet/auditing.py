@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from discreet.compositions import compositions, number_of_compositions
 from discreet.core import InvalidInput, TooLargeError
+from discreet.curves import Tabulated
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice import Lattice
@@ -73,6 +74,23 @@ class Audit:
         finite = self.epsilon if math.isfinite(self.epsilon) else 10.0
         epsilons = np.linspace(0.0, finite, points)
         return epsilons, np.array([self._delta(e) for e in epsilons])
+
+    def guarantee(self, points: int = 401) -> Guarantee:
+        """The exact law as a guarantee: its whole profile, which composes to less than its ε alone does.
+
+        The profile is raised by 10⁻⁹ for the floating-point law; where the claim holds, its ε stays the
+        bound from which on δ is 0.
+        """
+        pure = self.claimed.exact_epsilon if self.claimed.exact_delta == 0 and self.holds else None
+        epsilons, deltas = self.profile(points)
+        raised = tuple(min(1.0, float(delta) + 1e-9) for delta in deltas)
+        return Guarantee(
+            pure,
+            self.claimed.relation,
+            basis=f"enumeration of {self.triples:,} triples; {self.claimed.basis}",
+            assumptions=self.claimed.assumptions,
+            curve=Tabulated(tuple(float(epsilon) for epsilon in epsilons), raised, pure),
+        )
 
     @property
     def slack(self) -> float:

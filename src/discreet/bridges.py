@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 from discreet.core import DiscreetError, InvalidInput
 from discreet.curves import Approximate, Composed, Curve
+from discreet.rigorous import up
 
 __all__ = ["dp_event", "opendp_measurement"]
 
@@ -33,7 +33,7 @@ def dp_event(curve: Curve) -> Any:
     if square is not None:
         return events.GaussianDpEvent(1 / math.sqrt(square)) if square else events.NoOpDpEvent()
     if isinstance(curve, Approximate) and curve.delta == 0:
-        return events.RandomizedResponseDpEvent(2 / (1 + math.exp(curve.epsilon)), 2)
+        return events.RandomizedResponseDpEvent(2 / (1 + math.exp(min(up(curve.epsilon), 700.0))), 2)
     if isinstance(curve, Composed):
         parts = [(dp_event(part), count) for part, count in curve.parts]
         return events.ComposedDpEvent(
@@ -62,13 +62,16 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
     measure: Any
     loss: Callable[[int], Any]
     if isinstance(curve, Approximate) and curve.delta == 0:
-        measure, loss = dp.max_divergence(), lambda records: _up(records * curve.epsilon)
+        measure, loss = dp.max_divergence(), lambda records: up(records * curve.epsilon)
     elif square is not None:
-        measure, loss = dp.zero_concentrated_divergence(), lambda records: _up(records**2 * square / 2)
+        measure, loss = dp.zero_concentrated_divergence(), lambda records: up(records**2 * square / 2)
     elif curve.max_order > 1:
-        measure, loss = dp.renyi_divergence(), lambda records: lambda order: records * curve.rdp(order)
+        measure, loss = (
+            dp.renyi_divergence(),
+            lambda records: lambda order: curve.rdp(order) if records else 0.0,
+        )
     elif isinstance(curve, Approximate):
-        pair = _up(curve.epsilon), _up(curve.delta)
+        pair = up(curve.epsilon), up(curve.delta)
         measure = dp.fixed_smoothed_max_divergence()
         loss = lambda records: pair if records else (0.0, 0.0)  # noqa: E731
     else:
@@ -90,8 +93,3 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
         function=draw,
         privacy_map=privacy_map,
     )
-
-
-def _up(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

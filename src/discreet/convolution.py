@@ -106,6 +106,8 @@ def _reach(profile: Profile, tail: float) -> float:
 
 def composed_delta(parts: Sequence[tuple[Losses, int]], step: float, epsilon: float) -> float:
     """An upper bound on δ(ε) of the composition of discrete laws, each spent ``count`` times."""
+    if any(losses.infinite >= 1.0 or not losses.masses.any() for losses, _ in parts):
+        return 1.0
     tilt = _tilt(parts, step, epsilon)
     length = 1 + sum(count * (len(losses.masses) - 1) for losses, count in parts)
     size = 1 << (length - 1).bit_length()
@@ -123,13 +125,18 @@ def composed_delta(parts: Sequence[tuple[Losses, int]], step: float, epsilon: fl
         powers += count
     masses = np.fft.irfft(spectrum, size)[:length]
     places = step * (first + np.arange(length))
-    beyond = places > epsilon
+    # A grid point stands for losses that may lie above it by rounding: they count as a little larger.
+    raised = places + 4e-13 * float(np.abs(places).max())
+    beyond = raised > epsilon
     with np.errstate(over="ignore"):
         weights = np.exp(np.minimum(log_scale - tilt * places[beyond], 700.0))
-        weights *= -np.expm1(epsilon - places[beyond])
+        weights *= -np.expm1(epsilon - raised[beyond])
     error = 8 * _UNIT * (powers + 1) * math.log2(size)
     slack = error * float(np.linalg.norm(weights))
     finite = max(0.0, float(weights @ masses[beyond])) + slack
+    # Exponents up to |log_scale| + tilt·|place| are rounded before they are exponentiated.
+    largest = abs(log_scale) + tilt * float(np.abs(places).max()) + abs(epsilon)
+    finite *= 1 + 16 * _UNIT * (powers + 4) * (1 + largest)
     return min(1.0, -math.expm1(log_finite) * (1 + 1e-12) + finite)
 
 

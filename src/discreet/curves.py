@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet.convolution import FloatArray, Losses, Profile, composed_delta, grid
 from discreet.core import InvalidInput
-from discreet.rigorous import above, ball, enclose
+from discreet.rigorous import above, ball, enclose, up
 
 _LARGEST_ORDER = 1e7
 _INFINITE_LOSS = 700.0
@@ -103,9 +103,9 @@ class Curve(ABC):
     def delta_at(self, epsilon: float) -> float:
         """The smallest δ known for which the output is (ε, δ)-private."""
         epsilon = float(epsilon)
-        if math.isnan(epsilon) or epsilon < 0:
-            raise InvalidInput(f"epsilon={epsilon!r} must be a number, at least 0")
-        return 0.0 if math.isinf(epsilon) else min(1.0, self.profile(epsilon))
+        if not (epsilon >= 0 and math.isfinite(epsilon)):
+            raise InvalidInput(f"epsilon={epsilon!r} must be a finite number, at least 0")
+        return min(1.0, self.profile(epsilon))
 
     def epsilon_at(self, delta: float) -> float:
         """The smallest ε known for which the output is (ε, δ)-private; infinite where none is.
@@ -119,14 +119,12 @@ class Curve(ABC):
 
         high = _least(lambda e: self.rough_profile(e) <= delta)
         for widening in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
-            if holds(high * (1 + widening)):
+            if math.isfinite(high) and holds(high * (1 + widening)):
                 return high * (1 + widening)
         return _least(holds)
 
     def rdp_delta_at(self, epsilon: float) -> float:
         """The δ that follows from the Rényi curve alone (Canonne, Kamath and Steinke 2020, Prop. 12)."""
-        if math.isinf(epsilon):
-            return 0.0
 
         def log_delta(order: float) -> float:
             above_one = order - 1
@@ -187,20 +185,20 @@ class Approximate(Curve):
 
     def renyi(self, order: float) -> float:
         # Randomised response: ln[(e^{λε} + e^{(1−λ)ε}) / (1 + e^ε)] / (λ−1), from its largest term.
-        epsilon = float(self.epsilon)
+        epsilon = up(self.epsilon)
         value = order * epsilon + _log1p_exp((1 - 2 * order) * epsilon) - epsilon - _log1p_exp(-epsilon)
         slack = 1e-15 * (1 + order * epsilon) / (order - 1)
         return min(math.nextafter(epsilon, math.inf), max(0.0, value / (order - 1)) + slack)
 
     @property
     def end(self) -> float:
-        return math.nextafter(float(self.epsilon), math.inf)
+        return up(self.epsilon)
 
     def profile(self, epsilon: float) -> float:
         return float(self.profiles(np.array([epsilon]))[0])
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
-        own, delta = float(self.epsilon), float(self.delta)
+        own, delta = up(self.epsilon), up(self.delta)
         rest = -np.expm1(np.minimum(epsilons - own, 0.0)) / (1 + math.exp(-own))
         return np.asarray((delta + (1 - delta) * rest) * np.where(rest > 0, 1 + 1e-13, 1.0), dtype=np.float64)
 
@@ -397,6 +395,54 @@ class Inexact(Curve):
 
 
 @dataclass(frozen=True)
+class Tabulated(Curve):
+    """A profile that is known at some ε, such as that of an audit; between them its chords in e^ε.
+
+    A profile is convex in e^ε, so a chord lies above it; beyond the last ε the last δ holds. ``pure``: an ε
+    at which δ is 0, if there is one, which bounds the Rényi divergences.
+    """
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[float, ...]
+    pure: Fraction | None = None
+    kind: ClassVar[str] = "tabulated"
+
+    @property
+    def max_order(self) -> float:
+        return 1.0 if self.pure is None else math.inf
+
+    def renyi(self, order: float) -> float:
+        return math.inf if self.pure is None else Approximate(self.pure).renyi(order)
+
+    @property
+    def end(self) -> float:
+        return self.epsilons[-1]
+
+    def profile(self, epsilon: float) -> float:
+        return float(self.profiles(np.array([epsilon]))[0])
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        known = np.exp(np.minimum(self.epsilons, _INFINITE_LOSS))
+        chords = np.interp(np.exp(np.minimum(epsilons, _INFINITE_LOSS)), known, self.deltas) * (1 + 1e-12)
+        if self.pure is not None:
+            chords = np.where(epsilons >= up(self.pure), 0.0, chords)
+        return np.asarray(np.minimum(chords, 1.0), dtype=np.float64)
+
+    def zcdp(self) -> Fraction | None:
+        return None if self.pure is None else self.pure * self.pure / 2
+
+    def _parameters(self) -> dict[str, Any]:
+        pure = None if self.pure is None else str(self.pure)
+        return {"epsilons": list(self.epsilons), "deltas": list(self.deltas), "pure": pure}
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Tabulated:
+        pure = parameters["pure"]
+        epsilons, deltas = (tuple(float(x) for x in parameters[name]) for name in ("epsilons", "deltas"))
+        return cls(epsilons, deltas, None if pure is None else Fraction(pure))
+
+
+@dataclass(frozen=True)
 class Composed(Curve):
     """Several outputs of the same data: ``parts`` are distinct curves with how often each was spent.
 
@@ -417,14 +463,14 @@ class Composed(Curve):
         """The least of what basic composition, the Rényi curve and the convolution of profiles give."""
         basic = self._basic
         if basic is not None and epsilon >= basic[0]:
-            return float(basic[1])
+            return up(basic[1])
         best = self.rdp_delta_at(epsilon) if self.max_order > 1 else 1.0
         return min(best, composed_delta(*self._losses, epsilon))
 
     def rough_profile(self, epsilon: float) -> float:
         basic = self._basic
         if basic is not None and epsilon >= basic[0]:
-            return float(basic[1])
+            return up(basic[1])
         return composed_delta(*self._losses, epsilon)
 
     def epsilon_at(self, delta: float) -> float:
@@ -511,7 +557,9 @@ def _least_over_orders(value: Callable[[float], float], max_order: float) -> flo
     if max_order <= 1:
         return math.inf
     top = math.log(min(max_order - 1, _LARGEST_ORDER) * (1 - 1e-9))
-    points = [top - 0.35 * i for i in range(70)]
+    points = [top - 0.35 * i for i in range(70) if 1 + math.exp(top - 0.35 * i) > 1]
+    if not points:
+        return math.inf
     values = [value(1 + math.exp(point)) for point in points]
     at = min(range(len(values)), key=values.__getitem__)
     low, high = points[min(at + 1, len(points) - 1)], points[max(at - 1, 0)]

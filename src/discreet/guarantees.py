@@ -12,7 +12,7 @@ from typing import Any
 import discreet.families  # noqa: F401  (its curves are read back by their kind)
 from discreet.core import EpsilonLike, InvalidInput, Relation, as_epsilon, as_integer
 from discreet.curves import Approximate, Curve, Gaussian, Group
-from discreet.rigorous import round_up
+from discreet.rigorous import down, round_up, up
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Guarantee:
     def delta_at(self, epsilon: EpsilonLike) -> float:
         """The smallest δ known for which the output is (ε, δ)-private."""
         exact = Fraction(0) if epsilon == 0 else as_epsilon(epsilon)
-        delta = self.known.delta_at(float(exact))
+        delta = self.known.delta_at(down(exact))
         if self.exact_epsilon is not None and exact >= self.exact_epsilon:
-            return min(self.delta, delta)
+            return min(up(self.exact_delta), delta)
         return delta
 
     def epsilon_at(self, delta: EpsilonLike) -> float:
@@ -74,15 +74,20 @@ class Guarantee:
         exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
         if exact >= 1:
             raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
-        best = self.epsilon if self.exact_epsilon is not None and exact >= self.exact_delta else math.inf
-        return min(best, self.known.epsilon_at(float(exact)))
+        known = self.known.epsilon_at(down(exact))
+        if self.exact_epsilon is not None and exact >= self.exact_delta:
+            return min(up(self.exact_epsilon), known)
+        return known
 
     def to_dp(self, delta: EpsilonLike) -> Guarantee:
         """The same promise as one pair (ε, δ), with the smallest ε known, rounded up; the curve is kept."""
         exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
         if self.exact_epsilon is not None and exact == self.exact_delta and self.curve is None:
             return self
+        own = self.exact_epsilon
         epsilon = self.epsilon_at(exact)
+        if own is not None and exact >= self.exact_delta and up(own) <= epsilon:
+            return replace(self, exact_delta=exact, curve=self.known)  # the pair itself is the best known
         if math.isinf(epsilon):
             raise InvalidInput(
                 f"delta={float(exact):g}: there is no finite epsilon; the smallest delta reached is about "
@@ -148,6 +153,9 @@ class Guarantee:
             Relation.ADD_REMOVE: "Adding or removing any one record",
         }[self.relation]
         if self.exact_epsilon is None:
+            if math.isinf(self.epsilon_at(1e-6)):
+                delta = min(Fraction(1), round_up(self.delta_at(1)))
+                return Guarantee(Fraction(1), self.relation, delta).meaning()
             return replace(self.to_dp("1e-6"), curve=None).meaning()
         exponent = self.epsilon
         factor = f"{math.exp(exponent):.4g}" if exponent < 700 else f"e^{exponent:g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -164,6 +165,14 @@ def statistical_query(
         )
     if function is not None and (column is not None or missing is not None):
         raise InvalidInput("column= and missing= go with bounds=; for a function give the records themselves")
+    if function is not None and (
+        isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "columns")
+    ):
+        raise InvalidInput(
+            "a function takes records one by one: give a list or a column of them, not a table"
+        )
+    if function is not None and not isinstance(data, Iterable):
+        raise InvalidInput("data must be a sequence of records")
     limits = None if bounds is None else as_bounds(bounds, "one record")
 
     def build(declared: int) -> PosteriorSampler:

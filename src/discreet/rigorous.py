@@ -17,7 +17,7 @@ from discreet.core import TooLargeError
 Ball: TypeAlias = Any
 """An ``arb`` of python-flint, which has no type stubs."""
 
-_MOST_BITS = 1 << 15
+_MOST_BITS = 1 << 13
 
 
 def ball(value: Fraction | float) -> Ball:
@@ -61,3 +61,24 @@ def round_up(value: float, bits: int = 40) -> Fraction:
         return Fraction(0)
     mantissa, exponent = math.frexp(value)
     return Fraction(math.ceil(Fraction(mantissa) * 2**bits)) * Fraction(2) ** (exponent - bits)
+
+
+def up(value: Fraction) -> float:
+    """The smallest double that is at least the rational."""
+    nearest = _nearest(value)
+    return nearest if nearest == math.inf or Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def down(value: Fraction) -> float:
+    """The largest double that is at most the rational."""
+    nearest = _nearest(value)
+    if nearest == math.inf:
+        return math.nextafter(math.inf, 0.0)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
+
+
+def _nearest(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -62,7 +62,6 @@ SAMPLERS = ("direct", "diffused", "concentrated")
 FORMAT = "discreet/sample"
 VERSION = 1
 _SMALLEST = 2.0**-60
-_STEPS = 2**32
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         if options:
             raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
         return family
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         nearest = difflib.get_close_matches(str(family).lower(), FAMILIES, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
         raise InvalidInput(f"family {family!r} is unknown{hint} The names are: {', '.join(FAMILIES)}")
@@ -338,11 +337,12 @@ def _scalings(name: str, family: Family, prior: Any, n: int, target: _Target) ->
             low = middle
         else:
             high = middle
-    for retreat in (0.0, 1e-9, 1e-7, 1e-5, 1e-3, 0.5):
+    for retreat in (0.0, 1e-9, 1e-7, 1e-5, 1e-3, *(1 - 0.5**i for i in range(1, 60))):
         scale = low * (1 - retreat)
         if target.met(curve(scale)):
             return (scale, 1.0) if name == "diffused" else (1.0, scale)
-    raise InvalidInput(f"no scaling of {name!r} near {low:.6g} was seen to reach the target")
+    best = target.reached(curve(scale))
+    raise InvalidInput(f"no scaling of {name!r} was seen to reach the target: {scale:.3g} gives {best}")
 
 
 def as_draws(size: Any) -> int:
@@ -444,7 +444,16 @@ def statistic_of(
     family: Family, data: Any, column: str | None, options: Mapping[str, Any]
 ) -> tuple[Any, int]:
     """The exact statistic of the records that a family takes, and how many there are."""
+    known = {"levels": {"levels", "other", "missing"}, "vectors": set()}.get(family.records, {"missing"})
+    for option in options:
+        if option not in known:
+            takes = ", ".join(sorted(known)) or "none"
+            raise InvalidInput(
+                f"{option!r} is not an option for the records of {family.name!r}; it takes: {takes}"
+            )
     if family.records == "levels":
+        if "levels" not in options:
+            raise InvalidInput("levels are missing: declare every value that a record may take")
         counts = count_levels(data, Domain(**options), column=column)
         return counts, sum(counts)
     if family.records == "vectors":
@@ -459,14 +468,20 @@ def statistic_of(
 
 def _sum_of_vectors(data: Any, radius: float) -> tuple[tuple[Fraction, ...], int]:
     """Rows clipped to the norm and rounded towards zero on a grid, so that no norm exceeds the radius."""
-    rows = np.asarray(data, dtype=np.float64)
+    try:
+        rows = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        rows = np.zeros(0)
     if rows.ndim != 2 or not len(rows):
-        raise DataError("vectors must be an array with a row for each record")
+        raise DataError("vectors must be an array of numbers with a row for each record")
     if not np.isfinite(rows).all():
         raise DataError("a record has a component that is missing or infinite; map it before")
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.where(norms > radius * (1 - 1e-12), radius * (1 - 1e-12) / norms, 1.0)
-    steps = np.trunc(rows * scale / radius * 2.0**32).astype(np.int64)
+    # In units of the largest component, so that no square overflows or vanishes.
+    size = np.abs(rows).max(axis=1, keepdims=True)
+    direction = rows / np.where(size > 0, size, 1.0)
+    length = np.linalg.norm(direction, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        inside = np.minimum(size / radius * length, 1 - 1e-12) / np.where(length > 0, length, 1.0)
+    steps = np.trunc(direction * inside * 2.0**32).astype(np.int64)
     unit = Fraction(radius) / 2**32
     return tuple(int(total) * unit for total in steps.astype(object).sum(axis=0)), len(rows)

@@ -36,6 +36,8 @@ RecordKind = Literal["numbers", "counts", "levels", "vectors"]
 MARGIN = 1e-6
 """Relative margin on profiles computed in floats; measured errors are below a tenth of it, see the tests."""
 LARGEST = 1e12
+ENCLOSED = (1e-2, 1e7)
+"""Parameters whose distribution functions are enclosed in milliseconds; beyond, floats with the margin."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class PosteriorCurve(Curve):
         return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
 
     def _limit(self, pair: Pair) -> float:
-        """The order at which λη_P + (1−λ)η_Q leaves the normalisable set, by bisection, rounded down."""
+        """About the order at which λη_P + (1−λ)η_Q leaves the normalisable set; ``renyi`` is ∞ there."""
 
         def inside(order: Fraction) -> bool:
             mixed = tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
@@ -200,6 +202,9 @@ class PosteriorCurve(Curve):
 
     def profile(self, epsilon: float) -> float:
         def value(pair: Pair) -> float:
+            parameters = [float(x) for eta in pair for x in eta]
+            if min(parameters) < ENCLOSED[0] or max(parameters) > ENCLOSED[1]:
+                return float(self.family.hockey_sticks(pair, np.array([epsilon]))[0])
             return above(enclose(lambda: self.family.hockey_stick(pair, Fraction(epsilon)), absolute=1e-300))
 
         worst = max(value(pair) for pair in self.family.profile_pairs(self.eta, self.n, self.r))
@@ -209,8 +214,15 @@ class PosteriorCurve(Curve):
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
         worst = np.max([self.family.hockey_sticks(pair, epsilons) for pair in pairs], axis=0)
-        elsewhere = self.family.elsewhere(self.eta, self.n, self.r, epsilons)
-        return np.asarray(worst if elsewhere is None else np.maximum(worst, elsewhere), dtype=np.float64)
+        some = epsilons
+        if len(epsilons) > 513:  # between some of them the chords in e^ε, which lie above a convex curve
+            some = np.linspace(float(epsilons.min()), min(float(epsilons.max()), 700.0), 513)
+        elsewhere = self.family.elsewhere(self.eta, self.n, self.r, some)
+        if elsewhere is None:
+            return np.asarray(worst, dtype=np.float64)
+        if some is not epsilons:
+            elsewhere = np.interp(np.exp(np.minimum(epsilons, 700.0)), np.exp(some), elsewhere) * (1 + 1e-12)
+        return np.asarray(np.maximum(worst, elsewhere), dtype=np.float64)
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -252,6 +264,14 @@ def as_exact(value: Any, name: str) -> Fraction:
         raise InvalidInput(f"{name} must be a finite number") from None
 
 
+def as_numbers(data: Any) -> FloatArray:
+    """Public records as an array of doubles."""
+    try:
+        return np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("public data must be a sequence of numbers") from None
+
+
 def as_bounds(bounds: Any, what: str, smallest: float = -math.inf) -> tuple[float, float]:
     """Declared bounds (low, high) of one record, low < high."""
     if bounds is None:
@@ -261,7 +281,7 @@ def as_bounds(bounds: Any, what: str, smallest: float = -math.inf) -> tuple[floa
         )
     try:
         low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"bounds={bounds!r} must be two numbers (low, high)") from None
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InvalidInput(f"bounds={bounds!r} must be finite: a record without a bound has no privacy")
@@ -296,6 +316,7 @@ def exact_cell(
     from flint import arb, ctx, fmpq
 
     bits, known = 64, source.below(1 << 64)
+    most_bits = 1 << 14
 
     def is_below(end: int) -> bool:
         """U < cdf(end·grid)."""
@@ -313,6 +334,10 @@ def exact_cell(
                     narrow = value.rad() < arb(scale / 256)
                 else:
                     narrow = False
+            if precision > most_bits:
+                raise TooLargeError(
+                    "the posterior is too extreme for an exact draw: a parameter is tiny or huge"
+                )
             if narrow:
                 known, bits = (known << 64) | source.below(1 << 64), bits + 64
             else:

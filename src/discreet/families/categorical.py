@@ -43,6 +43,7 @@ _GRID = Fraction(1, 2**40)
 _END = Fraction(1, 10**6)
 """A statistic that may be any number: the end of its range stands for all within this many records."""
 _MOST_CELLS = 4096
+_DOUBLES = 600.0  # e^{−600} is a double with all its digits
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,28 @@ def _both_orders(first: Fraction, second: Fraction, r: Fraction) -> list[Pair]:
 
 def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: FloatArray) -> FloatArray:
     """Divergences of Beta(a + r, b) from Beta(a, b + r): a row for each ε, a column for each (a, b)."""
-    from scipy.special import betainc, expit
-
-    level = log_gamma_step(a, r) - log_gamma_step(b, r)
-    rest = expit(-(epsilons[:, None] + level) / r)
+    z = (epsilons[:, None] + log_gamma_step(a, r) - log_gamma_step(b, r)) / r
     largest = float(max(a.max(), b.max())) + r
-    return in_floats(betainc(b, a + r, rest), betainc(b + r, a, rest), epsilons[:, None], largest)
+    return in_floats(_upper_tail(a + r, b, z), _upper_tail(a, b + r, z), epsilons[:, None], largest)
+
+
+def _upper_tail(a: FloatArray, b: FloatArray, z: FloatArray) -> FloatArray:
+    """P(u > 1/(1 + e^{−z})) for u ~ Beta(a, b), also where the bound is no double other than 0 or 1.
+
+    There I_x(a, b) = x^a/(a B(a, b))·(1 + O(x)), which for a small a is far from 0 however small x is.
+    """
+    from scipy.special import betainc, betaincc, expit, gammaln
+
+    a, b, z = np.broadcast_arrays(a, b, z)
+    tail = np.empty(z.shape)
+    high = z >= 0
+    tail[high] = betainc(b[high], a[high], expit(-z[high]))
+    tail[~high] = betaincc(a[~high], b[~high], expit(z[~high]))
+    if (np.abs(z) > _DOUBLES).any():
+        near_one = np.exp(np.minimum(0.0, -b * z - gammaln(b + 1) + log_gamma_step(a, b)))
+        near_zero = -np.expm1(np.minimum(0.0, a * z - gammaln(a + 1) + log_gamma_step(b, a)))
+        tail = np.where(z > _DOUBLES, near_one, np.where(z < -_DOUBLES, near_zero, tail))
+    return np.asarray(tail, dtype=np.float64)
 
 
 def _beta_cell(a: Fraction, b: Fraction, grid: Fraction, source: Source) -> Fraction:

@@ -21,6 +21,7 @@ from discreet.families.base import (
     RecordKind,
     as_bounds,
     as_exact,
+    as_numbers,
     as_total,
     exact_cell,
     in_floats,
@@ -64,7 +65,7 @@ class Gamma:
 
     def updated_with_public(self, data: Sequence[float], likelihood: str = "poisson") -> Gamma:
         """The prior that knows public records too; they cost no privacy, and strengthen it."""
-        values = np.asarray(data, dtype=np.float64)
+        values = as_numbers(data)
         if values.ndim != 1 or not (np.isfinite(values) & (values >= 0)).all():
             raise InvalidInput("public data must be a sequence of finite numbers, at least 0")
         return self.updated(math.fsum(values), len(values), likelihood) if len(values) else self
@@ -206,14 +207,25 @@ class Poisson(_GammaFamily):
         return (1 - upper[0]) - exact.exp() * (1 - upper[1])
 
     def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        from scipy.special import gammainc, gammaincc
-
         p, q = float(pair[0][0]), float(pair[1][0])
         step = float(abs(pair[0][0] - pair[1][0]))
         sign = 1 if p > q else -1
-        end = np.exp(np.clip((sign * epsilons + log_gamma_step(min(p, q), step)) / step, -745.0, 709.0))
-        tail = gammaincc if p > q else gammainc
-        return in_floats(tail(p, end), tail(q, end), epsilons, max(p, q))
+        log_end = (sign * epsilons + log_gamma_step(min(p, q), step)) / step
+        first, second = (_tail(shape, log_end, upper=p > q) for shape in (p, q))
+        return in_floats(first, second, epsilons, max(p, q))
+
+
+def _tail(shape: float, log_x: FloatArray, upper: bool) -> FloatArray:
+    """P(θ > x) or P(θ < x) for θ ~ Gamma(shape, 1), also where x is no double other than 0 or ∞.
+
+    For a tiny x the lower tail is x^shape/Γ(shape + 1)·(1 + O(x)): not small if the shape is.
+    """
+    from scipy.special import gammainc, gammaincc, gammaln
+
+    x = np.exp(np.clip(log_x, -700.0, 700.0))
+    tiny = np.minimum(0.0, shape * log_x - gammaln(shape + 1))
+    regular, limit = (gammaincc(shape, x), -np.expm1(tiny)) if upper else (gammainc(shape, x), np.exp(tiny))
+    return np.asarray(np.where(log_x < -600.0, limit, regular), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from discreet.families.base import (
     RecordKind,
     as_bounds,
     as_exact,
+    as_numbers,
     as_total,
     exact_cell,
     power_of_two,
@@ -51,13 +52,17 @@ class Normal:
 
     def updated(self, total: float, n: int, sigma: float) -> Normal:
         """The posterior of a mean after n records with this total and known standard deviation ``sigma``."""
+        if not 1e-150 < float(as_exact(sigma, "sigma")) < 1e150:
+            raise InvalidInput(
+                f"sigma={sigma!r} must be positive: the known standard deviation of one record"
+            )
         precision = 1 / self.scale**2 + n / sigma**2
         centre = (self.loc / self.scale**2 + float(as_exact(total, "total")) / sigma**2) / precision
         return Normal(centre, 1 / math.sqrt(precision))
 
     def updated_with_public(self, data: Sequence[float], sigma: float) -> Normal:
         """The prior that knows public records too; they cost no privacy, and strengthen it."""
-        values = np.asarray(data, dtype=np.float64)
+        values = as_numbers(data)
         if values.ndim != 1 or not np.isfinite(values).all():
             raise InvalidInput("public data must be a sequence of finite numbers")
         return self.updated(math.fsum(values), len(values), sigma)
