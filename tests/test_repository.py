@@ -36,6 +36,7 @@ LAYERS = (
     "guarantees",
     "accounting",
     "ledger",
+    "glm",
     "answers",
     "compositions",
     "decoding",
@@ -52,6 +53,7 @@ LAYERS = (
     "queries",
     "releases",
     "proportions",
+    "regression",
     "study",
     "reports",
     "plots",
@@ -79,7 +81,7 @@ def repository_files() -> Iterator[Path]:
 # Mechanisms: a proof and a row each.
 
 
-@pytest.mark.parametrize("name", [*sorted(MECHANISMS), "posterior-sampling", "accounting"])
+@pytest.mark.parametrize("name", [*sorted(MECHANISMS), "posterior-sampling", "accounting", "logistic"])
 def test_mechanism_has_a_proof_page(name: str) -> None:
     page = ROOT / "proofs" / f"{name}.md"
     assert page.is_file(), f"proofs/{name}.md is missing"

@@ -230,6 +230,36 @@ def test_study_spends_prices_and_refuses(folder: Path) -> None:
     assert study.account().remaining.epsilon == Fraction(1, 16)
 
 
+def test_study_fits_a_logistic_regression(folder: Path) -> None:
+    study = Study(folder / "survey.csv", budget={"epsilon": 2, "delta": "1e-5"}, n=120)
+    question: dict[str, Any] = {
+        "target": "sex", "classes": ("f", "m"), "features": {"age": (0, 100), "person": (0, 60)},
+        "epsilon": 1, "delta": "1e-6",
+    }  # fmt: skip
+    assert study.price([{"id": "fit", "kind": "logistic", **question}]).asked.epsilon == 1
+    fitted = study.logistic(**question, request_id="fit")
+    assert fitted.coefficients.shape == (1, 1, 2)
+    assert fitted.receipt is not None
+    again = study.logistic(**question, request_id="fit")
+    assert (again.coefficients == fitted.coefficients).all()
+    assert study.account().spent.epsilon == 1
+    assert "intercept" in report(fitted)
+    assert load_answer(fitted.to_json()).classes == ("f", "m")
+    for change, message in (
+        ({"features": {"sex": (0, 1)}}, "cannot be a feature"),
+        ({"features": {"agee": (0, 1)}}, "did you mean 'age'"),
+        ({"features": {}}, "must map each column"),
+        ({"features": {"age": (1, 0)}}, "low < high"),
+    ):
+        with pytest.raises(discreet.InvalidInput, match=message):
+            study.logistic(**(question | change))
+    with pytest.raises(discreet.DataError, match="60 of 120 records have a target outside"):
+        study.logistic(**(question | {"classes": ("f", "x")}))
+    with pytest.raises(discreet.DataError, match="no number"):
+        study.logistic(**(question | {"features": {"smoker": (0, 1)}}))
+    assert study.account().spent.epsilon == 1
+
+
 def test_study_with_a_ledger_keeps_its_budget(folder: Path) -> None:
     address = folder / "ledger.db"
     first = Study(folder / "survey.csv", budget=1, ledger=address, dataset="survey")

@@ -48,6 +48,15 @@ if TYPE_CHECKING:
         Normal,
         Poisson,
     )
+    from discreet.glm import (  # noqa: F401
+        BoundedScaler,
+        LogisticRelease,
+        OPSLogisticRegression,
+        OutputPerturbationLogisticRegression,
+        PrivateLogisticRegression,
+        ReferenceLogisticPosterior,
+        RowClipper,
+    )
     from discreet.guarantees import Guarantee
     from discreet.ledger import Ledger, Receipt
     from discreet.mechanisms import Mechanism, mechanism
@@ -55,6 +64,7 @@ if TYPE_CHECKING:
     from discreet.planning import Plan, plan
     from discreet.proportions import ConditionalRelease, release, release_conditional, release_table
     from discreet.queries import posterior_sample, statistical_query
+    from discreet.regression import release_logistic
     from discreet.releases import Release
     from discreet.reports import report
     from discreet.sampling import PosteriorSampler, Sample, posterior_sampler
@@ -107,13 +117,24 @@ _HOME = {
     "planning": ("Plan", "plan"),
     "proportions": ("ConditionalRelease", "release", "release_conditional", "release_table"),
     "releases": ("Release",),
+    "regression": ("release_logistic",),
     "queries": ("posterior_sample", "statistical_query"),
     "sampling": ("PosteriorSampler", "Sample", "posterior_sampler"),
     "reports": ("report",),
     "sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
     "study": ("Study", "run_study"),
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_GLM = (
+    "BoundedScaler",
+    "LogisticRelease",
+    "OPSLogisticRegression",
+    "OutputPerturbationLogisticRegression",
+    "PrivateLogisticRegression",
+    "ReferenceLogisticPosterior",
+    "RowClipper",
+)
+"""Estimators that need scikit-learn, an extra: found as attributes, but not loaded by ``import *``."""
+_MODULE_OF = {name: module for module, names in (*_HOME.items(), ("glm", _GLM)) for name in names}
 
 __all__ = [
     "Audit",
@@ -173,6 +194,7 @@ __all__ = [
     "posterior_sampler",
     "release",
     "release_conditional",
+    "release_logistic",
     "release_table",
     "report",
     "run_study",
@@ -194,4 +216,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted((*__all__, *_GLM))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.glm.release import LogisticRelease
 from discreet.guarantees import Guarantee
 from discreet.proportions import ConditionalRelease
 from discreet.releases import Release
@@ -82,6 +83,8 @@ def _section(name: str, answer: Any, question: Mapping[str, Any]) -> str:
             parts.append("<p>No records: the posterior is the prior.</p>" if one is None else _release(one))
     elif isinstance(answer, Sample):
         parts.append(_sample(answer))
+    elif isinstance(answer, LogisticRelease):
+        parts.append(_logistic(answer))
     else:
         parts.append(_release(answer))
     if answer.receipt is not None:
@@ -133,6 +136,21 @@ def _sample(sample: Sample) -> str:
     values = np.atleast_2d(sample.values.T).T
     header = ["draw", *([f"θ{i + 1}" for i in range(values.shape[1])] if values.shape[1] > 1 else ["θ"])]
     return about + _table(header, [[str(i + 1), *(f"{x:.6g}" for x in row)] for i, row in enumerate(values)])
+
+
+def _logistic(release: LogisticRelease) -> str:
+    names = release.features or tuple(f"x{i + 1}" for i in range(release.coefficients.shape[2]))
+    models = release.classes[1:] if release.coefficients.shape[1] == 1 else release.classes
+    about = (
+        f"<p>Logistic regression, {len(release.coefficients)} draw(s) of coefficients; columns are scaled "
+        "to [−1, 1] by their declared bounds.</p>"
+    )
+    rows = [
+        [f"{i + 1}", str(model), f"{release.intercepts[i, j]:.4g}", *(f"{x:.4g}" for x in draw[j])]
+        for i, draw in enumerate(release.coefficients)
+        for j, model in enumerate(models)
+    ]
+    return about + _table(["draw", "class", "intercept", *names], rows)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -24,11 +24,13 @@ from typing import Any
 from discreet.answers import Answer, Quote
 from discreet.core import BudgetExceededError, FileError, InvalidInput, Relation, as_size
 from discreet.documents import write_document
+from discreet.glm.release import LogisticRelease
 from discreet.guarantees import Guarantee
 from discreet.ledger import Account, Budget, Ledger
 from discreet.ledger.budgets import price_of
 from discreet.proportions import ConditionalRelease, release, release_conditional, release_table
 from discreet.queries import posterior_sample, statistical_query
+from discreet.regression import release_logistic
 from discreet.releases import Release
 from discreet.sampling import Sample
 
@@ -40,12 +42,14 @@ KINDS: dict[str, Callable[..., Any]] = {
     "conditional": release_conditional,
     "sample": posterior_sample,
     "query": statistical_query,
+    "logistic": release_logistic,
 }
 _NOT_PUBLIC = {"data", "ledger", "dataset", "request_id", "acknowledge_not_private", "options"}
 _ANSWERS: dict[str, Callable[[str], Any]] = {
     "discreet/release": Release.from_json,
     "discreet/sample": Sample.from_json,
     "discreet/conditional": ConditionalRelease.from_json,
+    "discreet/logistic": LogisticRelease.from_json,
 }
 FORMAT = "discreet/study"
 VERSION = 1
@@ -166,6 +170,10 @@ class Study:
     def statistical_query(self, **question: Any) -> Sample:
         """A private mean: :func:`discreet.statistical_query`."""
         return self._answer("query", question)  # type: ignore[no-any-return]
+
+    def logistic(self, **question: Any) -> LogisticRelease:
+        """Logistic regression of one column on others: :func:`discreet.release_logistic`."""
+        return self._answer("logistic", question)  # type: ignore[no-any-return]
 
     def price(self, questions: Iterable[Mapping[str, Any]]) -> StudyPrice:
         """What the questions cost together, and whether that fits; nothing is spent.

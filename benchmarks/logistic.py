@@ -1,0 +1,185 @@
+"""Private logistic regression, measured: gradient steps, Adult, and diffprivlib at the same (ε, δ).
+
+    python benchmarks/logistic.py [--backend jax] [--device gpu] [--data FOLDER] [--out FILE]
+
+Without ``--data`` only the gradient steps are timed, on random rows of the shapes that matter; this part
+needs NumPy alone, and JAX for ``--backend jax``. With it, Adult is read from the folder (see
+experiments/README.md), and diffprivlib is installed, with the scikit-learn that it needs, into an environment
+of its own beside the output. Nothing here is a test: no figure is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.glm.kernel import Kernel, NumpyKernel, kernel, one_thread
+
+ROOT = Path(__file__).resolve().parent.parent
+SHAPES = {"Adult, 14 columns": (32_561, 15), "Adult, 108 columns": (32_561, 109), "MNIST 3v8": (11_982, 785)}
+PEER = ("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy>=2,<2.3")
+EPSILON, DELTA = 1.0, 1e-6
+
+Row = dict[str, Any]
+
+
+def steps_per_second(rows: Kernel, dimension: int, chains: int, budget: float) -> float:
+    """Steps of the chain in full, noise made beforehand; longer blocks while the budget lasts."""
+    rng = np.random.default_rng(0)
+    weights = np.zeros((dimension, chains))
+    number = 8
+    normals = rng.standard_normal((number, dimension, chains))
+    rows.advance(weights, normals, 0.1, 1.0, 1e-4)  # compiled, and the rows in place
+    best = 0.0
+    spent = 0.0
+    while spent < budget:
+        start = time.perf_counter()
+        rows.advance(weights, normals, 0.1, 1.0, 1e-4)
+        took = time.perf_counter() - start
+        best, spent = max(best, number / took), spent + took
+        if took < budget / 8 and number * dimension * chains < 1 << 22:
+            number *= 4
+            normals = rng.standard_normal((number, dimension, chains))
+            rows.advance(weights, normals, 0.1, 1.0, 1e-4)
+    return best
+
+
+def gradient_steps(backend: str, device: str, budget: float) -> Iterator[Row]:
+    """NumPy on one thread against the backend that was asked for, and how far their results are apart."""
+    rng = np.random.default_rng(1)
+    for name, (n, dimension) in SHAPES.items():
+        signed = rng.standard_normal((n, dimension)) / dimension**0.5
+        for chains in (1, 64):
+            with one_thread():
+                base = NumpyKernel(signed)
+                own = steps_per_second(base, dimension, chains, budget)
+            row: Row = {"group": "gradient steps", "what": f"{name}, {chains} chain(s)", "numpy_per_s": own}
+            if backend == "jax":
+                other = kernel("jax", signed)
+                found = steps_per_second(other, dimension, chains, budget)
+                at = rng.standard_normal((dimension, chains))
+                expected = base.gradient(at)
+                error = np.abs(other.gradient(at) - expected).max() / np.abs(expected).max()
+                row |= {f"jax_{device}_per_s": found, "ratio": found / own, "relative_error": float(error)}
+            yield row
+
+
+def adult(folder: Path, home: Path) -> Iterator[Row]:
+    """Time and test error of one private fit; then the same clipped rows for diffprivlib."""
+    import discreet
+    from discreet.glm.release import clipped
+    from experiments.geumlek2017.glm import adult_rows
+
+    peer = peer_environment(home)
+    for one_hot in (False, True):
+        rows, labels, train = adult_rows(folder, one_hot=one_hot)
+        rows = clipped(rows, 1.0)
+        name = f"Adult, {rows.shape[1]} columns, epsilon = {EPSILON:g}, delta = {DELTA:g}"
+        for method in ("diffuse", "concentrated"):
+            errors, times = [], []
+            for _ in range(3):
+                model = discreet.PrivateLogisticRegression(
+                    epsilon=EPSILON, delta=DELTA, method=method, sampler="langevin", norm_bound=1.0
+                )
+                start = time.perf_counter()
+                model.fit(rows[train], labels[train])
+                times.append(time.perf_counter() - start)
+                errors.append(1 - model.score(rows[~train], labels[~train]))
+            yield {
+                "group": name,
+                "what": f"discreet {method}, {model.design_.steps:,} steps",
+                "seconds": min(times),
+                "test_error": float(np.mean(errors)),
+            }
+        if isinstance(peer, str):
+            yield {"group": name, "what": f"diffprivlib: skipped, {peer}"}
+            continue
+        data = home / "adult.npz"
+        np.savez(data, X=rows[train], y=labels[train], Xt=rows[~train], yt=labels[~train])
+        done = subprocess.run([peer, "-c", _PEER, data], capture_output=True, text=True, check=True)
+        data.unlink()
+        found = json.loads(done.stdout.splitlines()[-1])
+        yield {"group": name, "what": "diffprivlib LogisticRegression, delta = 0", **found}
+
+
+_PEER = f"""
+import json, sys, time, warnings
+import numpy as np
+from diffprivlib.models import LogisticRegression
+warnings.simplefilter("ignore")
+z = np.load(sys.argv[1])
+errors, times = [], []
+for seed in range(10):
+    model = LogisticRegression(epsilon={EPSILON}, data_norm=1.0, max_iter=1000)
+    start = time.perf_counter()
+    model.fit(z["X"], z["y"])
+    times.append(time.perf_counter() - start)
+    errors.append(1 - model.score(z["Xt"], z["yt"]))
+print(json.dumps({{"seconds": min(times), "test_error": float(np.mean(errors))}}))
+"""
+
+
+def peer_environment(home: Path) -> Path | str:
+    """The Python of diffprivlib's own environment, or why there is none."""
+    folder = home / "diffprivlib"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PEER]
+    installed = subprocess.run(command, capture_output=True, text=True)
+    if installed.returncode:
+        return f"pip could not install {' '.join(PEER)}"
+    tried = subprocess.run([python, "-c", "import diffprivlib.models"], capture_output=True, text=True)
+    return python if not tried.returncode else "it does not import with the pinned packages"
+
+
+def show(row: Row) -> str:
+    figures = [f"{key} {value:.4g}" for key, value in row.items() if isinstance(value, float)]
+    return f"  {row['what']:<48} {'   '.join(figures)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--backend", choices=("numpy", "jax"), default="numpy")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where JAX runs")
+    parser.add_argument("--data", type=Path, help="folder with adult_train.csv.gz and adult_test.csv.gz")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each timing of gradient steps")
+    parser.add_argument("--out", type=Path, default=Path("out/logistic.json"))
+    arguments = parser.parse_args()
+    about = {"python": platform.python_version(), "numpy": np.__version__, "date": time.strftime("%Y-%m-%d")}
+    if arguments.backend == "jax":
+        os.environ.setdefault("JAX_PLATFORMS", {"cpu": "cpu", "gpu": "cuda"}[arguments.device])
+        import jax
+
+        about |= {"jax": jax.__version__, "device": str(jax.devices()[0].device_kind)}
+    print(about)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    rows: list[Row] = []
+    group = ""
+    parts = [gradient_steps(arguments.backend, arguments.device, arguments.seconds)]
+    if arguments.data:
+        parts.append(adult(arguments.data, arguments.out.parent))
+    for row in (row for part in parts for row in part):
+        if row["group"] != group:
+            group = row["group"]
+            print(f"\n{group}")
+        rows.append(row)
+        print(show(row), flush=True)
+    arguments.out.write_text(json.dumps({"about": about, "rows": rows}, indent=2) + "\n", "utf-8")
+    print(f"\nWritten to {arguments.out}")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # for the loader of Adult, which is an experiment's
+    main()
