@@ -82,7 +82,7 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     complete = len(known) == len(pairs)
     curves = tuple(dict.fromkeys(part.known for part in parts))
     assumptions = _assumptions(parts)
-    if relation is Relation.REPLACE_ONE:
+    if relation is not Relation.ADD_REMOVE:
         assumptions += ("the part that each record belongs to is public and does not change",)
     return Guarantee(
         max(known) if complete else None,

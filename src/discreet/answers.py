@@ -10,6 +10,7 @@ from discreet.core import InvalidInput
 from discreet.guarantees import Guarantee
 
 if TYPE_CHECKING:
+    from discreet.ledger import Receipt
     from discreet.ledger.charging import LedgerLike
 
 
@@ -27,7 +28,14 @@ Prepared = tuple[Guarantee, Callable[[], A]]
 
 
 class Quote:
-    """Given as the ledger of a question: nothing is made or charged, the question returns its guarantee."""
+    """Given as the ledger of a question: nothing is made or charged, the question returns its guarantee.
+
+    ``recall`` looks up what was charged for the same plan already, before any data is opened.
+    """
+
+    def __init__(self, recall: Callable[[Mapping[str, Any]], Receipt | None] | None = None) -> None:
+        self.recall = recall
+        self.charged = False
 
 
 def answered(
@@ -50,7 +58,9 @@ def answered(
         _, make = prepare()
         return make()
     if isinstance(ledger, Quote):
-        return prepare()[0]  # type: ignore[return-value]
+        earlier = None if ledger.recall is None else ledger.recall(plan)
+        ledger.charged = earlier is not None
+        return prepare()[0] if earlier is None else Guarantee.from_dict(earlier.guarantee)  # type: ignore[return-value]
     from discreet.ledger.charging import charged
 
     def priced() -> tuple[Guarantee, Callable[[], str]]:

@@ -56,6 +56,10 @@ class LedgerError(DiscreetError):
     request_id: str | None = None
 
 
+class MissingLedgerError(LedgerError):
+    """There is no ledger at this address yet."""
+
+
 class CorruptLedgerError(LedgerError):
     """A ledger was edited, cut or rolled back. ``row`` is the first entry that does not fit, where known."""
 
@@ -100,10 +104,15 @@ class Relation(StrEnum):
     """Which pairs of datasets a guarantee protects.
 
     ``replace-one``: the same number of records n (public), one record differs.
+    ``replace-person``: one person, with all their records, is replaced by another person; the number of
+    records that enter is public.
     ``add-remove``: one dataset is the other with one record more.
+
+    None of them implies another: a record that moves from one person to another changes two people.
     """
 
     REPLACE_ONE = "replace-one"
+    REPLACE_PERSON = "replace-person"
     ADD_REMOVE = "add-remove"
 
 
@@ -121,7 +130,7 @@ class Domain:
 
     def __post_init__(self) -> None:
         levels = self.levels
-        if isinstance(levels, str | bytes | set | frozenset) or not isinstance(levels, Iterable):
+        if isinstance(levels, str | bytes | set | frozenset | Mapping) or not isinstance(levels, Iterable):
             raise InvalidInput(
                 f"levels={levels!r} must be a sequence in a fixed order, such as ('no', 'yes')"
             )

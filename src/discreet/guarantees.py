@@ -150,6 +150,7 @@ class Guarantee:
             return "This output carries no privacy guarantee and must not be published as private."
         who = {
             Relation.REPLACE_ONE: "Replacing any one record by any other",
+            Relation.REPLACE_PERSON: "Replacing any one person, with all their records, by any other person",
             Relation.ADD_REMOVE: "Adding or removing any one record",
         }[self.relation]
         if self.exact_epsilon is None:

@@ -16,12 +16,13 @@ from discreet.core import (
     Domain,
     EpsilonLike,
     InvalidInput,
+    Relation,
     as_epsilon,
     as_integer,
     as_prior,
     as_size,
 )
-from discreet.data import binned, contingency, count_levels
+from discreet.data import Contribution, binned, contingency, count_levels
 from discreet.documents import read_document, write_document
 from discreet.guarantees import Guarantee
 from discreet.mechanisms import Mechanism, check_options
@@ -53,6 +54,7 @@ class _Terms:
     def __post_init__(self) -> None:
         as_prior(self.prior, self.k)
         check_options("lattice" if self.mechanism == "auto" else self.mechanism, self.options)
+        Contribution.of(self.person, self.per_person, self.n)
         _ = self.budget, self.records, self.size
 
     @property
@@ -79,10 +81,12 @@ class _Terms:
         if self.person is None:
             return built.guarantee
         grouped = built.guarantee.group(self.records)
-        most = "one record" if self.records == 1 else f"at most {self.records} records"
-        public = "" if self.records == 1 else "; their total number is public"
-        note = f"a person, by column {self.person!r}, enters with {most}{public}"
-        return replace(grouped, assumptions=(*grouped.assumptions, note))
+        public = "the number of people is public"
+        if self.records > 1:
+            public = f"a person enters with at most {self.records} records, whose total number is public"
+        note = f"a person is who has the same {self.person!r}; {public}"
+        assumptions = (*grouped.assumptions, note)
+        return replace(grouped, relation=Relation.REPLACE_PERSON, assumptions=assumptions)
 
     def reading(self) -> dict[str, Any]:
         return {"person": self.person, "per_person": self.per_person, "n": self.size}
@@ -118,8 +122,6 @@ class _Terms:
 
         def make() -> Release:
             counts = count() if known is None else known
-            if sum(counts) != built.n:
-                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
             output = built.run(counts, acknowledge_not_private=self.acknowledge_not_private)
             return publish(built, output, domain, guarantee, axes)
 
@@ -197,7 +199,7 @@ def release(
         other=plain(domain.other),
         missing=plain(missing),
         column=column,
-        **({} if edges is None else {"edges": [float(edge) for edge in edges], "outside": outside}),
+        **({} if edges is None else {"edges": [str(float(edge)) for edge in edges], "outside": outside}),
     )
     return answered(
         lambda: terms.prepare(count, domain), Release.from_json, plan, ledger, dataset, request_id
@@ -210,7 +212,7 @@ def _bins(edges: Sequence[float], outside: str | None, missing: str | None) -> t
         numbers = [float(edge) for edge in edges]
     except (TypeError, ValueError):
         raise InvalidInput(f"edges={edges!r} must be numbers in increasing order") from None
-    names = [f"[{a:g}, {b:g})" for a, b in pairwise(numbers)]
+    names = [f"[{a:.15g}, {b:.15g})" for a, b in pairwise(numbers)]
     if names:
         names[-1] = names[-1][:-1] + "]"
     extra = [name for name, value in (("outside", outside), ("missing", missing)) if value == "level"]
@@ -259,20 +261,31 @@ def _domains(columns: Mapping[str, Sequence[Any] | Domain]) -> dict[str, Domain]
             "columns must map at least two columns to their levels, such as "
             "{'sex': ('f', 'm'), 'smoker': ('no', 'yes')}"
         )
-    return {
-        name: levels if isinstance(levels, Domain) else Domain(levels) for name, levels in columns.items()
-    }
+    return {name: _domain(name, levels) for name, levels in columns.items()}
 
 
-def _described(domains: Mapping[str, Domain]) -> dict[str, Any]:
-    return {
-        name: {
+def _domain(name: str, levels: Any) -> Domain:
+    """Levels, a Domain, or a mapping with levels, other and missing."""
+    if isinstance(levels, Domain):
+        return levels
+    if not isinstance(levels, Mapping):
+        return Domain(levels)
+    if "levels" not in levels or not set(levels) <= {"levels", "other", "missing"}:
+        raise InvalidInput(f"column {name!r} takes levels, other and missing")
+    return Domain(**levels)
+
+
+def _described(domains: Mapping[str, Domain]) -> list[dict[str, Any]]:
+    """In their order, which is the order of the cells and so of the prior."""
+    return [
+        {
+            "column": name,
             "levels": [plain(level) for level in domain.levels],
             "other": plain(domain.other),
             "missing": plain(domain.missing),
         }
         for name, domain in domains.items()
-    }
+    ]
 
 
 CONDITIONAL = "discreet/conditional"
@@ -377,6 +390,11 @@ def release_conditional(
     declared = None if sizes is None else [as_integer(size, "sizes") for size in sizes]
     terms = _Terms(k, epsilon, prior, mechanism, options, None if declared is None else sum(declared))
 
+    note = f"the {given!r} of every record, and with it the size of every group, is public"
+
+    def assuming(guarantee: Guarantee) -> Guarantee:
+        return replace(guarantee, assumptions=(*guarantee.assumptions, note))
+
     def count() -> list[tuple[int, ...]]:
         table = contingency(data, domains, n=terms.size)
         return [tuple(int(records) for records in row) for row in table]
@@ -385,7 +403,7 @@ def release_conditional(
         known = None if declared is not None else count()
         found = [sum(row) for row in known] if known is not None else declared or []
         built = [terms.build(size) if size else None for size in found]
-        parts = [one.guarantee for one in built if one is not None]
+        parts = [assuming(one.guarantee) for one in built if one is not None]
         if not parts:
             raise DataError("no group has a record")
         guarantee = parallel(parts)
@@ -395,7 +413,7 @@ def release_conditional(
             if [sum(row) for row in rows] != found:
                 raise InvalidInput("sizes were declared but the groups have other numbers of records")
             releases = tuple(
-                None if one is None else publish(one, one.run(row), domains[outcome])
+                None if one is None else publish(one, one.run(row), domains[outcome], assuming(one.guarantee))
                 for one, row in zip(built, rows, strict=True)
             )
             return ConditionalRelease(

@@ -91,7 +91,7 @@ def posterior_sample(
         "grid": _text(grid),
         "column": column,
         "size": as_draws(size),
-        "reading": {name: str(value) for name, value in given.items()},
+        "reading": {name: _listed(value) for name, value in given.items()},
         "n": None if n is None else as_size(n),
     }
     return _released(build, read, n, size, plan, ledger, dataset, request_id)
@@ -123,6 +123,14 @@ def _released(
         return built.price(size), make
 
     return answered(prepare, Sample.from_json, plan, ledger, dataset, request_id)
+
+
+def _listed(value: Any) -> Any:
+    return (
+        [str(item) for item in value]
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else str(value)
+    )
 
 
 def _text(value: Any) -> str | None:

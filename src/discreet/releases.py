@@ -1,4 +1,4 @@
-"""A release: what may be published, nothing else; and ``release``, which makes one from data."""
+"""A release: what may be published, and nothing else."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from discreet.guarantees import Guarantee
 from discreet.proportions import ConditionalRelease
 from discreet.releases import Release
 from discreet.sampling import Sample
-from discreet.study import StudyResult
+from discreet.study import StudyDocument, StudyResult
 
 __all__ = ["report"]
 
@@ -38,8 +38,8 @@ def report(result: Any, *, title: str | None = None) -> str:
     It holds what the release documents hold, in words, tables and drawings; nothing is fetched and nothing
     runs when it is opened.
     """
-    if isinstance(result, StudyResult):
-        parts = [_budget(result)]
+    if isinstance(result, StudyResult | StudyDocument):
+        parts = [_budget(result)] if isinstance(result, StudyResult) else []
         for name, answer in result.answers.items():
             parts.append(_section(name, answer, result.questions[name]))
         heading = title or result.title

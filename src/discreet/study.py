@@ -10,23 +10,33 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
+import os
 import re
 import shutil
 import tempfile
 import tomllib
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from discreet.answers import Answer, Quote
-from discreet.core import BudgetExceededError, FileError, InvalidInput, Relation, as_size
-from discreet.documents import write_document
+from discreet.core import (
+    BudgetExceededError,
+    CorruptReleaseError,
+    FileError,
+    InvalidInput,
+    MissingLedgerError,
+    Relation,
+    UnknownDatasetError,
+    as_size,
+)
+from discreet.documents import read_document, write_document
 from discreet.glm.release import LogisticRelease
 from discreet.guarantees import Guarantee
-from discreet.ledger import Account, Budget, Ledger
+from discreet.ledger import Account, Budget, Ledger, Receipt
 from discreet.ledger.budgets import price_of
 from discreet.proportions import ConditionalRelease, release, release_conditional, release_table
 from discreet.queries import posterior_sample, statistical_query
@@ -44,6 +54,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "query": statistical_query,
     "logistic": release_logistic,
 }
+_HEAD = ("title", "data", "ledger", "dataset", "n", "relation")
 _NOT_PUBLIC = {"data", "ledger", "dataset", "request_id", "acknowledge_not_private", "options"}
 _ANSWERS: dict[str, Callable[[str], Any]] = {
     "discreet/release": Release.from_json,
@@ -103,8 +114,9 @@ class Study:
 
     ``table`` is anything that :func:`discreet.release` takes. ``budget`` is ε, or a mapping with ``epsilon``
     and ``delta``, or ``zcdp``. ``ledger``: a :class:`discreet.Ledger` or its address, in which ``dataset`` is
-    created with this budget, or must have it; without one the budget lasts as long as this object. ``n``:
-    the public number of records, passed on to every question.
+    created with this budget by the first question, or must have it; without one the budget lasts as long as
+    this object. ``n``: the public number of records, passed on to every question. ``relation``: what the
+    budget protects, ``"replace-person"`` where all questions have ``person`` and ``per_person``.
 
     >>> study = Study({"no": 70, "yes": 30}, budget=1)
     >>> study.release(levels=("no", "yes"), epsilon="0.4").epsilon
@@ -119,37 +131,49 @@ class Study:
         *,
         budget: Any,
         ledger: Ledger | str | Path | None = None,
-        dataset: str = "study",
+        dataset: str | None = None,
         n: int | None = None,
+        relation: Relation | str = Relation.REPLACE_ONE,
+        label: str | None = None,
     ) -> None:
         self.data = table
-        self.dataset = dataset
         self.n = None if n is None else as_size(n)
-        cap = _as_budget(budget)
-        if ledger is None:
-            folder = tempfile.mkdtemp(prefix="discreet-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            ledger = Path(folder) / "ledger.db"
-        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-        self._open(cap)
-
-    def _open(self, cap: Budget) -> None:
-        """Creates the dataset, or finds it with the same cap."""
+        self.budget = _as_budget(budget)
         try:
-            self.ledger.create(self.dataset, **_given(cap))
-        except InvalidInput:  # it exists
-            known = self.account()
-            if known.cap != cap:
-                raise InvalidInput(
-                    f"budget={cap} but the ledger's cap for {self.dataset!r} is {known.cap}: give that, "
-                    "or change the cap with ledger.set_cap (discreet ledger cap)"
-                ) from None
-            if known.relation != Relation.REPLACE_ONE:
-                raise InvalidInput(f"the ledger keeps {self.dataset!r} for {known.relation}") from None
+            self.relation = Relation(relation)
+        except ValueError:
+            raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
+        if ledger is None:
+            self.dataset = "study" if dataset is None else dataset
+            folder = tempfile.mkdtemp(prefix="discreet-")
+            weakref.finalize(self, _remove, folder, os.getpid())
+            ledger = Path(folder) / "ledger.db"
+        elif dataset is None:
+            raise InvalidInput("dataset is missing: say which dataset of the ledger these data are")
+        else:
+            self.dataset = dataset
+        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        # Part of every plan: an answer about other data must not be taken for that of these.
+        self.label = str(table) if label is None and isinstance(table, str | Path) else label
+        self._check(self.account())
+
+    def _check(self, known: Account) -> None:
+        if known.cap != self.budget:
+            raise InvalidInput(
+                f"budget={self.budget} but the ledger's cap for {self.dataset!r} is {known.cap}: give that, "
+                "or change the cap with ledger.set_cap (discreet ledger cap)"
+            )
+        if known.relation != self.relation:
+            raise InvalidInput(
+                f"the ledger keeps {self.dataset!r} for {known.relation}, this study is for {self.relation}"
+            )
 
     def account(self) -> Account:
-        """Cap, spent and remaining budget."""
-        return self.ledger.show(self.dataset)
+        """Cap, spent and remaining budget; those of the beginning while the dataset is not in the ledger."""
+        try:
+            return self.ledger.show(self.dataset)
+        except (UnknownDatasetError, MissingLedgerError):
+            return Account(self.dataset, str(self.relation), self.budget, self.budget.zero(), 0, "")
 
     def release(self, **question: Any) -> Release:
         """Proportions of a column: :func:`discreet.release`."""
@@ -176,37 +200,50 @@ class Study:
         return self._answer("logistic", question)  # type: ignore[no-any-return]
 
     def price(self, questions: Iterable[Mapping[str, Any]]) -> StudyPrice:
-        """What the questions cost together, and whether that fits; nothing is spent.
+        """What the questions cost together, and whether that fits; nothing is spent or written.
 
-        A question without a declared n has it counted in the data, since n is public and the price may
-        depend on it; nothing else is read.
+        A question that was charged already is not counted again, and one that was changed since is refused.
+        Where n, or the sizes of groups, are not declared they are counted in the data: they are public, and
+        the price may depend on them.
         """
         guarantees: dict[str, Guarantee] = {}
         charged = []
         account = self.account()
         asked = account.cap.zero()
         for index, given in enumerate(questions, 1):
-            name, kind, question = _checked(given, f"question {index}")
+            name, kind, question = checked_question(given, f"question {index}")
             if name in guarantees:
                 raise InvalidInput(f"question id {name!r} is used twice")
-            guarantees[name] = self._ask(kind, question, Quote(), None)
-            if self._is_charged(name):
+            quote = Quote(self._recall(name) if account.entries else None)
+            guarantees[name] = self._ask(kind, question, quote, None)
+            if quote.charged:
                 charged.append(name)
             else:
                 asked += price_of(guarantees[name], account.cap.unit)
         return StudyPrice(guarantees, tuple(charged), asked, account)
 
+    def _recall(self, name: str) -> Callable[[Mapping[str, Any]], Receipt | None]:
+        return lambda plan: self.ledger.recall(self.dataset, name, plan=self._labelled(plan))
+
     def answer(self, question: Mapping[str, Any]) -> Any:
         """The answer of a question with an ``id``; asked again, the stored answer."""
-        name, kind, parameters = _checked(question, "question")
-        return self._ask(kind, parameters, self.ledger, name)
-
-    def _is_charged(self, name: str) -> bool:
-        return any(entry.request_id == name for entry in self.ledger.history(self.dataset))
+        name, kind, parameters = checked_question(question, "question")
+        return self._charge(kind, parameters, name)
 
     def _answer(self, kind: str, question: dict[str, Any]) -> Any:
         request_id = question.pop("request_id", None)
-        return self._ask(kind, question, self.ledger, request_id)
+        check_parameters(kind, question, f"a question of kind {kind!r}")
+        return self._charge(kind, question, request_id)
+
+    def _charge(self, kind: str, question: Mapping[str, Any], request_id: str | None) -> Any:
+        if not self.account().entries:
+            with suppress(InvalidInput):  # somebody else was quicker: what they made is checked
+                self.ledger.create(self.dataset, relation=self.relation, **_given(self.budget))
+            self._check(self.account())
+        return self._ask(kind, question, _Labelled(self), request_id)
+
+    def _labelled(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(plan) if self.label is None else {**plan, "data": self.label}
 
     def _ask(self, kind: str, question: Mapping[str, Any], ledger: Any, request_id: str | None) -> Any:
         parameters = dict(question)
@@ -215,6 +252,30 @@ class Study:
         return KINDS[kind](
             self.data, **parameters, ledger=ledger, dataset=self.dataset, request_id=request_id
         )
+
+
+class _Labelled:
+    """The ledger of a study, in whose plans the data have their label."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    def show(self, dataset: str) -> Account:
+        return self.study.ledger.show(dataset)
+
+    def recall(self, dataset: str, request_id: str, *, plan: Mapping[str, Any]) -> Receipt | None:
+        return self.study.ledger.recall(dataset, request_id, plan=self.study._labelled(plan))
+
+    def spend(
+        self, dataset: str, guarantee: Guarantee, compute: Any, *, plan: Any, request_id: Any
+    ) -> Receipt:
+        labelled = self.study._labelled(plan)
+        return self.study.ledger.spend(dataset, guarantee, compute, plan=labelled, request_id=request_id)
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # and not a forked child that ends
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _as_budget(budget: Any) -> Budget:
@@ -233,32 +294,33 @@ def _given(cap: Budget) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _checked(question: Mapping[str, Any], where: str) -> tuple[str, str, dict[str, Any]]:
+def checked_question(question: Mapping[str, Any], where: str) -> tuple[str, str, dict[str, Any]]:
     """Id, kind and parameters of a question; a misspelt key is an error that names the nearest one."""
     if not isinstance(question, Mapping):
         raise InvalidInput(f"{where} must be a mapping with id, kind and parameters")
-    parameters = {
-        key: value for key, value in question.items() if key != "title"
-    }  # a title is for the report
+    parameters = {key: value for key, value in question.items() if key != "title"}  # that is for the report
     name = parameters.pop("id", None)
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
-        raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes, such as id = "smokers"')
+        raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
     kind = parameters.pop("kind", "proportion")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidInput(f"question {name!r}: kind {kind!r} is unknown{_nearest(kind, KINDS)}")
-    known = set(inspect.signature(KINDS[kind]).parameters) - _NOT_PUBLIC
-    open_ended = any(
-        p.kind is inspect.Parameter.VAR_KEYWORD for p in inspect.signature(KINDS[kind]).parameters.values()
-    )
-    extra = (
-        {"gamma", "delta", "calibration", "sigma", "bounds", "radius", "dimension"} if open_ended else set()
-    )
-    for key in parameters:
-        if key not in known | extra:
-            raise InvalidInput(
-                f"question {name!r} ({kind}): {key!r} is unknown{_nearest(key, known | extra)}"
-            )
+    check_parameters(kind, parameters, f"question {name!r} ({kind})")
     return name, kind, parameters
+
+
+def check_parameters(kind: str, parameters: Mapping[str, Any], where: str) -> None:
+    """All that the function needs is there, and nothing that it does not know."""
+    signature = inspect.signature(KINDS[kind]).parameters
+    known = set(signature) - _NOT_PUBLIC
+    if "options" in signature:  # of mechanisms and of families
+        known |= {"gamma", "delta", "calibration", "sigma", "bounds", "radius", "dimension"}
+    for key in parameters:
+        if key not in known:
+            raise InvalidInput(f"{where}: {key!r} is unknown{_nearest(key, known)}")
+    for key in known & set(signature):
+        if signature[key].default is inspect.Parameter.empty and key not in parameters:
+            raise InvalidInput(f"{where} lacks {key}")
 
 
 def _nearest(word: Any, known: Iterable[str]) -> str:
@@ -280,11 +342,21 @@ class StudyFile:
     ledger: str
     dataset: str
     n: int | None
+    relation: str
+    source: str
     questions: tuple[Mapping[str, Any], ...]
 
-    @cached_property
-    def ids(self) -> list[str]:
-        return [str(question["id"]) for question in self.questions]
+    def open(self) -> Study:
+        """The study that the file declares; nothing is written before its first question."""
+        return Study(
+            self.data,
+            budget=self.budget,
+            ledger=self.ledger,
+            dataset=self.dataset,
+            n=self.n,
+            relation=self.relation,
+            label=self.source,
+        )
 
 
 def read_study(path: str | Path) -> StudyFile:
@@ -310,23 +382,24 @@ def read_study(path: str | Path) -> StudyFile:
     if not isinstance(head, dict) or "data" not in head:
         raise InvalidInput(f'{str(path)!r} needs a table [study] with data = "FILE"')
     for key in head:
-        if key not in ("title", "data", "ledger", "dataset", "n"):
-            raise InvalidInput(
-                f"[study]: {key!r} is unknown{_nearest(key, ('title', 'data', 'ledger', 'dataset', 'n'))}"
-            )
+        if key not in _HEAD:
+            raise InvalidInput(f"[study]: {key!r} is unknown{_nearest(key, _HEAD)}")
     if not isinstance(content.get("budget"), dict):
         raise InvalidInput(f"{str(path)!r} needs a table [budget] with epsilon = 1, and delta if you like")
-    questions = content.get("question")
+    questions = _as_json(content.get("question"))
     if not isinstance(questions, list) or not questions:
         raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
     seen: set[str] = set()
     for index, question in enumerate(questions, 1):
-        name, _, _ = _checked(question, f"question {index}")
+        name, _, _ = checked_question(question, f"question {index}")
         if name in seen:
             raise InvalidInput(f"question id {name!r} is used twice")
         seen.add(name)
-    ledger = str(head.get("ledger", path.with_suffix(".ledger.db").name))
-    if "://" not in ledger:
+    own = path.with_suffix(".ledger.db").name
+    ledger = str(head.get("ledger") or os.environ.get("DISCREET_LEDGER") or own)
+    if "ledger" not in head and "DISCREET_LEDGER" in os.environ:
+        pass  # an address of its own, not relative to the file
+    elif "://" not in ledger:
         ledger = str(path.parent / ledger)
     elif ledger.startswith("sqlite:///") and not ledger.startswith("sqlite:////"):
         ledger = f"sqlite:///{path.parent / ledger.removeprefix('sqlite:///')}"
@@ -337,6 +410,8 @@ def read_study(path: str | Path) -> StudyFile:
         ledger=ledger,
         dataset=str(head.get("dataset", path.stem)),
         n=head.get("n"),
+        relation=str(head.get("relation", Relation.REPLACE_ONE)),
+        source=str(head["data"]),
         questions=tuple(questions),
     )
 
@@ -371,18 +446,52 @@ class StudyResult:
 
 
 def _as_json(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | list | dict | None) else str(value)
+    """What TOML can hold as JSON values: dates and times become their text."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-def run_study(path: str | Path, *, progress: Callable[[str, bool], None] | None = None) -> StudyResult:
+@dataclass(frozen=True)
+class StudyDocument:
+    """The answers of a study as read from its JSON document."""
+
+    title: str
+    answers: Mapping[str, Any]
+    questions: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def from_json(cls, text: str) -> StudyDocument:
+        """Reads what :meth:`StudyResult.to_json` wrote; an edited or unknown document is refused."""
+        content = read_document(text, FORMAT, VERSION)
+        try:
+            entries = content["answers"]
+            return cls(
+                title=str(content["title"]),
+                answers={entry["id"]: load_answer(json.dumps(entry["answer"])) for entry in entries},
+                questions={entry["id"]: entry["question"] for entry in entries},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.title, *(f"{name}\n{answer}" for name, answer in self.answers.items())])
+
+
+_ANSWERS[FORMAT] = StudyDocument.from_json
+
+
+def run_study(
+    path: str | Path | StudyFile, *, progress: Callable[[str, bool], None] | None = None
+) -> StudyResult:
     """Runs a study file from where it stopped; what does not fit is refused before anything is spent.
 
     ``progress`` is told the id of each question once it is answered, and whether it was answered earlier.
     """
-    declared = read_study(path)
-    study = Study(
-        declared.data, budget=declared.budget, ledger=declared.ledger, dataset=declared.dataset, n=declared.n
-    )
+    declared = path if isinstance(path, StudyFile) else read_study(path)
+    study = declared.open()
     price = study.price(declared.questions)
     if not price.fits:
         raise BudgetExceededError(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.console import EPILOG, Force, Json, file_problems, new_file, print_json, printable
+from discreet.cli.console import EPILOG, REFUSED, Force, Json, file_problems, new_file, print_json, printable
 from discreet.core import CorruptReleaseError
 
 
@@ -31,38 +31,34 @@ def _run(
     Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
     """
     from discreet.reports import report
-    from discreet.study import Study, read_study, run_study
+    from discreet.study import read_study, run_study
 
+    declared = read_study(file)
     if price:
-        declared = read_study(file)
-        study = Study(
-            declared.data,
-            budget=declared.budget,
-            ledger=declared.ledger,
-            dataset=declared.dataset,
-            n=declared.n,
-        )
-        found = study.price(declared.questions)
+        found = declared.open().price(declared.questions)
         if as_json:
             print_json(found.to_dict())
         else:
             typer.echo(printable(str(found), keep="\n"))
+        if not found.fits:
+            raise typer.Exit(REFUSED)
         return
-    folder = out if out is not None else file.with_name(f"{file.stem}-results")
-    with file_problems("--out", folder, "made"):
-        folder.mkdir(parents=True, exist_ok=True)
-    total = len(read_study(file).questions)
     done = 0
 
     def progress(name: str, repeated: bool) -> None:
         nonlocal done
         done += 1
-        typer.echo(printable(f"{done}/{total} {name}{': answered earlier' if repeated else ''}"), err=True)
+        earlier = ": answered earlier" if repeated else ""
+        typer.echo(printable(f"{done}/{len(declared.questions)} {name}{earlier}"), err=True)
 
-    result = run_study(file, progress=progress)
+    result = run_study(declared, progress=progress)
+    folder = out if out is not None else file.with_name(f"{file.stem}-results")
     with file_problems("--out", folder, "written"):
-        (folder / "study.json").write_text(result.to_json(), encoding="utf-8")
-        (folder / "report.html").write_text(report(result), encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (("study.json", result.to_json()), ("report.html", report(result))):
+            draft = folder / f".{name}.part"
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(folder / name)  # whole or not at all
     if as_json:
         print_json({"study": str(folder / "study.json"), "report": str(folder / "report.html"),
                     "budget": result.account.to_dict()})  # fmt: skip

@@ -274,7 +274,9 @@ def _json_table(
         at = _pointer(column)
         values.append(f"json_type(json, {at}) AS t{i}, json_extract_string(json, {at}) AS s{i}")
         if i == len(coders):
-            typed.append(f"if(t{i} = 'NULL', NULL, t{i} || ':' || s{i}) AS person")
+            # Text and whole numbers are keys, as on every engine; what is neither is as good as none.
+            typed.append(f"""CASE WHEN t{i} = 'VARCHAR' THEN 'text:' || s{i}
+                WHEN t{i} IN ('UBIGINT', 'BIGINT') THEN 'whole:' || s{i} END AS person""")
             kinds.append(f"t{i}, s{i}")
             continue
         kinds.append(f"""s{i}, CASE WHEN t{i} IS NULL OR t{i} = 'NULL' THEN 'null'

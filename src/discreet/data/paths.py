@@ -55,6 +55,10 @@ class Files:
                     raise FileError(f"{label} is a directory without data files ({' '.join(FORMATS)})")
         if len(paths) > 1:
             label += f" ({len(paths)} files)"
+            if len({path.resolve() for path in paths}) < len(paths):
+                raise FileError(
+                    f"{label}: one file is there twice, by another name; its records would count double"
+                )
         endings = {_ending(path) for path in paths}
         if len(endings) > 1:
             raise FileError(f"{label}: files of several formats; take one, such as Glob('*.parquet')")

@@ -6,7 +6,6 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain, repeat
@@ -115,23 +114,27 @@ def count_values(data: Any, coder: Coder) -> Tally:
     return count_weighted(_as_values(values), coder, weights)
 
 
+_PRINT_AS_THEY_COMPARE = (str, int, bool)
+
+
 def count_weighted(values: Iterable[Any], coder: Coder, weights: Iterable[int]) -> Tally:
     counts = [0] * coder.codes
     near = {"blank": 0, "case": 0}
-    # Keyed by type as well, because True == 1 == 1.0. Cut off, so that a long tail of values costs nothing.
+    # Keyed by type as well, because True == 1 == 1.0, and only for types whose equal values print the same:
+    # (1,) == (True,) would let one record decide what another counts as. Cut off, so that a long tail of
+    # values costs nothing.
     seen: dict[Any, int] = {}
     for raw, weight in zip(values, weights, strict=False):
-        try:
+        kept = type(raw) in _PRINT_AS_THEY_COMPARE
+        if kept and (type(raw), raw) in seen:
             counts[seen[type(raw), raw]] += weight
             continue
-        except (KeyError, TypeError):
-            value = plain(raw)
+        value = plain(raw)
         code = coder.code(value)
         counts[code] += weight
         if code < coder.size:
-            if len(seen) < 4096:
-                with suppress(TypeError):  # not hashable
-                    seen[type(raw), raw] = code
+            if kept and len(seen) < 4096:
+                seen[type(raw), raw] = code
         elif code == coder.stray and (miss := coder.near_miss(value)) is not None:
             near[miss] += weight
     return Tally(

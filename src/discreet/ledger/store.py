@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from discreet.core import CorruptLedgerError, InvalidInput, LedgerError
+from discreet.core import CorruptLedgerError, InvalidInput, LedgerError, MissingLedgerError
 
 SYNCHRONOUS = "FULL"
 LOCK_KEY = 0x64697363  # "disc": the advisory lock under which PostgreSQL tables are made
@@ -304,7 +304,7 @@ class Store:
                 raise LedgerError(f"the ledger {str(path)!r} is a folder; name a file in it")
             if not path.exists():
                 if not create:
-                    raise LedgerError(
+                    raise MissingLedgerError(
                         f"there is no ledger {str(path)!r}; make one with "
                         "`discreet ledger create NAME --epsilon E`, or Ledger.create"
                     )
