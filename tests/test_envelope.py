@@ -48,7 +48,7 @@ def settings_of(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[float, ...], fl
     return counts, prior, 10.0 ** draw(st.floats(-3, 4))
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(settings_of())
 def test_the_envelope_dominates_and_its_masses_are_exact(
     setting: tuple[tuple[int, ...], tuple[float, ...], float],

@@ -268,6 +268,7 @@ def test_forked_children_never_repeat() -> None:
     assert len(set(seen)) == len(seen)
 
 
+@pytest.mark.slow
 def test_discrete_laplace_agrees_with_opendp() -> None:
     """Another implementation, the same law: 4·10⁴ of its draws against our formula."""
     dp = pytest.importorskip("opendp.prelude", reason="OpenDP is not installed")

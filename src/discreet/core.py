@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -201,6 +202,26 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
     if isinstance(value, Decimal):
         return Fraction(value)
     return Fraction(str(value))  # the decimal that it prints as, also for a float of half the length
+
+
+def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
+    """The δ that a posterior draw is to reach: above 0, below 1, with a warning from 1/n on."""
+    if delta == 0:
+        raise InvalidInput(
+            "delta=0 cannot be reached: the ratio of two posterior densities has no bound; give a delta such "
+            f"as 1e-6, or {instead}"
+        )
+    probability = as_epsilon(delta, "delta")
+    if probability >= 1:
+        raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+    if probability * n >= 1:
+        warnings.warn(
+            f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits publishing "
+            "a record chosen at random; choose delta well below 1/n",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+    return probability
 
 
 def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[float, ...]:

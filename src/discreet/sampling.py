@@ -16,7 +16,6 @@ from __future__ import annotations
 import difflib
 import math
 import platform
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -33,10 +32,10 @@ from discreet.core import (
     Domain,
     EpsilonLike,
     InvalidInput,
-    PrivacyWarning,
     as_epsilon,
     as_integer,
     as_size,
+    as_target_delta,
 )
 from discreet.curves import Curve, as_order
 from discreet.data import clipped_sum, count_levels
@@ -228,23 +227,8 @@ class _Target:
         budget = as_epsilon(epsilon)
         if order is not None:
             return cls("order", budget, as_order(order))
-        if delta == 0:
-            raise InvalidInput(
-                "delta=0 cannot be reached: the ratio of two posterior densities has no bound, so every "
-                "posterior draw has a delta above 0; give one such as 1e-6, or release counts with "
-                "discreet.release, which has delta 0"
-            )
         assert delta is not None
-        probability = as_epsilon(delta, "delta")
-        if probability >= 1:
-            raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
-        if probability * n >= 1:
-            warnings.warn(
-                f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits "
-                "publishing a record chosen at random; choose delta well below 1/n",
-                PrivacyWarning,
-                stacklevel=3,
-            )
+        probability = as_target_delta(delta, n, "release counts with discreet.release, which has delta 0")
         return cls("delta", budget, delta=probability)
 
     def met(self, curve: Curve, rough: bool = False) -> bool:

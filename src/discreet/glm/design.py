@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from discreet.core import EpsilonLike, InvalidInput, NoiseWarning, PrivacyWarning, as_epsilon, as_integer
+from discreet.core import EpsilonLike, InvalidInput, NoiseWarning, as_epsilon, as_integer, as_target_delta
 from discreet.curves import Curve, Gaussian, Inexact, as_order
 from discreet.guarantees import Guarantee
 from discreet.rigorous import above, ball, enclose, round_up
@@ -61,22 +61,10 @@ class Target:
         if order is not None:
             value = as_order(order)
             return cls(budget, Fraction(0), value, 2 * budget / Fraction(value) * (1 - Fraction(1, 10**13)))
-        if delta == 0:
-            raise InvalidInput(
-                "delta=0 cannot be reached: the ratio of two posterior densities has no bound; give a delta "
-                "such as 1e-6, or use OPSLogisticRegression, which draws from a bounded domain"
-            )
         assert delta is not None
-        probability = as_epsilon(delta, "delta")
-        if probability >= 1:
-            raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
-        if probability * n >= 1:
-            warnings.warn(
-                f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits "
-                "publishing a record chosen at random; choose delta well below 1/n",
-                PrivacyWarning,
-                stacklevel=2,
-            )
+        probability = as_target_delta(
+            delta, n, "use OPSLogisticRegression, which draws from a bounded domain"
+        )
         return cls(budget, probability, None, largest_gaussian(budget, probability))
 
     def met(self, curve: Curve) -> bool:
