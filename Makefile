@@ -30,8 +30,9 @@ lint: $(VENV)/.stamp-slow $(VENV)/.stamp-lint ## ruff (rules and format) and myp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.stamp-test ## speed and memory, measured here and now
+bench: $(VENV)/.stamp-test ## speed and memory, measured here and now; DATA=FOLDER adds Adult and diffprivlib
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/logistic.py $(if $(DATA),--data $(DATA))
 
 docs: $(VENV)/.stamp-docs ## build the documentation into site/, without any address outside it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -170,6 +170,10 @@ def main() -> None:
     parts = [gradient_steps(arguments.backend, arguments.device, arguments.seconds)]
     if arguments.data:
         parts.append(adult(arguments.data, arguments.out.parent))
+    else:
+        print(
+            "Adult and diffprivlib: skipped, because no folder was given (--data FOLDER, make bench DATA=FOLDER)"
+        )
     for row in (row for part in parts for row in part):
         if row["group"] != group:
             group = row["group"]
