@@ -171,9 +171,7 @@ def main() -> None:
     if arguments.data:
         parts.append(adult(arguments.data, arguments.out.parent))
     else:
-        print(
-            "Adult and diffprivlib: skipped, because no folder was given (--data FOLDER, make bench DATA=FOLDER)"
-        )
+        print("Adult and diffprivlib: skipped, no folder was given (--data FOLDER, make bench DATA=FOLDER)")
     for row in (row for part in parts for row in part):
         if row["group"] != group:
             group = row["group"]
