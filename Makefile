@@ -18,11 +18,11 @@ demo: $(VENV)/.stamp-demo ## private posteriors from bundled public data: a tabl
 test: $(VENV)/.stamp-test ## the tests, without those marked slow
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-slow: $(VENV)/.stamp-slow ## only the tests marked slow: evidence that takes minutes
-	$(BIN)/python -m pytest -n auto -m slow
+test-slow: $(VENV)/.stamp-slow ## only the tests marked slow: evidence that takes minutes, as in CI
+	$(BIN)/python -m pytest -n auto -m "slow and not long" -rs
 
-test-all: $(VENV)/.stamp-slow ## every test
-	$(BIN)/python -m pytest -n auto
+test-all: $(VENV)/.stamp-slow ## every test; those marked long take an hour
+	$(BIN)/python -m pytest -n auto -rs
 
 # mypy reads the types of whatever is installed, so lint wants the same packages in .venv every time.
 lint: $(VENV)/.stamp-slow $(VENV)/.stamp-lint ## ruff (rules and format) and mypy
