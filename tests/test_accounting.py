@@ -11,7 +11,8 @@ import pytest
 
 import discreet
 from discreet import Guarantee, Odometer, Relation, compose, parallel
-from discreet.curves import Composed, Gaussian
+from discreet.combined import Composed
+from discreet.curves import Gaussian
 
 HALF = Guarantee(Fraction(1, 2))
 GAUSS = Guarantee(None, curve=Gaussian(Fraction(1, 4)))

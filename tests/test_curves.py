@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet
+from discreet.combined import Composed, Group, Largest, composed
 from discreet.convolution import Profile, discretise
-from discreet.curves import Approximate, Composed, Curve, Gaussian, Group, Largest, composed
+from discreet.curves import Approximate, Curve, Gaussian
 from discreet.families import BetaFamily
 
 HALF = Approximate(Fraction(1, 2))

@@ -18,7 +18,8 @@ from scipy.stats import ks_1samp, ks_2samp, norm
 
 import discreet
 from discreet import DataError, InvalidInput, NoiseWarning, PrivacyWarning
-from discreet.curves import Curve, Gaussian, Inexact
+from discreet.combined import Inexact
+from discreet.curves import Curve, Gaussian
 from discreet.glm import design as designs
 from discreet.glm.design import Design, acceptance_floor, chain_mu_squared, design
 from discreet.glm.kernel import NumpyKernel, hessian, kernel, loss, loss_gradient, mode

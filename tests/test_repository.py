@@ -27,6 +27,7 @@ LAYERS = (
     "rigorous",
     "convolution",
     "curves",
+    "combined",
     "documents",
     "bridges",
     "choice",
@@ -55,6 +56,7 @@ LAYERS = (
     "proportions",
     "regression",
     "study",
+    "studyfile",
     "reports",
     "plots",
     FACADE,  # `import discreet`: the public names, gathered from everything below

@@ -17,7 +17,7 @@ import discreet
 from discreet import Study, proportions
 from discreet.cli import main
 from discreet.reports import report
-from discreet.study import load_answer, read_study, run_study
+from discreet.studyfile import load_answer, read_study, run_study
 
 LEVELS = ("never", "former", "current")
 STUDY = """
@@ -551,6 +551,8 @@ def test_run_goes_on_where_it_stopped(folder: Path, monkeypatch: pytest.MonkeyPa
     assert result.account.spent.epsilon == Fraction(11, 4)
     again = run_study(folder / "survey.toml")
     assert again.answers == result.answers
+    assert again.to_json() == result.to_json()  # a document made again is the same, byte for byte
+    assert report(again) == report(result)
     assert again.account.spent == result.account.spent
     document = json.loads(result.to_json())
     assert [entry["id"] for entry in document["release"]["answers"]] == list(result.answers)

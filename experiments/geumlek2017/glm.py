@@ -380,8 +380,8 @@ def draw_plot(table: Sequence[Row], quantity: str, settings: Settings) -> Any:
                 axis.set_yscale("log")
             if j == 0:
                 axis.set_ylabel("test error" if quantity == "error" else "test −log-likelihood")
-            if i == j == 0:
-                axis.legend(frameon=False, fontsize=7)
+    lines = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside lower center", ncols=len(lines[0]), frameon=False, fontsize=9)
     return figure
 
 

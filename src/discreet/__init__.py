@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from discreet.reports import report
     from discreet.sampling import PosteriorSampler, Sample, posterior_sampler
     from discreet.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
-    from discreet.study import Study, run_study
+    from discreet.study import Study
+    from discreet.studyfile import run_study
 
 __version__ = "0.1.0"
 
@@ -122,7 +123,8 @@ _HOME = {
     "sampling": ("PosteriorSampler", "Sample", "posterior_sampler"),
     "reports": ("report",),
     "sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
-    "study": ("Study", "run_study"),
+    "study": ("Study",),
+    "studyfile": ("run_study",),
 }
 _GLM = (
     "BoundedScaler",

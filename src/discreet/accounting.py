@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal
 
+from discreet.combined import Largest, composed
 from discreet.core import (
     BudgetExceededError,
     EpsilonLike,
@@ -20,7 +21,6 @@ from discreet.core import (
     as_epsilon,
     as_integer,
 )
-from discreet.curves import Largest, composed
 from discreet.guarantees import Guarantee
 
 __all__ = ["Odometer", "compose", "parallel"]

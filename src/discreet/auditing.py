@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from discreet.combined import Tabulated
 from discreet.compositions import compositions, number_of_compositions
 from discreet.core import InvalidInput, TooLargeError
-from discreet.curves import Tabulated
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice import Lattice

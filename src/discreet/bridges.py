@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from discreet.combined import Composed
 from discreet.core import DiscreetError, InvalidInput
-from discreet.curves import Approximate, Composed, Curve
+from discreet.curves import Approximate, Curve
 from discreet.rigorous import up
 
 __all__ = ["dp_event", "opendp_measurement"]

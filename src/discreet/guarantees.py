@@ -10,8 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import discreet.families  # noqa: F401  (its curves are read back by their kind)
+from discreet.combined import Group
 from discreet.core import EpsilonLike, InvalidInput, Relation, as_epsilon, as_integer
-from discreet.curves import Approximate, Curve, Gaussian, Group
+from discreet.curves import Approximate, Curve, Gaussian
 from discreet.rigorous import down, round_up, up
 
 

@@ -406,7 +406,7 @@ def release_conditional(
         parts = [assuming(one.guarantee) for one in built if one is not None]
         if not parts:
             raise DataError("no group has a record")
-        guarantee = parallel(parts)
+        guarantee = replace(parallel(parts), assumptions=parts[0].assumptions)  # said once, by name
 
         def make() -> ConditionalRelease:
             rows = count() if known is None else known

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from discreet.core import Relation
 from discreet.glm.release import LogisticRelease
 from discreet.guarantees import Guarantee
 from discreet.proportions import ConditionalRelease
 from discreet.releases import Release
 from discreet.sampling import Sample
-from discreet.study import StudyDocument, StudyResult
+from discreet.studyfile import StudyDocument, StudyResult
 
 __all__ = ["report"]
 
@@ -26,6 +28,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: .3rem .5rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
 .promise { background: var(--soft); padding: .6rem 1rem; border-left: 4px solid var(--ink); }
+.legend { margin: 0 0 0 2.5rem; } .legend span { margin-right: 1.2rem; white-space: nowrap; }
 .scroll { overflow-x: auto; } code { overflow-wrap: anywhere; } svg { width: 100%; height: auto; }
 @media print { body { max-width: none; margin: 0; } section { break-inside: avoid; } }
 """
@@ -67,10 +70,17 @@ uncertainty that the privacy mechanism added, unless they are marked as plug-in.
 """
 
 
+_RELATIONS = {
+    Relation.REPLACE_ONE: "the replacement of any one record",
+    Relation.REPLACE_PERSON: "the replacement of any one person",
+    Relation.ADD_REMOVE: "the presence or absence of any one record",
+}
+
+
 def _budget(result: StudyResult) -> str:
     account = result.account
     rows = [("Dataset", account.dataset), ("Budget", account.cap), ("Spent", account.spent)]
-    rows += [("Left", account.remaining), ("Protected", f"datasets that differ by {account.relation}")]
+    rows += [("Left", account.remaining), ("Protected against", _RELATIONS[Relation(account.relation)])]
     return _table(["", ""], [[name, str(value)] for name, value in rows])
 
 
@@ -88,7 +98,8 @@ def _section(name: str, answer: Any, question: Mapping[str, Any]) -> str:
     else:
         parts.append(_release(answer))
     if answer.receipt is not None:
-        parts.append(f"<p><small>Receipt: <code>{escape(str(answer.receipt))}</code></small></p>")
+        receipt = replace(answer.receipt, repeated=False)  # a report made again says the same
+        parts.append(f"<p><small>Receipt: <code>{escape(str(receipt))}</code></small></p>")
     return "\n".join(part for part in parts if part) + "</section>"
 
 
@@ -96,9 +107,15 @@ def _asked(question: Mapping[str, Any]) -> str:
     shown = {key: value for key, value in question.items() if key not in ("id", "title", "kind")}
     if not shown:
         return ""
-    text = "; ".join(f"{key}: {value}" for key, value in shown.items())
+    text = "; ".join(f"{key}: {_in_words(value)}" for key, value in shown.items())
     kind = question.get("kind", "proportion")
     return f"<p><small>Asked ({escape(str(kind))}): {escape(text)}</small></p>"
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} ({_in_words(item)})" for key, item in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _promise(guarantee: Guarantee) -> str:
@@ -123,7 +140,7 @@ def _release(release: Release) -> str:
         ]
         for row in rows
     ]
-    table = _table(["level", "mean", "95 % interval", "without the noise (plug-in)"], cells)
+    table = _table(["level", "mean", "95 % interval", "plug-in, which leaves out the noise"], cells)
     return about + _densities(release) + table
 
 
@@ -178,14 +195,15 @@ def _densities(release: Release) -> str:
         colour = _COLOURS[index]
         lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
         name = escape(str(release.levels[index]))
-        labels.append(f'<text x="{50 + 95 * index}" y="14" fill="{colour}" font-size="13">{name}</text>')
+        labels.append(f'<span style="color: {colour}">{name}</span>')
     ticks = "".join(
         f'<text x="{40 + 540 * t:.0f}" y="208" font-size="12" text-anchor="middle" '
         f'fill="currentColor">{t:g}</text>'
         for t in (0, 0.25, 0.5, 0.75, 1)
     )
     return (
+        f'<p class="legend">{" ".join(labels)}</p>'
         '<svg viewBox="0 0 600 215" role="img" aria-label="Posterior densities of the proportions">'
         '<line x1="40" x2="580" y1="190" y2="190" stroke="currentColor" stroke-opacity=".4"/>'
-        f"{''.join(lines)}{''.join(labels)}{ticks}</svg>"
+        f"{''.join(lines)}{ticks}</svg>"
     )

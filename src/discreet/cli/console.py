@@ -55,6 +55,16 @@ Calibration = Annotated[
 ]
 Prior = Annotated[str, typer.Option(help="Dirichlet prior, one number per level: 1,1,1.")]
 Force = Annotated[bool, typer.Option("--force", help="Let new files replace old ones.")]
+Records = Annotated[
+    str, typer.Argument(help="A .csv, .tsv, .parquet, .json or .jsonl file; - is standard input.")
+]
+Size = Annotated[int | None, typer.Option("--n", help="Public number of records; checked against the data.")]
+Piped = Annotated[Format | None, typer.Option(help="What standard input holds; csv if not said.")]
+Dataset = Annotated[str | None, typer.Option(help="The dataset of the ledger that is charged.")]
+RequestId = Annotated[
+    str | None, typer.Option(help="Name of this request: a retry with it is not charged again.")
+]
+Out = Annotated[Path | None, typer.Option(help="Write the release to this new JSON file.")]
 LedgerUrl = Annotated[
     str | None,
     typer.Option(

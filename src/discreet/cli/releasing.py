@@ -12,12 +12,18 @@ import typer
 from discreet.cli.console import (
     EPILOG,
     Calibration,
+    Dataset,
     Delta,
-    Format,
+    Force,
     Gamma,
     Interval,
     Json,
     LedgerUrl,
+    Out,
+    Piped,
+    Records,
+    RequestId,
+    Size,
     file_problems,
     new_file,
     numbers,
@@ -42,9 +48,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _release(
-    file: Annotated[
-        str, typer.Argument(help="A .csv, .tsv, .parquet, .json or .jsonl file; - is standard input.")
-    ],
+    file: Records,
     epsilon: Annotated[str, typer.Option(help="Privacy budget of this release, such as 0.5 or 1/2.")],
     levels: Annotated[str, typer.Option(help="All values a record may take: never,former,current.")] = "",
     level: Annotated[
@@ -76,17 +80,13 @@ def _release(
     pattern: Annotated[
         bool, typer.Option("--glob", help="FILE is a pattern for several files, such as 'visits/*.csv'.")
     ] = False,
-    n: Annotated[
-        int | None, typer.Option("--n", help="Public number of records; checked against the data.")
-    ] = None,
-    format: Annotated[Format | None, typer.Option(help="What standard input holds; csv if not said.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="The dataset of the ledger that is charged.")] = None,
+    n: Size = None,
+    format: Piped = None,
+    dataset: Dataset = None,
     ledger: LedgerUrl = None,
-    request_id: Annotated[
-        str | None, typer.Option(help="Name of this request: a retry with it is not charged again.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the release to this new JSON file.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Let --out replace a file.")] = False,
+    request_id: RequestId = None,
+    out: Out = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Release a private posterior of the proportions of a column's levels.
@@ -131,9 +131,7 @@ def _release(
 
 
 def _sample(
-    file: Annotated[
-        str, typer.Argument(help="A .csv, .tsv, .parquet, .json or .jsonl file; - is standard input.")
-    ],
+    file: Records,
     family: Annotated[str, typer.Option(help="beta, dirichlet, gaussian, poisson or exponential.")],
     prior: Annotated[str, typer.Option(help="Parameters of the prior: 1,1 or, for a mean, 0,10 (mean, sd).")],
     epsilon: Annotated[str, typer.Option(help="Privacy budget, with --delta or --order.")],
@@ -148,17 +146,13 @@ def _sample(
     ] = None,
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     size: Annotated[int, typer.Option(help="Number of draws; each is charged.")] = 1,
-    n: Annotated[
-        int | None, typer.Option("--n", help="Public number of records; checked against the data.")
-    ] = None,
-    format: Annotated[Format | None, typer.Option(help="What standard input holds; csv if not said.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="The dataset of the ledger that is charged.")] = None,
+    n: Size = None,
+    format: Piped = None,
+    dataset: Dataset = None,
     ledger: LedgerUrl = None,
-    request_id: Annotated[
-        str | None, typer.Option(help="Name of this request: a retry with it is not charged again.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the sample to this new JSON file.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Let --out replace a file.")] = False,
+    request_id: RequestId = None,
+    out: Out = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Release draws from a posterior of a mean, a rate or proportions, whose spread hides each record.
@@ -237,7 +231,7 @@ def _show(
     except UnicodeDecodeError:
         raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
     from discreet.releases import Release
-    from discreet.study import load_answer
+    from discreet.studyfile import load_answer
 
     result = load_answer(text)
     if not isinstance(result, Release):

@@ -31,7 +31,7 @@ def _run(
     Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
     """
     from discreet.reports import report
-    from discreet.study import read_study, run_study
+    from discreet.studyfile import read_study, run_study
 
     declared = read_study(file)
     if price:
@@ -84,7 +84,7 @@ def _report(
         raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
     with new_file(out, force, "--out") as write:
         from discreet.reports import report
-        from discreet.study import load_answer
+        from discreet.studyfile import load_answer
 
         write(report(load_answer(text), title=title))
     typer.echo(printable(f"Saved to {out}"), err=True)

@@ -9,6 +9,7 @@ of equally spaced points, by itself, in IEEE doubles; only whole numbers are sum
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -72,13 +73,13 @@ class Numbers(Coder):
         except OverflowError:
             return self.place(math.inf if cast("Any", value) > 0 else -math.inf)
 
+    @abstractmethod
     def place(self, number: float) -> int:
         """The code of a double that is not NaN."""
-        raise NotImplementedError
 
+    @abstractmethod
     def placed(self, number: nw.Expr) -> nw.Expr:
         """The same inside an engine; what it makes of null and NaN does not matter."""
-        raise NotImplementedError
 
     def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
         import narwhals as nw

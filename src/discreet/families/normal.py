@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.core import InvalidInput, as_integer
-from discreet.curves import Curve, Gaussian
+from discreet.curves import Curve, Gaussian, gaussian_hockey_stick
 from discreet.families.base import (
     Family,
     FloatArray,
@@ -123,8 +124,9 @@ class _MeanFamily(Family):
 
     sigma: float
 
+    @abstractmethod
     def _width_squared(self) -> Fraction:
-        raise NotImplementedError
+        """w²."""
 
     @property
     def _unit(self) -> Fraction:
@@ -167,10 +169,16 @@ class _MeanFamily(Family):
         return tuple(_normal_cell(height / precision, precision, grid, source) for height in heights)
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        raise NotImplementedError("the curve of a mean is Gaussian")
+        return gaussian_hockey_stick(_mu_squared(pair), epsilon)
 
     def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        raise NotImplementedError("the curve of a mean is Gaussian")
+        return Gaussian(_mu_squared(pair)).profiles(epsilons)
+
+
+def _mu_squared(pair: Pair) -> Fraction:
+    """Of two normal laws with one precision τ: τ times the squared distance of their means."""
+    (*first, precision), (*second, _) = pair
+    return sum(((p - q) ** 2 for p, q in zip(first, second, strict=True)), Fraction(0)) / precision
 
 
 def _normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:

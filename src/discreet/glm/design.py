@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from discreet.combined import Inexact
 from discreet.core import EpsilonLike, InvalidInput, NoiseWarning, as_epsilon, as_integer, as_target_delta
-from discreet.curves import Curve, Gaussian, Inexact, as_order
+from discreet.curves import Curve, Gaussian, as_order
 from discreet.guarantees import Guarantee
 from discreet.rigorous import above, ball, enclose, round_up
 

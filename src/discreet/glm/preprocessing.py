@@ -7,6 +7,7 @@ after no longer covers the whole of the program.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from discreet.glm.release import clipped
 __all__ = ["BoundedScaler", "RowClipper"]
 
 
-class _Declared(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _Declared(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """``fit`` reads the number of columns and their names, which are public, and no value."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -47,11 +48,13 @@ class _Declared(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             own if own is not None else np.array([f"x{i}" for i in range(self.n_features_in_)], dtype=object)
         )
 
+    @abstractmethod
     def _check_settings(self, columns: int) -> None:
-        raise NotImplementedError
+        """What is declared fits a table of so many columns."""
 
+    @abstractmethod
     def _apply(self, rows: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """Checked rows, transformed."""
 
 
 class BoundedScaler(_Declared):
