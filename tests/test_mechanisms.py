@@ -87,6 +87,17 @@ def test_noise_warning_has_the_figure() -> None:
         discreet.mechanism("lattice", prior=(1, 1), n=50, epsilon=1)
 
 
+@pytest.mark.parametrize("name", sorted(discreet.mechanisms.MECHANISMS))
+def test_priors_that_vanish_are_refused_before_any_draw(name: str) -> None:
+    with pytest.raises(discreet.InvalidInput, match="at least 1e-12"):
+        discreet.mechanism(
+            name, prior=(1, 1e-13), n=8, epsilon=1, **({"delta": 0.1} if name == "mbeta" else {})
+        )
+    for n in (10, 10**6):
+        smallest = discreet.mechanism("lattice", prior=(1e-12,) * 3, n=n, epsilon=1)
+        assert sum(smallest.draw((n, 0, 0))) == n
+
+
 def test_the_floating_point_attack_finds_nothing() -> None:
     """Mironov (2012): textbook Laplace noise in floats reaches different numbers from neighbouring counts.
 

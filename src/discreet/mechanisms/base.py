@@ -30,6 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 
 MAX_OUTPUTS = 10_000_000
 MAX_SIMULATED_N = 2**53
+MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh counts against each other
 
 
 class Output(NamedTuple):
@@ -59,6 +60,8 @@ class Mechanism(ABC):
         object.__setattr__(self, "prior", as_prior(self.prior))
         object.__setattr__(self, "n", as_size(self.n))
         object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+        if min(self.prior) < MIN_PRIOR:
+            raise InvalidInput(f"prior={self.prior!r}: a parameter must be at least {MIN_PRIOR:g}")
 
     @property
     def k(self) -> int:
