@@ -294,7 +294,7 @@ def _keeps_type(engine: str, base: Any, value: Any) -> bool:
 FILES = {"json", "jsonl", "csv", "tsv"}  # slow to open: every value once, in turns over the bases
 
 
-DISTINCT = {"list", "pandas object", "polars series", "arrow table", "duckdb", "parquet", "csv", "json"}
+DISTINCT = {"list", "pandas object", "polars series", "duckdb", "csv", "json"}
 
 
 @pytest.mark.parametrize(

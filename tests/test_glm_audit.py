@@ -74,7 +74,15 @@ def plane_ratio(step: float, steps: int, share: float = 1, points: int = 90) -> 
     return worst_excess(p, q, bound(weight, 1.0, precision, step, steps, share), EPSILONS)
 
 
-@pytest.mark.parametrize(("step", "steps"), [(0.3, 1), (0.3, 4), (0.3, 25), (0.5, 20)])
+@pytest.mark.parametrize(
+    ("step", "steps"),
+    [
+        (0.3, 1),
+        (0.3, 4),
+        pytest.param(0.3, 25, marks=pytest.mark.slow),
+        pytest.param(0.5, 20, marks=pytest.mark.slow),
+    ],
+)
 def test_two_dimensions(step: float, steps: int) -> None:
     found = plane_ratio(step, steps)
     assert found <= 1, f"δ of the chain is {found:.4f} of its bound"
@@ -82,7 +90,7 @@ def test_two_dimensions(step: float, steps: int) -> None:
 
 def test_the_bound_is_nearly_attained_and_a_halved_sensitivity_is_found() -> None:
     """The same pair reaches most of the bound, so a Δ of half the size (c in place of 2c) is exceeded."""
-    assert plane_ratio(0.3, 25) > 0.4
+    assert 0.4 < plane_ratio(0.3, 25) <= 1
     assert plane_ratio(0.3, 25, share=0.5) > 10
 
 
