@@ -20,18 +20,9 @@ import pytest
 from discreet import Guarantee, Ledger, LedgerError
 from discreet.ledger import Budget, book, store
 from evidence import drivers, postgres
+from evidence.components import need
 
 pytestmark = pytest.mark.slow
-
-
-def need(reason: str | None) -> None:
-    """Skips with the reason; where everything must be there (CI is set), a missing part is a failure."""
-    if reason is None:
-        return
-    print(f"skipped: {reason}")
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture
