@@ -23,6 +23,7 @@ PACKAGE = ROOT / "src" / "discreet"
 FACADE = "__init__"
 LAYERS = (
     "core",
+    "markup",
     "randomness",
     "rigorous",
     "convolution",
@@ -59,7 +60,9 @@ LAYERS = (
     "studyfile",
     "reports",
     "plots",
+    "experiments",
     FACADE,  # `import discreet`: the public names, gathered from everything below
+    "studio",
     "cli",
 )
 

@@ -484,6 +484,14 @@ def test_study_documents_are_shown_and_reported(folder: Path, capsys: pytest.Cap
     (folder / "study.json").write_text(result.to_json())
     document = load_answer(result.to_json())
     assert document.answers == result.answers
+    for name, answer in result.answers.items():
+        read = document.answers[name].receipt
+        assert (read.hash, read.charged, read.guarantee) == (
+            answer.receipt.hash,
+            answer.receipt.charged,
+            answer.receipt.guarantee,
+        )
+        assert f"hash {read.hash}" in report(document)
     with pytest.raises(SystemExit) as stopped:
         main(["show", str(folder / "study.json")])
     assert not stopped.value.code

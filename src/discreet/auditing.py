@@ -20,6 +20,7 @@ from discreet.combined import Tabulated
 from discreet.compositions import compositions, number_of_compositions
 from discreet.core import InvalidInput, TooLargeError
 from discreet.guarantees import Guarantee
+from discreet.markup import card, facts, paragraph
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice import Lattice
 from discreet.pairs import neighbouring_rows
@@ -106,32 +107,37 @@ class Audit:
             return True
         return self.claimed.delta > 0 and self.delta(self.claimed.epsilon) <= self.claimed.delta + 1e-9
 
-    def __str__(self) -> str:
+    def _verdict(self) -> str:
         if not self.claimed.is_private:
-            verdict = "no guarantee is claimed"
+            said = "no guarantee is claimed"
         else:
-            verdict = "the claim holds" if self.holds else "THE CLAIM IS FALSE"
-        lines = [
-            f"Audit of {self.mechanism}: {verdict}",
-            f"  claimed   {self.claimed}",
-            f"  exact ε   {self.epsilon:.6g}"
-            + (
-                f" ({100 * self.epsilon / self.claimed.epsilon:.4g} % of the claim)"
-                if self.claimed.is_private
-                else ""
-            ),
+            said = "the claim holds" if self.holds else "THE CLAIM IS FALSE"
+        return f"Audit of {self.mechanism}: {said}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        of_claim = f" ({100 * self.epsilon / self.claimed.epsilon:.4g} % of the claim)"
+        found = [
+            ("claimed", str(self.claimed)),
+            ("exact ε", f"{self.epsilon:.6g}" + (of_claim if self.claimed.is_private else "")),
         ]
         if self.claimed.delta > 0:
-            lines.append(
-                f"  exact δ   {self.delta(self.claimed.epsilon):.6g} at ε = {self.claimed.epsilon:g}"
-            )
+            at = f"at ε = {self.claimed.epsilon:g}"
+            found.append(("exact δ", f"{self.delta(self.claimed.epsilon):.6g} {at}"))
         if self.claimed.is_private:
-            lines.append(f"  slack     {self.slack:.6g} of the claimed ε is not used")
-        lines.append(
-            f"  worst     counts {self.worst.counts} against {self.worst.neighbour}, "
-            f"outcome {self.worst.outcome}"
-        )
-        return "\n".join([*lines, f"  triples   {self.triples:,} (dataset, neighbour, outcome) compared"])
+            found.append(("slack", f"{self.slack:.6g} of the claimed ε is not used"))
+        where = f"counts {self.worst.counts} against {self.worst.neighbour}, outcome {self.worst.outcome}"
+        return [
+            *found,
+            ("worst", where),
+            ("triples", f"{self.triples:,} (dataset, neighbour, outcome) compared"),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([self._verdict(), *(f"  {name:<10}{text}" for name, text in self._facts())])
+
+    def _repr_html_(self) -> str:
+        """The audit for a notebook."""
+        return card(paragraph(self._verdict(), strong=True), facts(self._facts()))
 
 
 def audit(

@@ -13,6 +13,7 @@ import discreet.families  # noqa: F401  (its curves are read back by their kind)
 from discreet.combined import Group
 from discreet.core import EpsilonLike, InvalidInput, Relation, as_epsilon, as_integer
 from discreet.curves import Approximate, Curve, Gaussian
+from discreet.markup import card, paragraph
 from discreet.rigorous import down, round_up, up
 
 
@@ -144,6 +145,12 @@ class Guarantee:
             return f"a Rényi curve, {limit}; ε = {self.epsilon_at(1e-6):.4g} at δ = 1e-06 ({self.relation})"
         budget = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.exact_delta else "")
         return f"{budget} ({self.relation})"
+
+    def _repr_html_(self) -> str:
+        """The guarantee and its meaning, for a notebook."""
+        basis = [paragraph(f"Basis: {self.basis}", soft=True)] if self.basis else []
+        assumed = [paragraph(f"Assumed: {assumption}", soft=True) for assumption in self.assumptions]
+        return card(paragraph(str(self), strong=True), paragraph(self.meaning()), *basis, *assumed)
 
     def meaning(self) -> str:
         """The guarantee in plain words."""

@@ -42,6 +42,7 @@ from discreet.expectations import (
     seconds_per_decoding,
 )
 from discreet.families import DirichletFamily, dirichlet
+from discreet.markup import card, paragraph, table
 from discreet.mechanisms import MECHANISMS, check_options
 from discreet.mechanisms.base import MAX_SIMULATED_N
 from discreet.mechanisms.lattice import Lattice
@@ -214,6 +215,11 @@ class Plan:
             middle = [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
             lines.append("  ".join([row[0].ljust(widths[0]), *middle, row[-1]]).rstrip())
         return "\n".join([self.title(), "", *lines, "", *self.notes()])
+
+    def _repr_html_(self) -> str:
+        """The plan for a notebook."""
+        notes = (paragraph(note, soft=True) for note in self.notes())
+        return card(paragraph(self.title(), strong=True), table(self.header(), self.cells()), *notes)
 
 
 def _number(value: float) -> float | None:

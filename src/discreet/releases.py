@@ -23,6 +23,7 @@ from discreet.documents import read_document, write_document
 from discreet.families import Beta, Dirichlet, dirichlet
 from discreet.guarantees import Guarantee
 from discreet.inference import NoiseAware, noise_aware
+from discreet.markup import card, paragraph, table
 from discreet.mechanisms import Mechanism, Output, check_options
 
 if TYPE_CHECKING:
@@ -117,15 +118,23 @@ class Release:
         except (NotPrivateError, TooLargeError):
             return None
 
+    def _headline(self) -> str:
+        kind = "Beta" if len(self.levels) == 2 else "Dirichlet"
+        stamp = "Private" if self.guarantee.is_private else "NOT PRIVATE:"
+        return f"{stamp} {kind} posterior from n = {self.n} records, mechanism {self.mechanism}"
+
+    def _note(self) -> str:
+        if self.noise_aware_or_none() is None:
+            return "Both intervals take the released counts as if they were exact: they leave out the noise."
+        return "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
+
     def summary(self, interval: float = 0.95) -> str:
         """The release for a reader, as plain text."""
         rows = self.table(interval)
         width = max(5, *(len(str(row["level"])) for row in rows))
-        kind = "Beta" if len(rows) == 2 else "Dirichlet"
         percent = f"{100 * interval:g} %"
-        stamp = "Private" if self.guarantee.is_private else "NOT PRIVATE:"
         lines = [
-            f"{stamp} {kind} posterior from n = {self.n} records, mechanism {self.mechanism}",
+            self._headline(),
             f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}",
             "",
             f"{'level':<{width}}  {'count':>12}  {'mean':>7}  {percent + ' interval':>18}  {'plug-in':>18}",
@@ -136,14 +145,29 @@ class Release:
             f"  {row['plug_in_low']:>9.4f} – {row['plug_in_high']:.4f}"
             for row in rows
         ]
-        if self.noise_aware_or_none() is None:
-            note = "Both intervals take the released counts as if they were exact: they leave out the noise."
-        else:
-            note = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
-        return "\n".join([*lines, "", note])
+        return "\n".join([*lines, "", self._note()])
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """The summary for a notebook."""
+        rows = [
+            [
+                str(row["level"]),
+                str(row["count"]),
+                f"{row['mean']:.4f}",
+                f"{row['low']:.4f} – {row['high']:.4f}",
+                f"{row['plug_in_low']:.4f} – {row['plug_in_high']:.4f}",
+            ]
+            for row in self.table()
+        ]
+        return card(
+            paragraph(self._headline(), strong=True),
+            paragraph(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"),
+            table(["level", "released count", "mean", "95 % interval", "plug-in"], rows),
+            paragraph(self._note(), soft=True),
+        )
 
     def _content(self) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from discreet.answers import Answer
 from discreet.core import BudgetExceededError, CorruptReleaseError, FileError, InvalidInput, Relation
 from discreet.documents import read_document, write_document
 from discreet.glm.release import LogisticRelease
-from discreet.ledger import Account, Budget
+from discreet.ledger import Account, Budget, Receipt
 from discreet.proportions import ConditionalRelease
 from discreet.releases import Release
 from discreet.sampling import Sample
@@ -169,7 +169,7 @@ class StudyDocument:
             entries = content["answers"]
             return cls(
                 title=str(content["title"]),
-                answers={entry["id"]: load_answer(json.dumps(entry["answer"])) for entry in entries},
+                answers={entry["id"]: _with_receipt(entry) for entry in entries},
                 questions={entry["id"]: entry["question"] for entry in entries},
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -177,6 +177,14 @@ class StudyDocument:
 
     def __str__(self) -> str:
         return "\n\n".join([self.title, *(f"{name}\n{answer}" for name, answer in self.answers.items())])
+
+
+def _with_receipt(entry: Mapping[str, Any]) -> Any:
+    answer = load_answer(json.dumps(entry["answer"]))
+    kept: dict[str, Any] = dict(entry["receipt"])
+    kept |= {name: Budget.from_dict(kept[name]) for name in ("charged", "spent", "cap")}
+    kept |= {"guarantee": answer.guarantee.to_dict(), "result": answer.to_json().encode(), "repeated": False}
+    return replace(answer, receipt=Receipt(**kept))
 
 
 def run_study(

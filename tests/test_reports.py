@@ -1,0 +1,111 @@
+"""Reports: what a board needs is there, said truly, whole, and the same every time."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+import discreet
+from discreet.reports import _MECHANISMS, _SAMPLERS, _ticks, report
+from discreet.sampling import SAMPLERS
+
+
+def survey(epsilon: float = 1.0, **options: object) -> discreet.Release:
+    return discreet.release(
+        {"never": 300, "former": 120, "current": 80},
+        levels=("never", "former", "current"), epsilon=epsilon, mechanism="lattice", **options,
+    )  # fmt: skip
+
+
+def test_every_part_that_a_board_needs() -> None:
+    release = survey(other="current")
+    text = report(release, title="Who smokes?")
+    for words in (
+        "Who smokes?",
+        "never, former, current",  # what was declared
+        "counted as current",
+        "500 (public)",
+        "all shares were equally likely beforehand",
+        _MECHANISMS["lattice"],
+        release.guarantee.meaning(),
+        "How to read the figures",
+        "How to verify",
+        "How to cite",
+        json.loads(release.to_json())["checksum"],
+        f"discreet {discreet.__version__}",
+        "Receipt: none",
+    ):
+        assert words in text, words
+    row = release.table()[0]
+    assert f"{100 * row['low']:.1f} – {100 * row['high']:.1f} %" in text  # noise-aware
+    assert f"{100 * row['plug_in_low']:.1f} – {100 * row['plug_in_high']:.1f} %" in text
+    assert text == report(discreet.Release.from_json(release.to_json()), title="Who smokes?")
+
+
+@pytest.mark.parametrize(("epsilon", "right"), [(0.1, 53), (1.0, 74), (3.0, 96)])
+def test_the_best_guess_in_words(epsilon: float, right: int) -> None:
+    assert right == math.ceil(100 * math.exp(epsilon) / (1 + math.exp(epsilon)))
+    assert f"at most {right} times in 100" in report(survey(epsilon))
+
+
+def test_what_is_not_private_is_an_alarm() -> None:
+    release = discreet.release(
+        {"a": 3, "b": 9}, levels=("a", "b"), epsilon=1, mechanism="ehdl", acknowledge_not_private=True
+    )
+    text = report(release)
+    assert "must not be published as private" in text
+    assert "times in 100" not in text
+
+
+def test_receipt_is_cited(tmp_path: Path) -> None:
+    ledger = discreet.Ledger(tmp_path / "ledger.db")
+    ledger.create("survey", epsilon=2)
+    release = survey(ledger=ledger, dataset="survey", request_id="once")
+    again = survey(ledger=ledger, dataset="survey", request_id="once")
+    assert release.receipt is not None
+    assert report(release).count(release.receipt.hash) == 2
+    assert report(release) == report(again)
+    ledger.close()
+
+
+def test_mechanisms_and_samplers_have_words() -> None:
+    assert set(_MECHANISMS) == set(discreet.mechanisms.MECHANISMS)
+    assert set(_SAMPLERS) == set(SAMPLERS)
+
+
+def test_samples_have_a_report() -> None:
+    sampler = discreet.posterior_sampler(
+        "diffused", "gaussian", prior=(50, 30), n=50, sigma=20, bounds=(0, 120), epsilon=1, delta="1e-6"
+    )
+    text = report(sampler.release(sampler.statistic([40.0] * 50)))
+    assert "Each record was given less weight" in text
+    assert "mean" in text
+
+
+@pytest.mark.parametrize("levels", [2, 9, 41])
+def test_drawings_stay_inside_their_frame(levels: int) -> None:
+    names = [f"level {i}" for i in range(levels)]
+    release = discreet.release(dict.fromkeys(names, 20), levels=names, epsilon=0.5, mechanism="lattice")
+    text = report(release)
+    drawing = re.search(r'<svg viewBox="0 0 600 (\d+)".*?</svg>', text)
+    assert (drawing is None) == (levels > 40)
+    if drawing is not None:
+        for x in re.findall(r'(?:x1|x2|cx)="([-\d.]+)"', drawing.group()):
+            assert 150 <= float(x) <= 600
+        for y in re.findall(r'(?:y1|y2|cy)="([-\d.]+)"', drawing.group()):
+            assert 0 <= float(y) <= int(drawing.group(1))
+        assert drawing.group().count("<polygon") == (levels if levels <= 8 else 0)
+
+
+@pytest.mark.parametrize("least", [0.0, 0.123, 0.5, 0.9])
+@pytest.mark.parametrize("span", [1e-6, 0.003, 0.0499, 0.1])
+def test_ticks_enclose_the_range(least: float, span: float) -> None:
+    ticks = _ticks(least, least + span)
+    assert ticks[0] <= least + 1e-12
+    assert ticks[-1] >= least + span - 1e-12
+    assert 0 <= ticks[0] < ticks[-1] <= 1
+    assert 2 <= len(ticks) <= 9
