@@ -7,6 +7,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,10 +15,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import digamma
 
-from discreet import InvalidInput, posterior_sampler
+from discreet import posterior_sampler
+from discreet.experiments.geumlek2017 import figures, glm, lines
+from discreet.experiments.geumlek2017.verdicts import Result
+from discreet.experiments.report import Row, write_outcome
+from discreet.experiments.running import Run
 from discreet.mechanisms.lattice import Lattice
-from experiments.geumlek2017 import figures, lines
-from experiments.geumlek2017.verdicts import Result
 
 COLUMNS = [
     "figure",
@@ -44,10 +47,20 @@ TINY = replace(figures.FIGURE1, rhos=(0.5,), epsilons=(0.1, 1.0), repetitions=50
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Result]]:
+    """Both figures as they are reproduced, and the results behind the outcomes."""
     out = tmp_path_factory.mktemp("geumlek2017")
-    return out, figures.run(out, quick=True, progress=False)
+    results = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            figures, "verdict", lambda result: results.setdefault(result.settings.figure, result) and ""
+        )
+        for number, make in ((1, figures.experiment1), (2, figures.experiment2)):
+            outcome = make(Run(f"figure{number}", quick=True))
+            write_outcome(out, f"figure{number}", "", outcome, {})
+    return out, results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_quick_run_writes_every_file(quick: tuple[Path, dict[int, Result]], number: int) -> None:
     out, results = quick
@@ -68,6 +81,7 @@ def test_a_quick_run_writes_every_file(quick: tuple[Path, dict[int, Result]], nu
     assert all(s["claim"] and s["source"] and s["measured"] for s in verdict["statements"])
 
 
+@pytest.mark.slow
 def test_verdicts(quick: tuple[Path, dict[int, Result]]) -> None:
     _, results = quick
     both = {
@@ -91,6 +105,15 @@ def test_verdicts(quick: tuple[Path, dict[int, Result]]) -> None:
     assert {s.name: s.agrees for s in results[2].statements} == {**both, **second}
 
 
+@pytest.mark.slow
+def test_one_line_of_verdict(quick: tuple[Path, dict[int, Result]]) -> None:
+    for result in quick[1].values():
+        agreeing = sum(s.agrees == "yes" for s in result.statements)
+        line = figures.verdict(result)
+        assert line.startswith(f"{agreeing} of {len(result.statements)} statements agree")
+        assert f"diffused is {result.gap('diffused', result.settings.rhos[-1])[0]:.1f} nats" in line
+
+
 def test_the_settings_are_those_of_the_paper() -> None:
     for settings in FULL.values():
         assert (settings.n, settings.held_out, settings.order, settings.repetitions) == (100, 100, 15, 10_000)
@@ -98,6 +121,7 @@ def test_the_settings_are_those_of_the_paper() -> None:
     assert (figures.FIGURE2.prior, figures.FIGURE2.rhos) == ((1, 1), (0.2,))
 
 
+@pytest.mark.slow
 def test_orderings_of_figure_1(quick: tuple[Path, dict[int, Result]]) -> None:
     """On exact expectations, so no seed is involved; margins in nats over 100 records."""
     result = quick[1][1]
@@ -117,6 +141,7 @@ def test_orderings_of_figure_1(quick: tuple[Path, dict[int, Result]]) -> None:
         assert all(abs(result.gap(name, rho)[-1]) < 0.05 for rho in result.settings.rhos)
 
 
+@pytest.mark.slow
 def test_orderings_of_figure_2(quick: tuple[Path, dict[int, Result]]) -> None:
     result = quick[1][2]
     (rho,) = result.settings.rhos
@@ -126,6 +151,7 @@ def test_orderings_of_figure_2(quick: tuple[Path, dict[int, Result]]) -> None:
     assert result.expected("lattice-renyi", rho)[0] > result.expected("diffused", rho)[0] + 1
 
 
+@pytest.mark.slow
 def test_every_line_keeps_its_promise(quick: tuple[Path, dict[int, Result]]) -> None:
     for result in quick[1].values():
         for row in result.table:
@@ -212,6 +238,39 @@ def test_below_the_order_limit_direct_is_a_point() -> None:
     figures.draw_plot(result)
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_run_decides_seed_and_repetitions(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def stop(settings: object, tick: object) -> Result:
+        seen.append(settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(figures.FIGURES, number, (FULL[number], stop))
+    make = {1: figures.experiment1, 2: figures.experiment2}[number]
+    for quick, expected in ((True, FULL[number].quick()), (False, FULL[number])):
+        with pytest.raises(KeyboardInterrupt):
+            make(Run("c", quick=quick, seed=7))
+        assert seen.pop() == replace(expected, seed=7)
+
+
+@pytest.mark.parametrize(("quick", "seed"), [(True, 7), (False, 8)])
+def test_a_run_decides_seed_and_size_of_figures_3_and_4(
+    quick: bool, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def stop(item: object, settings: glm.Settings, tick: object) -> list[Row]:
+        seen.append(settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(glm, "load", lambda name, folder: SimpleNamespace(name=name))
+    monkeypatch.setattr(glm, "measure", stop)
+    with pytest.raises(KeyboardInterrupt):
+        glm.experiment(Run("c-figures34", quick=quick, seed=seed))
+    assert seen == [replace(glm.QUICK if quick else glm.Settings(), seed=seed)]
+
+
 def test_the_seed_decides() -> None:
     settings = replace(TINY, epsilons=(1.0,))
     table, privacy = figures.measure(settings)
@@ -219,20 +278,3 @@ def test_the_seed_decides() -> None:
     other, _ = figures.measure(replace(settings, seed=1))
     assert [row["expected"] for row in other] == [row["expected"] for row in table]
     assert all(a["mean"] != b["mean"] for a, b in zip(table, other, strict=True))
-
-
-def test_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lines, "QUICK_EPSILONS", (1.0,))
-    assert figures.main(["--out", str(tmp_path / "new"), "--quick", "--figure", "2"]) == 0
-    assert "scaled-prior" in capsys.readouterr().out
-    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [
-        "figure2-privacy.csv",
-        "figure2.csv",
-        "figure2.json",
-        "figure2.png",
-        "figure2.svg",
-    ]
-    with pytest.raises(InvalidInput, match="figure 7 is unknown"):
-        figures.run(tmp_path, [7])

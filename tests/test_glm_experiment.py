@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from discreet import DiscreetError, InvalidInput
-from experiments.geumlek2017 import glm
-from experiments.report import Row, Statement
+from discreet.experiments.geumlek2017 import glm
+from discreet.experiments.report import Row, Statement, write_outcome
+from discreet.experiments.running import Run
 
 QUICK = glm.Settings(epsilons=(1e-4, 1e-1, 10.0), orders=(1.0, 100.0), repetitions=20, warm_up=30)
 
@@ -21,22 +22,29 @@ QUICK = glm.Settings(epsilons=(1e-4, 1e-1, 10.0), orders=(1.0, 100.0), repetitio
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row], list[Statement]]:
     out = tmp_path_factory.mktemp("glm")
-    return (out, *glm.run(out, glm.SMALL, settings=QUICK, progress=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(glm, "QUICK", QUICK)
+        outcome = glm.experiment(Run("glm", quick=True))
+    write_outcome(out, "glm", "Figures 3 and 4", outcome, {})
+    return out, list(outcome.tables[""]), list(outcome.statements)
 
 
+@pytest.mark.slow
 def test_a_small_run_writes_every_file(small: tuple[Path, list[Row], list[Statement]]) -> None:
     out, table, statements = small
-    for number in (3, 4):
-        assert (out / f"figure{number}.png").read_bytes().startswith(b"\x89PNG")
-        assert ElementTree.parse(out / f"figure{number}.svg").getroot().tag.endswith("svg")
+    for quantity in ("error", "loss"):
+        assert (out / f"glm-{quantity}.png").read_bytes().startswith(b"\x89PNG")
+        assert ElementTree.parse(out / f"glm-{quantity}.svg").getroot().tag.endswith("svg")
     with (out / "glm.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(table) == 2 * (1 + 2 * 3 * 4)
     verdict = json.loads((out / "glm.json").read_text("utf-8"))
+    assert "of 12 points (test error): diffuse behind concentrated at 0," in verdict["verdict"]
     assert [s["name"] for s in verdict["statements"]] == [s.name for s in statements]
     assert verdict["settings"]["data"] == list(glm.SMALL)
 
 
+@pytest.mark.slow
 def test_orderings(small: tuple[Path, list[Row], list[Statement]]) -> None:
     _, table, statements = small
     agrees = {s.name: s.agrees for s in statements}
@@ -54,6 +62,7 @@ def test_orderings(small: tuple[Path, list[Row], list[Statement]]) -> None:
         assert found[data, "diffuse", 100.0, 1e-4]["error"] > 0.3
 
 
+@pytest.mark.slow
 def test_scalings_of_the_lines(small: tuple[Path, list[Row], list[Statement]]) -> None:
     """Each line meets 2ρ²c²λ/m ≤ ε, or ρ·2cR ≤ ε for OPS, and not by much less unless it is capped."""
     for row in small[1]:
@@ -77,6 +86,14 @@ def test_the_seed_decides() -> None:
     assert table != glm.measure(data, replace(settings, seed=1))
 
 
+def test_a_resumed_run_reaches_its_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glm, "QUICK", replace(QUICK, epsilons=(1.0,), orders=(10.0,), repetitions=3))
+    for _ in range(2):  # the second run finds all steps
+        run = Run("glm", quick=True, steps=tmp_path)
+        glm.experiment(run)
+        assert (run.done, run.total) == (6, 6)
+
+
 def test_rows_are_inside_the_declared_bound() -> None:
     for name in glm.SMALL:
         data = glm.load(name, None)
@@ -93,11 +110,3 @@ def test_files_are_asked_for_and_never_fetched(tmp_path: Path) -> None:
             glm.load(name, tmp_path)
     with pytest.raises(InvalidInput, match="unknown"):
         glm.load("iris", None)
-
-
-def test_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(glm, "SMALL", ("breast-cancer",))
-    assert glm.main(["--small", "--repetitions", "4", "--out", str(tmp_path / "new")]) == 0
-    assert "diffuse-over-ops-error" in capsys.readouterr().out

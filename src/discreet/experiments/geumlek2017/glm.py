@@ -8,21 +8,21 @@ Draws come from long Metropolis chains with seeds (:mod:`discreet.glm.reference`
 of the package converges to, and not private. The paper's text names neither its prior nor its preprocessing
 nor the radius of OPS: ours are in the settings and the loaders. All columns are scaled by declared bounds.
 
-    python -m experiments.geumlek2017.glm --data FOLDER --out out/geumlek2017-glm [--only abalone] [--small]
+    discreet reproduce c-figures34 --data FOLDER --out out/reproduce [--quick]
 
 FOLDER holds abalone.csv.gz, adult_train.csv.gz, adult_test.csv.gz and mnist_3v8.npz; experiments/README.md
-says where these come from. ``--small`` takes two data sets that come with scikit-learn and needs no files.
+says where these come from. Without it two data sets that come with scikit-learn are taken.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,15 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.core import FileError, InvalidInput
+from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
+from discreet.experiments.running import Run
 from discreet.glm.baselines import ops_radius, ops_weight
 from discreet.glm.kernel import mode, one_thread
 from discreet.glm.noise import SeededNoise
 from discreet.glm.reference import reference_draws
 from discreet.glm.release import clipped
-from experiments.report import Answer, Row, Statement, new_figure, save_plot, write_table, write_verdict
 
-__all__ = ["LARGE", "SMALL", "Problem", "Settings", "load", "main", "measure", "run", "verdicts"]
+__all__ = ["LARGE", "SMALL", "Problem", "Settings", "experiment", "load", "measure", "verdicts"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -59,6 +60,9 @@ class Settings:
     repetitions: int = 40
     warm_up: int = 60
     seed: int = 2017
+
+
+QUICK = Settings(epsilons=(1e-2, 1.0, 100.0), repetitions=12, warm_up=40)
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,7 @@ def load(name: str, folder: Path | None) -> Problem:
     if name not in LOADERS:
         raise InvalidInput(f"data set {name!r} is unknown; the names are {', '.join(LOADERS)}")
     if folder is None and name in LARGE:
-        raise InvalidInput(f"{name} is read from files: give --data FOLDER, or --small for what needs none")
+        raise InvalidInput(f"{name} is read from files: give --data FOLDER")
     return LOADERS[name](folder or Path())
 
 
@@ -314,7 +318,9 @@ def _pairs(table: Sequence[Row], better: str, worse: str) -> Iterator[tuple[Row,
 
 def _ordering(table: Sequence[Row], quantity: str, figure: str, better: str, worse: str) -> Statement:
     """At every (data, λ, ε): is the better line not above the worse by more than both intervals?"""
-    ahead, even, behind = [], [], []
+    ahead: list[str] = []
+    even: list[str] = []
+    behind: list[str] = []
     for first, second in _pairs(table, better, worse):
         gap = second[quantity] - first[quantity]
         half = sum((r[f"{quantity}_high"] - r[f"{quantity}_low"]) / 2 for r in (first, second))
@@ -407,54 +413,33 @@ def _panel(axis: Any, rows: Sequence[Row], quantity: str, order: float) -> None:
     axis.set_xlabel("ε")
 
 
-def run(
-    out: Path,
-    names: Sequence[str],
-    folder: Path | None = None,
-    settings: Settings | None = None,
-    *,
-    progress: bool = True,
-) -> tuple[list[Row], list[Statement]]:
-    """Measure the data sets and write table, plots and verdict under ``out``."""
-    from rich.console import Console
-    from rich.progress import Progress
+def experiment(run: Run) -> Outcome:
+    """Figures 3 and 4 as ``discreet reproduce`` makes them.
 
-    settings = settings or Settings()
-    data = [load(name, folder) for name in names]
-    out.mkdir(parents=True, exist_ok=True)
+    With ``--data`` on the paper's data sets; without on two that come with scikit-learn.
+    """
+    names = SMALL if run.data is None else LARGE
+    settings = replace(QUICK if run.quick else Settings(), seed=run.seed)
+    points = 1 + len(settings.orders) * len(settings.epsilons)
+    run.expect(len(names) * (points + 1))
+    data = [load(name, run.data) for name in names]
     table: list[Row] = []
-    with Progress(console=Console(stderr=True), disable=not progress) as bar:
-        for item in data:
-            task = bar.add_task(item.name, total=1 + len(settings.orders) * len(settings.epsilons))
-            table += measure(item, settings, lambda task=task: bar.advance(task))
+    for item in data:
+        table += run.step(item.name, partial(measure, item, settings, run.tick), points + 1)
     statements = verdicts(table, data, settings)
-    write_table(out / "glm.csv", table)
-    title = "Geumlek, Song and Chaudhuri (2017), appendix, Figures 3 and 4"
-    write_verdict(out / "glm.json", title, {**asdict(settings), "data": list(names)}, statements)
-    save_plot(draw_plot(table, "error", settings), out / "figure3")
-    save_plot(draw_plot(table, "loss", settings), out / "figure4")
-    return table, statements
+    plots = {
+        "error": draw_plot(table, "error", settings),
+        "loss": draw_plot(table, "loss", settings),
+    }
+    described = {**asdict(settings), "data": list(names)}
+    return Outcome(_verdict(statements, names), {"": table}, plots, statements, described)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.geumlek2017.glm", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--data", type=Path, help="folder with the data files; see experiments/README.md")
-    parser.add_argument("--out", type=Path, default=Path("out/geumlek2017-glm"), help="folder for the files")
-    parser.add_argument("--only", choices=LARGE, help="only this data set")
-    parser.add_argument("--small", action="store_true", help="data sets of scikit-learn, no files needed")
-    parser.add_argument("--repetitions", type=int, default=Settings.repetitions, help="draws for each point")
-    parser.add_argument("--precision", type=float, default=Settings.prior_precision, help="of the prior")
-    options = parser.parse_args(arguments)
-    names = SMALL if options.small else (options.only,) if options.only else LARGE
-    settings = Settings(repetitions=options.repetitions, prior_precision=options.precision)
-    _, statements = run(options.out, names, options.data, settings)
-    for statement in statements:
-        print(f"{statement.agrees:6s} {statement.name}: {statement.measured}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def _verdict(statements: Sequence[Statement], names: Sequence[str]) -> str:
+    orderings = [s for s in statements if s.name.endswith("-error")]
+    parts = [
+        f"{s.claim.split(' has ')[0].lower()} behind {s.name.split('-')[2]} at {len(s.values['behind'])}"
+        for s in orderings
+    ]
+    total = sum(len(orderings[0].values[key]) for key in ("ahead", "within", "behind"))
+    return f"On {', '.join(names)}, of {total} points (test error): {', '.join(parts)}."

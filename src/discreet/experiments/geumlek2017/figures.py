@@ -7,28 +7,26 @@ The paper's appendix has the settings and the captions, but not the definition o
 sufficient statistic: Laplace and Gaussian noise are our reading of it. Nor does its text have the numbers
 behind the curves. Verdicts are on what it says about them.
 
-    python -m experiments.geumlek2017.figures --out out/geumlek2017 [--quick] [--figure 1|2]
+    discreet reproduce c-figure1 c-figure2 --out out/reproduce [--quick]
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from discreet.core import InvalidInput
+from discreet.experiments.geumlek2017.lines import BEYOND, RELEASED, Line, Settings, direct_line, lines_at
+from discreet.experiments.geumlek2017.verdicts import Result, common, matching, uniform
+from discreet.experiments.report import Outcome, Row, new_figure
+from discreet.experiments.running import Run
 from discreet.sampling import posterior_sampler
-from experiments.geumlek2017.lines import BEYOND, RELEASED, Line, Settings, direct_line, lines_at
-from experiments.geumlek2017.verdicts import Result, common, matching, uniform
-from experiments.report import Row, new_figure, save_plot, write_table, write_verdict
 
-__all__ = ["FIGURE1", "FIGURE2", "FIGURES", "figure1", "figure2", "main", "run"]
+__all__ = ["FIGURE1", "FIGURE2", "FIGURES", "experiment1", "experiment2", "figure1", "figure2"]
 
 Advance = Callable[[], object]
 
@@ -235,64 +233,40 @@ def _scaling_panel(axis: Any, result: Result) -> None:
     axis.legend(frameon=False, fontsize=9)
 
 
-def write(result: Result, out: Path) -> list[Path]:
-    """The files of one figure."""
-    stem = out / f"figure{result.settings.figure}"
-    title = f"Geumlek, Song and Chaudhuri (2017), appendix, Figure {result.settings.figure}"
-    return [
-        write_table(stem.with_suffix(".csv"), result.table),
-        write_table(out / f"{stem.name}-privacy.csv", result.privacy),
-        write_verdict(stem.with_suffix(".json"), title, asdict(result.settings), result.statements),
-        *save_plot(draw_plot(result), stem),
-    ]
+def experiment1(run: Run) -> Outcome:
+    """Figure 1 as ``discreet reproduce`` makes it."""
+    return _experiment(run, 1)
 
 
-def run(
-    out: Path,
-    figures: Sequence[int] = (1, 2),
-    *,
-    quick: bool = False,
-    seed: int | None = None,
-    progress: bool = True,
-) -> dict[int, Result]:
-    """Measure the figures and write their files under ``out``."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    unknown = sorted(set(figures) - set(FIGURES))
-    if unknown:
-        raise InvalidInput(f"figure {unknown[0]} is unknown; the figures are {', '.join(map(str, FIGURES))}")
-    out.mkdir(parents=True, exist_ok=True)
-    results = {}
-    with Progress(console=Console(stderr=True), disable=not progress) as bar:
-        for number in figures:
-            settings, make = FIGURES[number]
-            settings = settings.quick() if quick else settings
-            settings = settings if seed is None else replace(settings, seed=seed)
-            task = bar.add_task(f"figure {number}", total=settings.steps + 1)
-            results[number] = make(settings, lambda task=task: bar.advance(task))
-            write(results[number], out)
-            bar.advance(task)
-    return results
+def experiment2(run: Run) -> Outcome:
+    """Figure 2 as ``discreet reproduce`` makes it."""
+    return _experiment(run, 2)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.geumlek2017.figures", description=__doc__.split("\n")[0]
+def _experiment(run: Run, number: int) -> Outcome:
+    settings, make = FIGURES[number]
+    settings = replace(settings.quick() if run.quick else settings, seed=run.seed)
+    run.expect(settings.steps + 1)
+    result = make(settings, run.tick)
+    outcome = Outcome(
+        verdict(result),
+        {"": result.table, "privacy": result.privacy},
+        {"": draw_plot(result)},
+        result.statements,
+        asdict(settings),
     )
-    parser.add_argument("--out", type=Path, default=Path("out/geumlek2017"), help="folder for the files")
-    parser.add_argument("--quick", action="store_true", help="fewer ε and 500 repetitions")
-    parser.add_argument("--figure", type=int, choices=sorted(FIGURES), help="only this figure")
-    parser.add_argument("--seed", type=int, help="another seed")
-    options = parser.parse_args(arguments)
-    chosen = [options.figure] if options.figure else sorted(FIGURES)
-    for number, result in run(options.out, chosen, quick=options.quick, seed=options.seed).items():
-        print(f"figure {number}: {options.out / f'figure{number}.png'}")
-        for statement in result.statements:
-            print(f"  {statement.agrees:6s} {statement.name}: {statement.measured}")
-    return 0
+    run.tick()
+    return outcome
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+def verdict(result: Result) -> str:
+    """One line: what a draw costs at the smallest and the largest ε, and how many claims agree."""
+    settings = result.settings
+    rho = settings.rhos[-1]
+    parts = [
+        f"{name} is {result.gap(name, rho)[0]:.1f} nats below the non-private draw at ε = "
+        f"{settings.epsilons[0]:g}, {result.gap(name, rho)[-1]:.1f} at ε = {settings.epsilons[-1]:g}"
+        for name in RELEASED
+    ]
+    agreeing = sum(s.agrees == "yes" for s in result.statements)
+    return f"{agreeing} of {len(result.statements)} statements agree; at ρ = {rho:.2g} {'; '.join(parts)}."

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.sampling import posterior_sampler
-from experiments.geumlek2017.lines import (
+from discreet.experiments.geumlek2017.lines import (
     BASELINES,
     PRIVATE,
     RELEASED,
@@ -22,7 +21,8 @@ from experiments.geumlek2017.lines import (
     sampled,
     without_data,
 )
-from experiments.report import Answer, Row, Statement
+from discreet.experiments.report import Answer, Row, Statement
+from discreet.sampling import posterior_sampler
 
 __all__ = ["Result", "common", "matching", "uniform"]
 

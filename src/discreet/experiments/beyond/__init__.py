@@ -1,0 +1,1 @@
+"""Beyond the papers: their settings with better mechanisms and the limit, and a study of real columns."""

@@ -1,0 +1,1 @@
+"""B: notes on the exponential mechanism with global, local and smooth sensitivity."""

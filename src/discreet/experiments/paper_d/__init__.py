@@ -1,0 +1,1 @@
+"""Papers D: notes on local sensitivity, the exponential mechanism that uses it, sliding and dilation."""
