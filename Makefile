@@ -30,16 +30,17 @@ lint: $(VENV)/.stamp-slow $(VENV)/.stamp-lint ## ruff (rules and format) and myp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.stamp-test ## speed and memory, measured here and now; DATA=FOLDER adds Adult and diffprivlib
+bench: $(VENV)/.stamp-test ## speed and memory, then against other tools (10 minutes more); DATA=FOLDER adds Adult
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/logistic.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/peers.py $(if $(DATA),--data $(DATA))
 
 docs: $(VENV)/.stamp-docs ## build the documentation into site/, without any address outside it
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -5,7 +5,7 @@
 Without ``--data`` only the gradient steps are timed, on random rows of the shapes that matter; this part
 needs NumPy alone, and JAX for ``--backend jax``. With it, Adult is read from the folder (see
 experiments/README.md), and diffprivlib is installed, with the scikit-learn that it needs, into an environment
-of its own beside the output. Nothing here is a test: no figure is asserted.
+of its own (``.venv-bench``). Nothing here is a test: no figure is asserted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ import numpy as np
 
 from discreet.glm.kernel import Kernel, NumpyKernel, kernel, one_thread
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the loader of Adult is an experiment's
+from benchmarks.environments import DIFFPRIVLIB, find
+
 SHAPES = {"Adult, 14 columns": (32_561, 15), "Adult, 108 columns": (32_561, 109), "MNIST 3v8": (11_982, 785)}
-PEER = ("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy>=2,<2.3")
 EPSILON, DELTA = 1.0, 1e-6
 
 Row = dict[str, Any]
@@ -75,14 +76,14 @@ def gradient_steps(backend: str, device: str, budget: float) -> Iterator[Row]:
             yield row
 
 
-def adult(folder: Path, home: Path) -> Iterator[Row]:
+def adult(folder: Path, one_hot_too: bool = True) -> Iterator[Row]:
     """Time and test error of one private fit; then the same clipped rows for diffprivlib."""
     import discreet
+    from discreet.experiments.geumlek2017.glm import adult_rows
     from discreet.glm.release import clipped
-    from experiments.geumlek2017.glm import adult_rows
 
-    peer = peer_environment(home)
-    for one_hot in (False, True):
+    peer = find(DIFFPRIVLIB)
+    for one_hot in (False, True) if one_hot_too else (False,):
         rows, labels, train = adult_rows(folder, one_hot=one_hot)
         rows = clipped(rows, 1.0)
         name = f"Adult, {rows.shape[1]} columns, epsilon = {EPSILON:g}, delta = {DELTA:g}"
@@ -102,13 +103,14 @@ def adult(folder: Path, home: Path) -> Iterator[Row]:
                 "seconds": min(times),
                 "test_error": float(np.mean(errors)),
             }
-        if isinstance(peer, str):
-            yield {"group": name, "what": f"diffprivlib: skipped, {peer}"}
+        if peer.python is None:
+            yield {"group": name, "what": f"diffprivlib: skipped, {peer.reason}"}
             continue
-        data = home / "adult.npz"
-        np.savez(data, X=rows[train], y=labels[train], Xt=rows[~train], yt=labels[~train])
-        done = subprocess.run([peer, "-c", _PEER, data], capture_output=True, text=True, check=True)
-        data.unlink()
+        with tempfile.TemporaryDirectory() as home:
+            data = Path(home, "adult.npz")
+            np.savez(data, X=rows[train], y=labels[train], Xt=rows[~train], yt=labels[~train])
+            command = [peer.python, "-c", _PEER, str(data)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         yield {"group": name, "what": "diffprivlib LogisticRegression, delta = 0", **found}
 
@@ -128,20 +130,6 @@ for seed in range(10):
     errors.append(1 - model.score(z["Xt"], z["yt"]))
 print(json.dumps({{"seconds": min(times), "test_error": float(np.mean(errors))}}))
 """
-
-
-def peer_environment(home: Path) -> Path | str:
-    """The Python of diffprivlib's own environment, or why there is none."""
-    folder = home / "diffprivlib"
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PEER]
-    installed = subprocess.run(command, capture_output=True, text=True)
-    if installed.returncode:
-        return f"pip could not install {' '.join(PEER)}"
-    tried = subprocess.run([python, "-c", "import diffprivlib.models"], capture_output=True, text=True)
-    return python if not tried.returncode else "it does not import with the pinned packages"
 
 
 def show(row: Row) -> str:
@@ -169,7 +157,7 @@ def main() -> None:
     group = ""
     parts = [gradient_steps(arguments.backend, arguments.device, arguments.seconds)]
     if arguments.data:
-        parts.append(adult(arguments.data, arguments.out.parent))
+        parts.append(adult(arguments.data))
     else:
         print("Adult and diffprivlib: skipped, no folder was given (--data FOLDER, make bench DATA=FOLDER)")
     for row in (row for part in parts for row in part):
@@ -183,5 +171,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))  # for the loader of Adult, which is an experiment's
     main()
