@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import ledgers, planning, releasing, reproducing, studies
+from discreet.cli import ledgers, planning, releasing, reproducing, studies, web
 from discreet.cli.console import (
     CORRUPT,
     DATA,
@@ -62,7 +62,7 @@ def _start(
         typer.echo(context.get_help())
 
 
-for group in (releasing, studies, planning, ledgers, reproducing):
+for group in (releasing, studies, planning, ledgers, reproducing, web):
     group.register(app)
 
 

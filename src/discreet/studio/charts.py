@@ -1,0 +1,269 @@
+"""Drawings as Vega-Lite specifications: data and encodings. Colours and fonts come from the style sheet.
+
+A colour ``"$accent"`` names a variable of the style sheet, which the page fills in, light or dark.
+Every specification has a fixed height, so that a page keeps its shape while it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.studio.planning import Comparison, MeanPlan, Picture, densities, grid
+
+FloatArray = npt.NDArray[np.float64]
+Spec = dict[str, Any]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+SERIES = ("$accent", "$second", "$third", "$fourth", "$fifth", "$sixth")
+MAX_CURVES = len(SERIES)
+
+
+def _spec(description: str, height: int, **rest: Any) -> Spec:
+    size = {"width": "container", "height": height, "autosize": {"type": "fit", "contains": "padding"}}
+    return {"$schema": SCHEMA, "description": description, **size, **rest}
+
+
+def _points(x: FloatArray, y: FloatArray, **more: Any) -> list[dict[str, Any]]:
+    return [{"x": round(float(a), 7), "y": round(float(b), 5), **more} for a, b in zip(x, y, strict=True)]
+
+
+def _share_axis(x: FloatArray, title: str) -> Spec:
+    digits = 0 if x[-1] - x[0] > 0.05 else 1 if x[-1] - x[0] > 0.005 else 2
+    return {
+        "field": "x",
+        "type": "quantitative",
+        "title": title,
+        "scale": {"domain": [float(x[0]), float(x[-1])], "nice": False},
+        "axis": {"format": f".{digits}%", "tickCount": 6, "grid": False, "labelFlush": True},
+    }
+
+
+DENSITY: Spec = {
+    "field": "y",
+    "type": "quantitative",
+    "title": "density",
+    "axis": {"labels": False, "ticks": False, "grid": False, "titleFontWeight": "normal"},
+    "scale": {"zero": True},
+}
+
+
+def priors(curves: Sequence[tuple[str, FloatArray, FloatArray]]) -> Spec:
+    """The marginal prior of each level."""
+    shown = curves[:MAX_CURVES]
+    values = [p for name, x, y in shown for p in _points(x, y, level=name)]
+    names = [name for name, _, _ in shown]
+    return _spec(
+        "Prior density of the share of each level",
+        120,
+        data={"values": values},
+        mark={"type": "area", "line": {"strokeWidth": 2}, "fillOpacity": 0.12},
+        encoding={
+            "x": {**_share_axis(np.array([0.0, 1.0]), "share of a level before any data")},
+            "y": {**DENSITY, "stack": None},
+            "color": _colours(names),
+        },
+    )
+
+
+def _colours(names: Sequence[str]) -> Spec:
+    legend = None if len(names) == 1 else {"orient": "top", "title": None, "labelLimit": 160, "columns": 3}
+    return {
+        "field": "level",
+        "type": "nominal",
+        "scale": {"domain": list(names), "range": list(SERIES[: len(names)])},
+        "legend": legend,
+    }
+
+
+def comparison(found: Comparison, rows: int) -> Spec:
+    """Expected error of each mechanism as bars, with the limit as a line. ``rows`` fixes the height."""
+    values = [
+        {"mechanism": line.label, "error": round(line.expected, 5), "private": line.private}
+        for line in found.lines
+        if line.expected is not None
+    ]
+    order = [line.label for line in found.lines]
+    y = {
+        "field": "mechanism",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": order, "paddingInner": 0.35},
+        "axis": {"labelLimit": 150, "ticks": False, "domain": False, "labelPadding": 6},
+    }
+    x = {
+        "field": "error",
+        "type": "quantitative",
+        "title": "expected error (Hellinger distance, 0 to 1)",
+        "scale": {"domain": [0, 1.1], "nice": False},
+        "axis": {"values": [0, 0.2, 0.4, 0.6, 0.8, 1], "format": ".1f"},
+    }
+    fill = "$accent" if found.best is None else "$muted"
+    chosen = {
+        "condition": {"test": f"datum.mechanism === {_text(found.best)}", "value": "$accent"},
+        "value": fill,
+    }
+    layers: list[Spec] = [
+        {
+            "data": {"values": values},
+            "mark": {"type": "bar", "cornerRadiusEnd": 2},
+            "encoding": {"x": x, "y": y, "color": chosen},
+        },
+        {
+            "data": {"values": values},
+            "mark": {"type": "text", "align": "left", "dx": 5},
+            "encoding": {
+                "x": x,
+                "y": y,
+                "text": {"field": "error", "format": ".3f"},
+                "color": {"value": "$ink"},
+            },
+        },
+    ]
+    if found.limit is not None:
+        layers.append(
+            {
+                "data": {"values": [{"error": round(found.limit, 5)}]},
+                "mark": {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 2, "color": "$second"},
+                "encoding": {"x": x},
+            }
+        )
+    return _spec("Expected error of each mechanism", 46 + 26 * rows, layer=layers)
+
+
+def _text(value: str | None) -> str:
+    """A string of Vega's expression language; only names of mechanisms of ours come here."""
+    return "''" if value is None else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def releases(shown: Picture, level: str) -> Spec:
+    """Ten simulated releases over the posterior without privacy."""
+    return _over(
+        "Ten simulated releases over the posterior without privacy",
+        shown.x,
+        shown.true,
+        list(shown.released),
+        f"share of {level}",
+    )
+
+
+def _over(description: str, x: FloatArray, true: FloatArray, others: list[FloatArray], title: str) -> Spec:
+    values = [p for i, y in enumerate(others) for p in _points(x, y, release=i)]
+    axis = _share_axis(x, title)
+    return _spec(
+        description,
+        240,
+        layer=[
+            {
+                "data": {"values": values},
+                "mark": {"type": "line", "strokeWidth": 1.4, "opacity": 0.75, "color": "$accent"},
+                "encoding": {"x": axis, "y": DENSITY, "detail": {"field": "release", "type": "nominal"}},
+            },
+            {
+                "data": {"values": _points(x, true)},
+                "mark": {"type": "line", "strokeWidth": 3, "color": "$ink"},
+                "encoding": {"x": axis, "y": DENSITY},
+            },
+        ],
+    )
+
+
+def means(found: MeanPlan) -> Spec:
+    """The posterior of a mean without privacy, and ten simulated draws as ticks below the curve."""
+    reach = max(4 * found.deviation, *(1.15 * abs(draw - found.centre) for draw in found.draws))
+    x = np.linspace(found.centre - reach, found.centre + reach, 161)
+    y = np.exp(-0.5 * ((x - found.centre) / found.deviation) ** 2)
+    axis: Spec = {
+        "field": "x",
+        "type": "quantitative",
+        "title": "mean, in the unit of the records",
+        "scale": {"domain": [float(x[0]), float(x[-1])], "nice": False},
+        "axis": {"tickCount": 6, "grid": False},
+    }
+    return _spec(
+        "Posterior of the mean without privacy, with ten simulated draws",
+        240,
+        layer=[
+            {
+                "data": {"values": _points(x, y)},
+                "mark": {"type": "line", "strokeWidth": 3, "color": "$ink"},
+                "encoding": {"x": axis, "y": DENSITY},
+            },
+            {
+                "data": {"values": [{"x": draw} for draw in found.draws]},
+                "mark": {"type": "rule", "strokeWidth": 2, "color": "$accent", "opacity": 0.8},
+                "encoding": {"x": axis},
+            },
+        ],
+    )
+
+
+def posteriors(names: Sequence[str], plug_in: Sequence[Any], aware: Sequence[Any] | None) -> Spec:
+    """The released posterior of each level: noise-aware as a line with its area, plug-in dashed."""
+    laws = [*plug_in, *(aware or ())]
+    x = grid(laws, 301)
+    solid = plug_in if aware is None else aware
+    values = [
+        p for name, law in zip(names, solid, strict=True) for p in _points(x, densities(law, x), level=name)
+    ]
+    encoding = {
+        "x": _share_axis(x, "share of the records"),
+        "y": {**DENSITY, "stack": None},
+        "color": _colours(names),
+    }
+    layers: list[Spec] = [
+        {
+            "data": {"values": values},
+            "mark": {"type": "area", "line": {"strokeWidth": 2.2}, "fillOpacity": 0.1},
+            "encoding": encoding,
+        }
+    ]
+    if aware is not None:
+        dashed = [
+            p
+            for name, law in zip(names, plug_in, strict=True)
+            for p in _points(x, densities(law, x), level=name)
+        ]
+        layers.append(
+            {
+                "data": {"values": dashed},
+                "mark": {"type": "line", "strokeWidth": 1.4, "strokeDash": [5, 4]},
+                "encoding": encoding,
+            }
+        )
+    return _spec("Released posterior densities of the shares", 260, layer=layers)
+
+
+def profile(epsilons: FloatArray, deltas: FloatArray, claimed: float | None) -> Spec:
+    """δ(ε) of an audited mechanism, with the claimed ε as a line."""
+    x: Spec = {"field": "x", "type": "quantitative", "title": "ε", "axis": {"tickCount": 6, "grid": False}}
+    y: Spec = {
+        "field": "y",
+        "type": "quantitative",
+        "title": "δ(ε)",
+        "axis": {"tickCount": 5, "format": ".2~g"},
+    }
+    layers: list[Spec] = [
+        {
+            "data": {"values": _points(epsilons, deltas)},
+            "mark": {
+                "type": "area",
+                "line": {"strokeWidth": 2.2, "color": "$accent"},
+                "color": "$accent",
+                "fillOpacity": 0.12,
+            },
+            "encoding": {"x": x, "y": y},
+        }
+    ]
+    if claimed is not None:
+        layers.append(
+            {
+                "data": {"values": [{"x": claimed}]},
+                "mark": {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 2, "color": "$second"},
+                "encoding": {"x": x},
+            }
+        )
+    return _spec("The smallest δ for each ε", 260, layer=layers)

@@ -1,0 +1,153 @@
+"""What all pages share: the running studio, how a page is rendered, and what an error looks like."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+
+from discreet import __version__
+from discreet.core import DataError, DiscreetError, FileError, LedgerError, LedgerRefusal, UnknownDatasetError
+from discreet.ledger import Ledger
+from discreet.studio import charts
+from discreet.studio.gallery import Gallery
+from discreet.studio.guard import Sessions
+from discreet.studio.planning import Ahead
+from discreet.studio.releasing import Desk
+from discreet.studio.settings import StudioSettings
+from discreet.studio.sources import Sources
+
+HERE = Path(__file__).parent
+PAGES = {"plan": "Plan", "release": "Release", "ledger": "Ledger", "audit": "Audit", "papers": "Papers"}
+
+
+@dataclass(frozen=True)
+class Studio:
+    """What the pages share while a studio runs."""
+
+    settings: StudioSettings
+    sessions: Sessions
+    sources: Sources
+    ledger: Ledger | None
+    desk: Desk
+    gallery: Gallery
+    ahead: Ahead
+    templates: Environment
+
+    def page(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+        text = self.templates.get_template(template).render(
+            pages=PAGES,
+            here=request.url.path.split("/")[1],
+            csrf=self.sessions.csrf(request.scope["session"]),
+            version=__version__,
+            **context,
+        )
+        return HTMLResponse(text, status)
+
+    @property
+    def ledger_name(self) -> str | None:
+        """The address of the ledger without a password."""
+        return None if self.ledger is None else repr(self.ledger)[len("Ledger('") : -len("')")]
+
+
+def address(path: str, query: str) -> str:
+    return f"{path}?{query}" if query else path
+
+
+def templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(percent=percent, points=points, figure=figure, fingerprint=fingerprint)
+    made.filters["whole"] = lambda n: f"{n:,}"
+    return made
+
+
+def percent(value: float) -> str:
+    """A share for people: 12.3 %, with more digits near 0 and 1."""
+    distance = min(value, 1 - value)
+    digits = 1 if distance >= 0.001 or distance <= 0 else 3
+    return f"{100 * value:.{digits}f} %"
+
+
+def points(value: float) -> str:
+    """A difference of shares: percentage points."""
+    return f"{100 * value:.3g} points" if value < 0.1 else f"{100 * value:.1f} points"
+
+
+def fingerprint(spec: charts.Spec) -> str:
+    """A short name of a drawing, the same for the same drawing."""
+    return hashlib.sha256(json.dumps(spec).encode()).hexdigest()[:16]
+
+
+def figure(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4g}"
+
+
+# ---- what goes wrong -----------------------------------------------------------------------------------
+
+STATUS: tuple[tuple[type[DiscreetError], int, str], ...] = (
+    (LedgerRefusal, 409, "The ledger says no"),
+    (UnknownDatasetError, 404, "There is no such dataset"),
+    (LedgerError, 503, "The ledger cannot be used"),
+    (DataError, 422, "The data do not fit the declaration"),
+    (FileError, 400, "The file cannot be used"),
+    (DiscreetError, 400, "This cannot be used as it is"),
+)
+
+
+def problem(error: DiscreetError) -> tuple[int, str, str]:
+    """Status, title and text. Messages of ours hold no data value; templates escape them."""
+    status, title = next((status, title) for kind, status, title in STATUS if isinstance(error, kind))
+    text = str(error)
+    if re.match(r"[a-z]+ ", text):  # a sentence; what begins with the name of a parameter stays as it is
+        text = text[0].upper() + text[1:]
+    return status, title, text if text.endswith((".", "?")) else text + "."
+
+
+def is_fragment(request: Request) -> bool:
+    return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
+
+
+def error_handler(studio: Studio) -> Callable[[Request, Exception], Response]:
+    def handle(request: Request, error: Exception) -> Response:
+        assert isinstance(error, DiscreetError)
+        status, title, text = problem(error)
+        template = "problem.html" if is_fragment(request) else "error.html"
+        back = ""
+        if request.url.path == "/release/review":  # back to the form, with what was filled in
+            back = address("/release", request.url.query)
+        return studio.page(request, template, status, title=title, text=text, back=back)
+
+    return handle
+
+
+def status_handler(studio: Studio) -> Callable[[Request, Exception], Response]:
+    texts = {
+        404: ("There is no such page", "The address leads nowhere."),
+        405: ("Not like this", "The page exists, but does not take this kind of request."),
+    }
+
+    def handle(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 400
+        title, text = texts.get(status, ("Malformed request", "It cannot be read; nothing was done."))
+        response = studio.page(request, "error.html", status, title=title, text=text, back="")
+        if isinstance(error, HTTPException) and error.headers:
+            response.headers.update(error.headers)
+        return response
+
+    return handle

@@ -1,0 +1,528 @@
+"""The studio in a real Chromium: every page, by mouse and by keyboard, light, dark and on a phone.
+
+One ``discreet studio`` process with a ledger, one browser. Anything but the studio's own address is refused
+and counted, and so is every message in the browser's console. Pictures of the pages go to ``out/studio``.
+Without Chromium or Playwright the tests are skipped and say so, except where ``CI`` is set.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+import discreet
+from evidence.components import need
+
+pytestmark = pytest.mark.slow
+
+PICTURES = Path(__file__).parents[2] / "out" / "studio"
+ROWS = ["smoker,note", *(["never,a"] * 60), *(["former,b"] * 25), *(["current,c"] * 15)]
+MOVES = 20
+FAST = 0.3
+"""Seconds from a move of the slider to its figures: the median on any machine that is not overloaded."""
+WORST = 2.0
+"""No single move may take longer, even while other programs keep the machine busy."""
+
+WATCH = """
+window.moves = [];
+document.addEventListener("input", (event) => {
+  if (event.target.id === "epsilon-slider") window.moved = performance.now();
+}, true);
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target.id === "plan-result") window.moves.push(performance.now() - window.moved);
+});
+"""
+
+
+@dataclass
+class Studio:
+    """A running studio and what a browser did and saw in it."""
+
+    address: str
+    ledger: str
+    seconds: float
+    chromium: Any
+    elsewhere: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def base(self) -> str:
+        parts = urlsplit(self.address)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @contextmanager
+    def page(self, scheme: str = "light", width: int = 1280, height: int = 900) -> Iterator[Any]:
+        """A new window that has shown the token."""
+        context = self.chromium.new_context(
+            color_scheme=scheme,
+            viewport={"width": width, "height": height},
+            permissions=["clipboard-read", "clipboard-write"],
+            accept_downloads=True,
+        )
+        context.set_default_timeout(20_000)
+        context.route("**/*", self._route)
+        page = context.new_page()
+        page.on(
+            "console", lambda m: self.complaints.append(f"{m.type}: {m.text}") if m.type != "log" else None
+        )
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.add_init_script(
+            "document.addEventListener('securitypolicyviolation',"
+            " (e) => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI));"
+        )
+        try:
+            page.goto(self.address)
+            yield page
+        finally:
+            context.close()
+
+    def _route(self, route: Any) -> None:
+        if route.request.url.startswith((self.base + "/", "data:")):
+            route.continue_()
+        else:
+            self.elsewhere.append(route.request.url)
+            route.abort()
+
+    def spent(self, dataset: str) -> tuple[Fraction, int]:
+        """ε spent, and how many charges."""
+        with discreet.Ledger(self.ledger) as book:
+            history = book.history(dataset)
+        return history[-1].spent.epsilon or Fraction(0), sum(entry.kind == "charge" for entry in history)
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    program = shutil.which("chromium")
+    if program is None:
+        need("no browser here: chromium not found (Debian: apt-get install chromium)")
+    if importlib.util.find_spec("playwright") is None:
+        need("no browser here: Playwright not found (pip install 'discreet[slow]')")
+    from playwright.sync_api import sync_playwright
+
+    place = tmp_path_factory.mktemp("browser")
+    data = place / "data"
+    data.mkdir()
+    (data / "survey.csv").write_text("\n".join(ROWS) + "\n")
+    ledger = f"sqlite:///{place / 'ledger.db'}"
+    with discreet.Ledger(ledger) as book:
+        book.create("survey", epsilon=1)
+        book.create("panel", epsilon=100)
+    words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--ledger", ledger]
+    began = time.monotonic()
+    with ExitStack() as stack:
+        log = stack.enter_context((place / "log").open("w"))
+        process = stack.enter_context(
+            subprocess.Popen([*words, "--data", str(data)], stdout=subprocess.PIPE, stderr=log, text=True)
+        )
+        stack.callback(process.send_signal, signal.SIGINT)
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        seconds = time.monotonic() - began
+        playwright = stack.enter_context(sync_playwright())
+        chromium = playwright.chromium.launch(
+            executable_path=program,
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--no-first-run",
+            ],
+        )
+        stack.callback(chromium.close)
+        yield Studio(address, ledger, seconds, chromium)
+
+
+def until(page: Any, condition: str) -> None:
+    """Waits for a condition. Playwright's own way to do so needs ``eval``, which the pages forbid."""
+    from playwright.sync_api import Error
+
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with suppress(Error):  # the page is being replaced by the next
+            if page.evaluate(condition):
+                return
+        page.wait_for_timeout(20)
+    pytest.fail(f"not so after 20 s: {condition}")
+
+
+def drawn(page: Any) -> None:
+    """Waits until every chart on the page is drawn."""
+    until(page, "[...document.querySelectorAll('[data-chart]')].every((c) => c.querySelector('svg'))")
+
+
+def upload(
+    page: Any, studio: Studio, name: str = "survey.csv", content: str = "\n".join(ROWS) + "\n"
+) -> None:
+    page.goto(studio.base + "/release")
+    page.set_input_files("#file", {"name": name, "mimeType": "text/csv", "buffer": content.encode()})
+    page.get_by_role("button", name="Upload").click()
+    page.wait_for_selector("#column")
+    page.wait_for_load_state("load")
+
+
+def fill(page: Any, dataset: str, epsilon: str, label: str = "Smokers, spring") -> None:
+    page.fill("#column", "smoker")
+    page.fill("#levels", "never\nformer\ncurrent")
+    page.fill("#epsilon", epsilon)
+    page.select_option("#dataset", dataset)
+    page.fill("#label", label)
+    page.get_by_role("button", name="See the price").click()
+    page.wait_for_selector("#price-title, .notice.bad")
+
+
+# ---- plan ----------------------------------------------------------------------------------------------
+
+
+def test_the_slider_answers_at_once(studio: Studio) -> None:
+    print(f"discreet studio printed its address after {studio.seconds:.2f} s")
+    with studio.page() as page:
+        drawn(page)
+        page.evaluate(WATCH)
+        page.focus("#epsilon-slider")
+        seen = []
+        for move in range(MOVES):
+            before = page.evaluate("window.moves.length")
+            page.keyboard.press("ArrowRight" if move % 10 < 5 else "ArrowLeft")
+            until(page, f"window.moves.length > {before}")
+            seen.append((page.input_value("#epsilon"), page.text_content("[data-epsilon]")))
+            page.wait_for_timeout(50)
+        far = page.evaluate(
+            """async () => {
+              const slider = document.getElementById("epsilon-slider");
+              for (const value of [-2, 0.95, -0.4, 0.3, -1.25]) {
+                const before = window.moves.length;
+                slider.value = value;
+                slider.dispatchEvent(new Event("input", { bubbles: true }));
+                while (window.moves.length === before) await new Promise((r) => setTimeout(r, 5));
+              }
+              return window.moves;
+            }"""
+        )
+        assert all(shown == wanted for wanted, shown in seen)
+        assert len({wanted for wanted, _ in seen}) >= 5
+        drawn(page)
+    seconds = sorted(value / 1000 for value in far)
+    print(
+        f"{len(seconds)} moves of the slider: median {1000 * statistics.median(seconds):.0f} ms, "
+        f"worst {1000 * seconds[-1]:.0f} ms from the event to the figures on the page"
+    )
+    assert len(seconds) >= MOVES + 5
+    assert statistics.median(seconds) < FAST
+    assert seconds[-1] < WORST
+
+
+def test_all_figures_follow_and_code_can_be_copied(studio: Studio) -> None:
+    with studio.page() as page:
+        page.goto(studio.base + "/plan?levels=no,yes&n=40")
+        page.wait_for_selector("#comparison >> text=best")
+        assert "…" not in page.inner_text("#comparison table")
+        page.click("summary:has-text('Copy as')")
+        for button, word in (("Copy as Python", "discreet.plan("), ("Copy as CLI", "discreet plan --prior")):
+            page.get_by_role("button", name=button).click()
+            page.wait_for_selector("button:has-text('Copied')")
+            copied = page.evaluate("navigator.clipboard.readText()")
+            assert word in copied
+            assert copied in page.locator(".copies").text_content()
+            page.wait_for_timeout(50)
+
+
+def test_back_and_forward_restore_the_plan(studio: Studio) -> None:
+    with studio.page() as page:
+        page.goto(studio.base + "/plan")
+        states = []
+        for name, value in (("epsilon", "2"), ("n", "90"), ("levels", "no, yes")):
+            page.fill(f"#{name}", value)
+            page.keyboard.press("Tab")
+            page.wait_for_url(f"**{urlencode({name: value})}*")
+            page.wait_for_selector("[data-epsilon]:text-is('2')")
+            states.append((page.url, page.input_value(f"#{name}")))
+
+        def restored(index: int, name: str, value: str) -> None:
+            page.wait_for_url(states[index][0])
+            until(page, f"document.getElementById('{name}').value === '{value}'")
+
+        page.go_back()
+        restored(1, "levels", "never, former, current")
+        assert page.input_value("#n") == "90"
+        page.go_back()
+        restored(0, "n", "400")
+        assert page.input_value("#epsilon") == "2"
+        assert abs(float(page.input_value("#epsilon-slider")) - 0.3) < 0.03
+        assert "400 records" in page.inner_text("#plan-result")
+        page.go_forward()
+        restored(1, "n", "90")
+        page.go_forward()
+        restored(2, "levels", "no, yes")
+        assert page.locator("#show option").count() == 2
+        drawn(page)
+
+
+def test_a_mistake_is_said_and_mended(studio: Studio) -> None:
+    with studio.page() as page:
+        page.fill("#n", "many")
+        page.keyboard.press("Tab")
+        page.wait_for_selector(".notice.bad >> text=must be a whole number")
+        assert studio.complaints.pop().startswith(
+            "error: Failed to load resource"
+        )  # the browser's own, for 400
+        page.fill("#n", "50")
+        page.keyboard.press("Tab")
+        page.wait_for_selector("text=50 records")
+        page.goto(studio.base + "/plan?kind=mean")
+        drawn(page)
+        assert "diffused" in page.inner_text("#plan-result")
+
+
+# ---- release -------------------------------------------------------------------------------------------
+
+
+def test_from_an_upload_to_a_report(studio: Studio) -> None:
+    with studio.page() as page:
+        upload(page, studio)
+        page.get_by_role("button", name="Show the names of the columns").click()
+        page.get_by_role("button", name="smoker").click()
+        assert page.input_value("#column") == "smoker"
+        fill(page, "survey", "0.4")
+        assert page.inner_text("#asked") == "ε = 0.4"
+        assert studio.spent("survey") == (0, 0)
+        review = page.url
+        page.get_by_role("button", name="Release and spend").dblclick()
+        page.wait_for_selector("#receipt")
+        assert studio.spent("survey") == (Fraction(2, 5), 1)
+        drawn(page)
+        shown = page.inner_text("#posterior-title >> xpath=..")
+        page.reload()
+        page.wait_for_selector("#receipt")
+        assert page.inner_text("#posterior-title >> xpath=..") == shown
+
+        with page.expect_download() as downloading:
+            page.get_by_role("link", name="Download the release (JSON)").click()
+        text = Path(downloading.value.path()).read_text("utf-8")
+        release = discreet.Release.from_json(text)
+        assert release.guarantee.exact_epsilon == Fraction(2, 5)
+        assert sum(release.counts) == len(ROWS) - 1
+        with page.expect_download() as downloading:
+            page.get_by_role("link", name="Download the report (HTML)").click()
+        assert downloading.value.suggested_filename.endswith(".html")
+        report = Path(downloading.value.path()).read_text("utf-8")
+        assert "<title>Smokers, spring</title>" in report
+        for count in release.counts:
+            assert re.search(rf"\b{count}\b", report)
+        assert "<script" not in report
+
+        # Back to the price and once more: the stored result, and no second charge.
+        page.goto(review)
+        assert "it was charged before" in page.inner_text("#asked")
+        page.get_by_role("button", name="Show the result again").click()
+        page.wait_for_selector("#receipt")
+        page.go_back()
+        page.go_forward()
+        page.wait_for_selector("#receipt")
+        assert studio.spent("survey") == (Fraction(2, 5), 1)
+
+        # More than is left: refused before, and nothing is charged.
+        upload(page, studio)
+        fill(page, "survey", "0.7")
+        assert "The budget does not allow it" in page.inner_text("main")
+        assert page.get_by_role("button", name="Release and spend").count() == 0
+        assert studio.spent("survey") == (Fraction(2, 5), 1)
+        page.get_by_role("link", name="Change the question").click()
+        assert page.input_value("#epsilon") == "0.7"
+        assert page.input_value("#levels") == "never\nformer\ncurrent"
+
+
+def test_a_budget_spent_meanwhile_is_refused(studio: Studio) -> None:
+    """The price was shown, then a colleague spent what was left: the confirmation is refused."""
+    with discreet.Ledger(studio.ledger) as book:
+        book.create("race", epsilon=1)
+    with studio.page() as page:
+        upload(page, studio)
+        fill(page, "race", "0.6")
+        with discreet.Ledger(studio.ledger) as book:
+            book.spend("race", discreet.Guarantee(Fraction(1, 2)), lambda: "x", plan={"question": "other"})
+        page.get_by_role("button", name="Release and spend").click()
+        page.wait_for_selector("text=Nothing was charged")
+        assert studio.spent("race") == (Fraction(1, 2), 1)
+        assert studio.complaints.pop().startswith(
+            "error: Failed to load resource"
+        )  # the browser's own, for 409
+
+
+# ---- the other pages -----------------------------------------------------------------------------------
+
+
+def test_audit_ledger_and_papers(studio: Studio) -> None:
+    with studio.page() as page:
+        page.get_by_role("link", name="Audit", exact=True).click()
+        page.wait_for_selector("text=The claim holds")
+        drawn(page)
+        assert page.locator("[data-chart] svg path").count() > 1
+        page.select_option("#mechanism", "ehds")
+        page.wait_for_url("**mechanism=ehds*")
+        page.wait_for_selector('text=discreet.mechanism("ehds"', state="attached")
+        drawn(page)
+
+        page.get_by_role("link", name="Ledger", exact=True).click()
+        page.get_by_role("link", name="History").first.click()
+        page.wait_for_selector("#history-title")
+        page.get_by_role("button", name="Verify the ledger").click()
+        page.wait_for_selector("text=The ledger is sound")
+
+        page.get_by_role("link", name="Papers", exact=True).click()
+        pictures = page.locator(".gallery img")
+        assert pictures.count() >= 10
+        page.evaluate("document.querySelectorAll('.gallery img').forEach((i) => { i.loading = 'eager'; })")
+        until(page, "[...document.querySelectorAll('.gallery img')].every((i) => i.naturalWidth > 0)")
+        print(f"{pictures.count()} pictures of the papers are shown")
+
+
+def test_by_keyboard_alone(studio: Studio) -> None:
+    with studio.page() as page:
+        drawn(page)
+        page.evaluate("document.activeElement.blur()")
+        order, plain = [], []
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            name, outline = page.evaluate(
+                """() => {
+                  const here = document.activeElement;
+                  const style = getComputedStyle(here);
+                  const name = here.id || here.textContent.trim().slice(0, 30) || here.className;
+                  return [name, parseFloat(style.outlineWidth) >= 2 && style.outlineStyle !== "none"];
+                }"""
+            )
+            order.append(name)
+            if not outline and name not in ("", "main"):
+                plain.append(name)
+            if "Copy as Python or as a command" in name:
+                break
+        assert order[:7] == [
+            "Skip to the content",
+            "discreet studio",
+            "Plan",
+            "Release",
+            "Ledger",
+            "Audit",
+            "Papers",
+        ]
+        wanted = ["epsilon-slider", "epsilon", "n", "levels", "prior", "truth", "show"]
+        assert [name for name in order if name in wanted] == wanted
+        assert order[-1].startswith("Copy as Python or")
+        assert plain == []
+        page.keyboard.press("Enter")
+        assert page.get_by_role("button", name="Copy as Python").is_visible()
+        page.focus("#epsilon-slider")
+        before = float(page.input_value("#epsilon"))
+        page.keyboard.press("ArrowRight")
+        until(page, "document.querySelector('[data-epsilon]').textContent !== '0.5'")
+        assert float(page.input_value("#epsilon")) > before
+        assert (
+            page.evaluate("document.activeElement.id") == "epsilon-slider"
+        )  # the new figures keep the focus
+        assert page.get_attribute("#epsilon-slider", "aria-valuetext") == "ε = " + page.input_value(
+            "#epsilon"
+        )
+        page.goto(studio.base + "/release")
+        page.get_by_role("link", name="survey.csv").last.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#column")
+
+
+# ---- every page, in every look -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def views(studio: Studio) -> dict[str, str]:
+    """An address for each page and each state worth a look."""
+    with studio.page() as page:
+        upload(page, studio)
+        form = page.url
+        fill(page, "panel", "0.5", "A <b>label</b> with “quotes”")
+        review = page.url
+        page.get_by_role("button", name="Release and spend").click()
+        page.wait_for_selector("#receipt")
+        result = page.url
+        upload(page, studio)
+        fill(page, "survey", "5")
+        refused = page.url
+    base = studio.base
+    return {
+        "plan": f"{base}/plan",
+        "plan-two": f"{base}/plan?levels=no,yes&n=40",
+        "plan-mean": f"{base}/plan?kind=mean",
+        "plan-problem": f"{base}/plan?n=none",
+        "release": f"{base}/release",
+        "release-form": form,
+        "release-review": review,
+        "release-refused": refused,
+        "release-result": result,
+        "ledger": f"{base}/ledger?dataset=panel&verify=1",
+        "audit": f"{base}/audit?n=30",
+        "papers": f"{base}/papers",
+        "nowhere": f"{base}/nowhere",
+    }
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+def test_every_page_in_every_look(studio: Studio, views: dict[str, str], look: str) -> None:
+    """Fits the width, and in both colours has no serious finding of axe-core; its picture is kept."""
+    if importlib.util.find_spec("axe_playwright_python") is None:
+        need("no accessibility check: axe-playwright-python not found (pip install 'discreet[slow]')")
+    from axe_playwright_python.sync_playwright import Axe
+
+    axe = Axe()
+    folder = PICTURES / look
+    folder.mkdir(parents=True, exist_ok=True)
+    size = {"width": 375, "height": 800} if look == "phone" else {"width": 1280, "height": 900}
+    wide, findings, minor = [], [], 0
+    with studio.page("dark" if look == "dark" else "light", **size) as page:
+        for name, address in views.items():
+            page.goto(address)
+            drawn(page)
+            if name in ("plan", "plan-two"):
+                page.wait_for_selector("#comparison >> text=best")
+                drawn(page)
+            page.evaluate("document.querySelectorAll('img').forEach((i) => { i.loading = 'eager'; })")
+            until(page, "[...document.images].every((i) => i.complete)")
+            page.screenshot(path=folder / f"{name}.png", full_page=True)
+            width = page.evaluate("document.documentElement.scrollWidth")
+            if width > size["width"]:
+                wide.append(f"{name}: {width}")
+            for found in [] if look == "phone" else axe.run(page).response["violations"]:
+                where = [node["target"] for node in found["nodes"]][:3]
+                if found["impact"] in ("serious", "critical"):
+                    findings.append(f"{name}: {found['id']} ({found['impact']}) at {json.dumps(where)}")
+                else:
+                    minor += 1
+    checked = (
+        "not run" if look == "phone" else f"{len(findings)} serious or critical findings, {minor} lesser"
+    )
+    print(f"{look}: {len(views)} pages, {len(wide)} wider than the window; axe-core: {checked}")
+    assert findings == []
+    assert wide == []
+
+
+def test_nothing_else_was_asked_for_and_nothing_complained(studio: Studio) -> None:
+    """Last: over all the tests above."""
+    assert studio.elsewhere == []
+    expected = re.compile(r"error: Failed to load resource: the server responded with a status of 40[04]")
+    assert [text for text in studio.complaints if not expected.match(text)] == []

@@ -1,0 +1,825 @@
+"""The studio over real HTTP on this machine: what protects it, what it charges, and what it shows.
+
+A server runs in a thread; the client below writes its requests itself, so that each header can be wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import html
+import http.client
+import json
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+import pytest
+
+import discreet
+from discreet.cli import main
+from discreet.core import InvalidInput
+from discreet.studio.app import create_app
+from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions
+from discreet.studio.questions import AuditQuestion, PlanQuestion, ReleaseQuestion
+from discreet.studio.server import bound, configured
+from discreet.studio.settings import StudioSettings
+
+STATIC = Path(discreet.__file__).parent / "studio" / "static"
+SECRET = "zebrafish-7351"  # a data value that must appear nowhere
+ROWS = ["smoker,note", *(["never,a"] * 60), *(["former,b"] * 25), *(["current,c"] * 15)]
+CSV = ("\n".join(ROWS) + "\n").encode()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def field(self, name: str) -> str:
+        """The value of a hidden field."""
+        found = re.search(rf'name="{name}" value="([^"]*)"', self.text)
+        assert found is not None, f"no field {name}"
+        return html.unescape(found[1])
+
+
+class Browser:
+    """A client that keeps its cookie and says truthfully where it comes from, unless told otherwise."""
+
+    def __init__(self, settings: StudioSettings) -> None:
+        self.settings = settings
+        self.cookie = ""
+
+    def send(
+        self, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str | None
+    ) -> Answer:
+        given: dict[str, str | None] = {"Host": self.settings.hosts[0], "Cookie": self.cookie or None}
+        if method not in ("GET", "HEAD"):
+            given["Origin"] = self.settings.origins[0]
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        connection = http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=20)
+        try:
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            for name, value in given.items():
+                if value is not None:
+                    connection.putheader(name, value)
+            if isinstance(body, bytes):
+                if body or method == "POST":
+                    connection.putheader("Content-Length", str(len(body)))
+                connection.endheaders(body or None)
+            else:
+                connection.putheader("Transfer-Encoding", "chunked")
+                connection.endheaders(body, encode_chunked=True)
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str | None) -> Answer:
+        return self.send("GET", path, **headers)
+
+    def post(self, path: str, fields: dict[str, str], **headers: str | None) -> Answer:
+        kind: dict[str, str | None] = {"Content-Type": "application/x-www-form-urlencoded"}
+        return self.send("POST", path, urlencode(fields).encode(), **(kind | headers))
+
+    def follow(self, answer: Answer) -> Answer:
+        assert answer.status == 303, answer.text
+        return self.get(answer.headers["Location"])
+
+    def enter(self) -> Browser:
+        answer = self.get(f"/?token={self.settings.token}")
+        self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        return self
+
+    @property
+    def csrf(self) -> str:
+        return self.get("/release").field("csrf")
+
+    def upload(self, content: bytes = CSV, name: str = "survey.csv", **headers: str | None) -> Answer:
+        body = (
+            b'--B\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n' + self.csrf.encode() + b"\r\n"
+            b'--B\r\nContent-Disposition: form-data; name="file"; filename="' + name.encode() + b'"\r\n'
+            b"Content-Type: text/csv\r\n\r\n" + content + b"\r\n--B--\r\n"
+        )
+        kind: dict[str, str | None] = {"Content-Type": "multipart/form-data; boundary=B"}
+        return self.send("POST", "/release/upload", body, **(kind | headers))
+
+    def form(self, content: bytes = CSV, name: str = "survey.csv") -> dict[str, str]:
+        """The fields of a release form for a new upload, filled in as a user would."""
+        page = self.follow(self.upload(content, name))
+        return {
+            "source": page.field("source"),
+            "request": page.field("request"),
+            "column": "smoker",
+            "levels": "never\r\nformer\r\ncurrent",
+            "epsilon": "0.4",
+            "mechanism": "lattice",
+            "dataset": "survey",
+            "label": "Smokers",
+        }
+
+    def confirm(self, fields: dict[str, str], **headers: str | None) -> Answer:
+        return self.post("/release/confirm", {**fields, "csrf": self.csrf}, **headers)
+
+
+@contextlib.contextmanager
+def running(**given: Any) -> Iterator[Browser]:
+    with bound(0) as listening:
+        settings = StudioSettings(port=listening.getsockname()[1], **given)
+        server = configured(create_app(settings))
+        listening.listen(64)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            yield Browser(settings)
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("studio")
+
+
+@pytest.fixture(scope="module")
+def shared(place: Path) -> Iterator[Browser]:
+    """One studio for the tests that leave no trace: a folder, a gallery, and a ledger with a large budget."""
+    import duckdb
+
+    data = place / "data"
+    (data / "deep").mkdir(parents=True)
+    (data / "deep" / "survey.csv").write_bytes(CSV)
+    (data / "<b>bold.csv").write_bytes(CSV)
+    (data / ".hidden.csv").write_bytes(CSV)
+    (place / "outside.csv").write_bytes(CSV)
+    (data / "link.csv").symlink_to(place / "outside.csv")
+    with duckdb.connect(str(data / "visits.duckdb")) as connection:
+        connection.execute("CREATE TABLE \"odd 'name\" AS SELECT 'never' AS smoker FROM range(30)")
+    gallery = place / "gallery"
+    gallery.mkdir()
+    picture = b"\x89PNG\r\n\x1a\n picture"
+    (gallery / "figure1.png").write_bytes(picture)
+    (gallery / "hidden.png").write_bytes(picture)
+    row = {"paper": "Geumlek 2017", "title": "<Figure> 1", "verdict": "holds"}
+    rows = [
+        {"name": "one-figure1", "images": ["figure1.png"], **row},
+        {"name": "gone", "images": ["absent.png"], **row},
+        {"name": "sly", "images": ["../outside.csv"], **row},
+    ]
+    (gallery / "gallery.json").write_text(json.dumps(rows))
+    ledger = f"sqlite:///{place / 'shared.db'}"
+    with discreet.Ledger(ledger) as book:
+        book.create("survey", epsilon=1000)
+    with running(ledger=ledger, data=data, gallery=gallery, upload_limit=300_000) as browser:
+        yield browser
+
+
+@pytest.fixture
+def inside(shared: Browser) -> Browser:
+    return Browser(shared.settings).enter()
+
+
+def spent(browser: Browser, dataset: str = "survey") -> Fraction:
+    assert browser.settings.ledger is not None
+    with discreet.Ledger(browser.settings.ledger) as book:
+        return book.show(dataset).spent.epsilon or Fraction(0)
+
+
+# ---- who gets in ---------------------------------------------------------------------------------------
+
+
+def test_the_token_opens_a_session_and_leaves_the_address(shared: Browser) -> None:
+    answer = shared.get(f"/plan?token={shared.settings.token}&n=50")
+    assert (answer.status, answer.headers["Location"]) == (303, "/plan?n=50")
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert shared.settings.token not in cookie
+    elsewhere = shared.get(f"//evil.example/?token={shared.settings.token}")
+    assert not elsewhere.headers.get("Location", "/").startswith(("//", "http"))
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/plan", "/release", "/ledger?verify=1", "/static/studio.css", "/nope"]
+)
+def test_without_the_token_nothing_is_shown(shared: Browser, path: str) -> None:
+    for cookie in (None, f"discreet-studio-{shared.settings.port}=guess", "other=1"):
+        answer = shared.get(path, Cookie=cookie)
+        assert answer.status == 401
+        assert "survey" not in answer.text
+    assert shared.get("/plan?token=wrong").status == 403
+    assert shared.get(f"/plan?token={shared.settings.token}&token=x").status == 403
+    assert "Set-Cookie" not in shared.get("/plan?token=wrong").headers
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1", "localhost", "127.0.0.1:1", "127.0.0.1.evil.example:{port}", "", None],
+)
+def test_another_host_name_is_refused(inside: Browser, host: str | None) -> None:
+    port = str(inside.settings.port)
+    answer = inside.get("/plan", Host=None if host is None else host.format(port=port))
+    assert answer.status == 400
+    assert inside.get("/plan", Host=f"localhost:{port}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "site", "reaches"),
+    [
+        ("http://127.0.0.1:{port}", None, True),
+        ("http://localhost:{port}", None, True),
+        (None, "same-origin", True),
+        ("null", "same-origin", True),
+        (None, None, False),
+        ("null", None, False),
+        (None, "none", False),
+        (None, "cross-site", False),
+        ("null", "cross-site", False),
+        ("https://127.0.0.1:{port}", None, False),
+        ("http://evil.example", "same-origin", False),
+        ("http://127.0.0.1:1", None, False),
+    ],
+)
+def test_forms_come_from_our_pages_only(
+    inside: Browser, origin: str | None, site: str | None, reaches: bool
+) -> None:
+    given = None if origin is None else origin.format(port=inside.settings.port)
+    answer = inside.post("/release/confirm", {"csrf": "x"}, Origin=given, Sec_Fetch_Site=site)
+    assert answer.status == 403
+    # What passes the check of the origin is stopped by the secret of the form.
+    assert ("The form is not from this session" in answer.text) == reaches
+
+
+def test_the_secret_of_a_form_belongs_to_its_session(inside: Browser) -> None:
+    other = Browser(inside.settings).enter()
+    assert inside.csrf != other.csrf
+    before = spent(inside)
+    fields = inside.form()
+    assert inside.post("/release/confirm", {**fields, "csrf": other.csrf}).status == 403
+    assert inside.post("/release/confirm", fields).status == 403
+    assert spent(inside) == before
+
+
+def test_other_methods_are_refused(inside: Browser) -> None:
+    for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
+        for path in ("/plan", "/release/confirm", "/ledger"):
+            assert inside.send(method, path).status == 405
+    assert inside.post("/plan", {}).status == 405
+    assert inside.get("/release/confirm").status == 405
+    for path in ("/docs", "/redoc", "/openapi.json"):
+        assert inside.get(path).status == 404
+
+
+def test_every_answer_carries_the_headers(inside: Browser, shared: Browser) -> None:
+    answers = [
+        inside.get("/plan"),
+        inside.get("/static/studio.js"),
+        inside.get("/nope"),
+        inside.get("/", Host="evil.example"),
+        shared.get("/plan", Cookie=None),
+        inside.post("/release/confirm", {}),
+        inside.post("/release/confirm", {"a": "x" * FORM_LIMIT}),
+        inside.get("/audit?n=99999"),
+    ]
+    assert [a.status for a in answers] == [200, 200, 404, 400, 401, 403, 413, 400]
+    for answer in answers:
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+    assert all(a.headers["Cache-Control"] == "no-store" for a in answers if a is not answers[1])
+    assert "server" not in answers[0].headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%2fapp.py",
+        "/static/vendor/../../app.py",
+        "/static//etc/passwd",
+        "/static/..%5capp.py",
+        "/papers/image/..%2foutside.csv",
+        "/papers/image/sly",
+        "/papers/image/gallery.json",
+        "/papers/image/hidden.png",
+        "/release/download/..%2fx",
+    ],
+)
+def test_no_path_leaves_its_folder(inside: Browser, path: str) -> None:
+    answer = inside.get(path)
+    assert answer.status == 404
+    assert b"import" not in answer.body
+    assert b"root:" not in answer.body
+
+
+def test_listed_pictures_are_served(inside: Browser) -> None:
+    answer = inside.get("/papers/image/figure1.png")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "image/png")
+
+
+# ---- what is shown -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/plan", ["simulated, not private", "expected error", "62.2 %", "Copy as Python", "lattice"]),
+        ("/plan?kind=mean", ["diffused", "concentrated", "without privacy"]),
+        ("/plan/all?levels=2&n=12", ["best", "linear program", "points"]),
+        ("/release", ["Upload a file", "deep/survey.csv", "visits.duckdb: odd"]),
+        ("/ledger?dataset=survey&verify=1", ["The ledger is sound", "History of survey", "survey"]),
+        ("/audit", ["The claim holds", "Exact ε", "triples"]),
+        ("/audit?mechanism=ehdl&n=10", ["No guarantee is claimed"]),
+        ("/audit?mechanism=mbeta&n=10&delta=1e-6", ["Exact ε"]),
+        ("/papers", ["Geumlek 2017", "discreet reproduce one-figure1 --out DIR", "&lt;Figure&gt; 1"]),
+    ],
+)
+def test_pages_show_what_they_are_for(inside: Browser, path: str, words: list[str]) -> None:
+    answer = inside.get(path)
+    assert answer.status == 200
+    for word in words:
+        assert word in html.unescape(answer.text) or word in answer.text
+    assert "<script>" not in answer.text
+    assert not re.search(r"<[^>]+\s(?:style|on\w+)=", answer.text)  # nothing inline: the CSP would stop it
+    for url in re.findall(r'(?:src|href)="([^"]+)"', answer.text):
+        assert url.startswith(("/", "#", "data:,")), url
+    for spec in re.findall(r'<div class="spec" hidden>(.*?)</div>', answer.text, re.DOTALL):
+        assert json.loads(spec)["height"] > 0
+
+
+def test_the_address_says_everything_and_fragments_push_it(inside: Browser) -> None:
+    query = urlencode({"levels": "no, yes", "n": "60", "epsilon": "1/4", "prior": "0.5, 2"})
+    page = inside.get(f"/plan?{query}")
+    assert 'value="1/4"' in page.text
+    assert 'value="0.5, 2"' in page.text
+    part = inside.get(f"/plan?{query}", HX_Request="true")
+    assert "<html" not in part.text
+    pushed = urlsplit(part.headers["HX-Push-Url"])
+    assert pushed.path == "/plan"
+    assert {k: v[0] for k, v in parse_qs(pushed.query).items()} == {
+        "levels": "no, yes",
+        "n": "60",
+        "epsilon": "1/4",
+        "prior": "0.5, 2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("/plan?n=2000000", "1,000,000"),
+        ("/plan?levels=40", "12 levels"),
+        ("/plan?epsilon=1e-9", "between 0.001 and 20"),
+        ("/plan?epsilon=oops", "not a number"),
+        ("/plan?prior=nan", "positive"),
+        ("/plan?n=" + "9" * 5000, "4000"),
+        ("/plan?levels=a,,b", "single commas"),
+        ("/plan?kind=mean&bounds=9,1", "the smaller first"),
+        ("/audit?n=151", "150"),
+        ("/audit?prior=1,1,1,1,1,1", "5 levels"),
+        ("/audit?mechanism=../x", "must be one of"),
+        ("/audit?prior=1,1,1&n=15&epsilon=0.01", "from ε = 0.05 on"),
+        ("/ledger?dataset=surveys", "survey"),
+    ],
+)
+def test_limits_and_mistakes_are_said(inside: Browser, path: str, word: str) -> None:
+    for headers in ({}, {"HX_Request": "true"}):
+        answer = inside.get(path, **headers)
+        assert 400 <= answer.status < 500
+        assert word in html.unescape(answer.text)
+        assert "Traceback" not in answer.text
+
+
+HOSTILE = "\"><script>alert(1)</script>'{{7*7}}${1}&lt;"
+
+
+def test_hostile_names_are_escaped_everywhere(inside: Browser) -> None:
+    named = inside.get("/plan?levels=" + quote(f"{HOSTILE},b"))
+    assert named.status == 200
+    content = f"{HOSTILE!r},note\n".encode() + f"{HOSTILE}\nx\n".replace(",", "").encode() * 20
+    fields = inside.form(content, name="<img src=x onerror=alert(1)>.csv")
+    fields |= {"levels": f"{HOSTILE}\r\nx", "column": f"{HOSTILE!r}", "label": HOSTILE, "epsilon": "1"}
+    pages = [
+        named,
+        inside.get("/release"),
+        inside.get(f"/release?source={fields['source']}"),
+        inside.get(f"/release/columns?source={fields['source']}"),
+        inside.get("/release/review?" + urlencode(fields)),
+        inside.get("/plan?epsilon=" + quote(HOSTILE)),
+        inside.get("/ledger?dataset=" + quote(HOSTILE)),
+    ]
+    csv = "a\n" + f'"{HOSTILE.replace(chr(34), chr(34) * 2)}"\nx\n' * 20
+    made = inside.form(csv.encode()) | {"levels": f"{HOSTILE}\r\nx", "column": "a", "label": HOSTILE}
+    done = inside.confirm(made)
+    result = inside.follow(done)
+    assert result.status == 200
+    report = inside.get("/release/download/html?" + urlsplit(done.headers["Location"]).query)
+    for page in [*pages, result, report]:
+        assert "<script>alert" not in page.text
+        assert "<img src=x" not in page.text
+        assert "7*7" not in page.text or "{{7*7}}" in page.text  # text, and no template
+
+
+# ---- release -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Browser]:
+    """A studio whose ledger has ε = 1 for the dataset survey."""
+    ledger = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with discreet.Ledger(ledger) as book:
+        book.create("survey", epsilon=1)
+    with running(ledger=ledger) as browser:
+        yield browser.enter()
+
+
+def test_from_a_file_to_a_report_and_no_further(small: Browser, tmp_path: Path) -> None:
+    fields = small.form()
+    review = small.get("/release/review?" + urlencode(fields))
+    assert 'id="asked">ε = 0.4<' in review.text
+    assert spent(small) == 0
+    done = small.confirm(fields)
+    result = small.follow(done)
+    assert spent(small) == Fraction(2, 5)  # the price that was shown
+    for words in ("Smokers", "noise-aware", "plug-in", "ε = 0.4 (replace-one)", "factor of at most 1.492"):
+        assert words in result.text
+
+    query = urlsplit(done.headers["Location"]).query
+    stored = small.get(f"/release/download/json?{query}")
+    assert stored.headers["Content-Disposition"].startswith("attachment")
+    release = discreet.Release.from_json(stored.text)
+    assert sum(release.counts) == 100
+    report = small.get(f"/release/download/html?{query}")
+    assert "<title>Smokers</title>" in report.text
+
+    # Python with the same request id is the same request: same bytes, no charge, and the file is not opened.
+    again = discreet.release(
+        tmp_path / "absent.csv",
+        column="smoker",
+        levels=("never", "former", "current"),
+        epsilon="0.4",
+        mechanism="lattice",
+        ledger=small.settings.ledger,
+        dataset="survey",
+        request_id=fields["request"],
+    )
+    assert again.to_json().encode() == stored.body
+    assert again.receipt is not None
+    assert again.receipt.repeated
+
+    # Neither a second click, nor a reload, nor a way back charges again; other content is refused.
+    with ThreadPoolExecutor(4) as pool:
+        repeats = list(pool.map(lambda _: small.confirm(fields), range(4)))
+    assert {answer.status for answer in repeats} == {303}
+    assert small.get(f"/release/download/json?{query}").body == stored.body
+    assert "it was charged before" in small.get("/release/review?" + urlencode(fields)).text
+    assert small.confirm({**fields, "epsilon": "0.1"}).status == 409
+    assert spent(small) == Fraction(2, 5)
+
+    # What does not fit is refused before and at the charge.
+    greedy = {**small.form(), "epsilon": "0.7"}
+    assert "does not allow it" in small.get("/release/review?" + urlencode(greedy)).text
+    refused = small.confirm(greedy)
+    assert refused.status == 409
+    assert "left ε = 0.6. Nothing was charged" in refused.text
+    assert spent(small) == Fraction(2, 5)
+    assert "History of survey" in small.get("/ledger?dataset=survey").text
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"prior": "1e-300"}, "between 0.001 and 1,000,000"),
+        ({"prior": "1e300"}, "between 0.001 and 1,000,000"),
+        ({"mechanism": "ehd"}, "eclare n: ehd needs"),
+        ({"mechanism": "ehds", "n": "1000001"}, "20 levels and 1,000,000 records"),
+        ({"mechanism": "ehd", "n": "100", "levels": "\n".join(map(str, range(21)))}, "20 levels"),
+    ],
+)
+def test_what_would_take_minutes_or_fail_after_the_charge_is_refused(
+    inside: Browser, change: dict[str, str], word: str
+) -> None:
+    fields, before = inside.form() | change, spent(inside)
+    for answer in (inside.get("/release/review?" + urlencode(fields)), inside.confirm(fields)):
+        assert answer.status == 400
+        assert word in html.unescape(answer.text)
+    assert spent(inside) == before
+
+
+def test_a_first_line_of_thousands_of_names_is_refused(inside: Browser) -> None:
+    for content in (b"a," * 6000 + b"smoker\nx\n", b"a" * 200_000 * 6):
+        fields = inside.form(gzip.compress(content), "wide.csv.gz")
+        for path in ("/release/review?" + urlencode(fields), f"/release/columns?source={fields['source']}"):
+            answer = inside.get(path)
+            assert answer.status == 400
+            assert "its first line has more than" in answer.text
+
+
+def test_pages_of_other_ports_and_other_charsets_are_refused(inside: Browser) -> None:
+    for site, status in (("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)):
+        assert inside.get("/papers", Sec_Fetch_Site=site).status == status
+    for charset, status in (("utf-8", 303), ("UTF-8", 303), ("unicode_escape", 415), ("punycode", 415)):
+        kind = f"multipart/form-data; boundary=B; charset={charset}"
+        assert inside.upload(Content_Type=kind).status == status
+
+
+def test_a_double_click_is_one_charge(small: Browser) -> None:
+    fields = {**small.form(), "csrf": small.csrf}
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: small.post("/release/confirm", fields), range(6)))
+    assert {answer.status for answer in answers} == {303}
+    assert spent(small) == Fraction(2, 5)
+
+
+def test_the_id_of_a_request_belongs_to_its_file(inside: Browser) -> None:
+    first, second = inside.form(), inside.form()
+    before = spent(inside)
+    assert inside.confirm({**first, "source": second["source"]}).status == 409
+    assert inside.confirm({**first, "request": "mine"}).status == 400
+    assert inside.confirm({**first, "source": "../survey.csv"}).status == 409
+    assert inside.get("/release?source=../survey.csv").status == 400
+    assert spent(inside) == before
+
+
+def test_a_file_and_a_table_of_the_folder(inside: Browser) -> None:
+    page = inside.get("/release").text
+    links = {
+        html.unescape(name): url for url, name in re.findall(r'href="(/release\?source=\w+)">([^<]+)<', page)
+    }
+    assert {"deep/survey.csv", "<b>bold.csv", "visits.duckdb: odd 'name"} <= set(links)
+    assert not any("hidden" in name or "link" in name for name in links)
+    for name, n in (("deep/survey.csv", 100), ("visits.duckdb: odd 'name", 30)):
+        form = inside.get(links[name])
+        assert "smoker" in inside.get(links[name].replace("?", "/columns?")).text
+        fields = {
+            "source": form.field("source"),
+            "request": form.field("request"),
+            "column": "smoker",
+            "levels": "never\nformer\ncurrent",
+            "epsilon": "2",
+            "dataset": "survey",
+        }
+        assert f"n = {n} records" in inside.follow(inside.confirm(fields)).text
+
+
+def test_without_a_ledger_it_must_be_acknowledged() -> None:
+    with running() as browser:
+        browser.enter()
+        fields = {**browser.form(), "dataset": ""}
+        assert (
+            "I know that nothing is accounted for" in browser.get("/release/review?" + urlencode(fields)).text
+        )
+        refused = browser.confirm(fields)
+        assert refused.status == 400
+        assert "Nothing was released" in refused.text
+        first = browser.confirm({**fields, "acknowledged": "yes"})
+        query = urlsplit(first.headers["Location"]).query
+        bodies = {browser.get(f"/release/download/json?{query}").body}
+        assert browser.confirm({**fields, "acknowledged": "yes"}).status == 303
+        bodies.add(browser.get(f"/release/download/json?{query}").body)
+        assert len(bodies) == 1
+        assert browser.confirm({**fields, "acknowledged": "yes", "epsilon": "2"}).status == 409
+        assert "discreet studio --ledger" in browser.get("/ledger").text
+        assert browser.confirm({**fields, "dataset": "x", "acknowledged": "yes"}).status == 400
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "status"),
+    [
+        (f"smoker\nnever\n{SECRET}\n".encode(), "a.csv", 422),
+        (f"smoker\nnever\n,{SECRET},\n".encode(), "a.csv", 400),
+        (f"{SECRET}\n".encode() * 3, "a.csv", 400),
+        (SECRET.encode(), "a.parquet", 400),
+        (f'[{{"smoker": "{SECRET}"}}]'.encode(), "a.json", 422),
+        (f'{{"smoker": "{SECRET}'.encode(), "a.jsonl", 400),
+        (b"smoker\n" + b"\xff\xfe" + SECRET.encode(), "a.csv", 400),
+        (b"", "a.csv", 422),
+    ],
+)
+def test_no_data_value_and_no_place_is_in_an_error(
+    inside: Browser, content: bytes, name: str, status: int
+) -> None:
+    fields = inside.form(content, name)
+    before = spent(inside)
+    for answer in (inside.get("/release/review?" + urlencode(fields)), inside.confirm(fields)):
+        assert answer.status == status, html.unescape(answer.text)
+        assert SECRET not in answer.text
+        assert "Traceback" not in answer.text
+        assert "discreet-studio-" not in answer.text  # the folder of the uploads
+    assert spent(inside) == before
+
+
+def test_an_unforeseen_error_shows_nothing(
+    inside: Browser, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr("discreet.studio.pages.plan.figures", broken)
+    answer = inside.get("/plan")
+    assert answer.status == 500
+    assert SECRET not in answer.text
+    assert SECRET not in capsys.readouterr().err
+
+
+# ---- uploads -------------------------------------------------------------------------------------------
+
+
+def test_an_upload_has_a_limit(inside: Browser) -> None:
+    limit = inside.settings.upload_limit
+    assert inside.upload(b"x" * (limit - 1000)).status == 303
+    large = inside.upload(b"x" * (2 * limit))
+    assert large.status == 413
+    assert "up to 0.3 MB" in large.text
+    seen = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal seen
+        yield b'--B\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+        while seen < 100 * limit:
+            seen += 50_000
+            yield b"x" * 50_000
+
+    try:  # a length that is not said; the server may hang up on us before we have sent everything
+        answer = inside.send(
+            "POST", "/release/upload", endless(), Content_Type="multipart/form-data; boundary=B"
+        )
+        assert answer.status == 413
+    except (BrokenPipeError, ConnectionResetError):
+        assert seen < 100 * limit
+
+
+def test_uploads_are_private_named_by_us_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with running() as browser:
+        browser.enter()
+        assert browser.upload(name="../../evil.csv").status == 303
+        assert browser.upload(name="evil.exe").status == 400
+        assert browser.upload(name="").status == 400
+        (kept,) = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"]
+        assert kept.stat().st_mode & 0o777 == 0o600
+        assert kept.parent.stat().st_mode & 0o777 == 0o700
+        assert kept.parent.parent == tmp_path
+        assert "evil" not in kept.name
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"--B",
+        b"--B\r\n\r\n",
+        b"--B\r\nContent-Disposition: form-data\r\n\r\nx\r\n--B--\r\n",
+        b"\x00" * 500,
+    ],
+)
+def test_malformed_forms_are_no_errors_of_ours(inside: Browser, body: bytes) -> None:
+    for kind in ("multipart/form-data; boundary=B", "multipart/form-data", "application/json", "text/plain"):
+        for path in ("/release/upload", "/release/confirm"):
+            assert inside.send("POST", path, body, Content_Type=kind).status in (400, 403)
+
+
+# ---- copied code runs ----------------------------------------------------------------------------------
+
+
+def run_command(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    words = shlex.split(command)
+    assert words[0] == "discreet"
+    with pytest.raises(SystemExit) as stopped:
+        main(words[1:])
+    shown = capsys.readouterr()
+    assert not stopped.value.code, shown.err
+    return shown.out
+
+
+def test_copied_code_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = PlanQuestion(levels="a, b", n="12", epsilon="1/2", prior="0.5, 2")
+    scope: dict[str, Any] = {}
+    exec(plan.python(), scope)
+    assert scope["plan"].exact_epsilon == Fraction(1, 2)
+    assert capsys.readouterr().out == run_command(plan.command(), capsys)
+
+    audit = AuditQuestion(mechanism="ehds", n="10", gamma="1")
+    exec(audit.python(), scope)
+    assert capsys.readouterr().out == run_command(audit.command(), capsys)
+
+    mean = PlanQuestion(kind="mean", n="200")
+    exec(mean.python(), scope)
+    assert scope["sampler"].guarantee.epsilon == 0.5
+    Path("FILE.csv").write_text("NAME\n" + "50\n" * 200)
+    run_command(mean.command(), capsys)
+
+    Path("odd file.csv").write_text('"a, b"\n' + "'x'\n$y\n" * 50)
+    release = ReleaseQuestion(column="a, b", levels="'x'\n$y", epsilon="1/2", prior="1, 2", n="100")
+    exec(release.python("odd file.csv", None), scope)
+    assert scope["r"].levels == ("'x'", "$y")
+    run_command(release.command("odd file.csv", None), capsys)
+
+
+def test_the_pages_show_that_code(inside: Browser) -> None:
+    shown = html.unescape(inside.get("/plan?levels=a,b&n=12").text)
+    question = PlanQuestion(levels="a,b", n="12")
+    assert question.python() in shown
+    assert question.command() in shown
+    review = html.unescape(inside.get("/release/review?" + urlencode(inside.form())).text)
+    assert "discreet release FILE.csv --level=never" in review
+    assert "discreet.release(" in review
+
+
+# ---- starting ------------------------------------------------------------------------------------------
+
+
+def test_the_address_names_this_machine_and_a_fresh_token() -> None:
+    one, two = StudioSettings(port=1), StudioSettings(port=1)
+    assert one.token != two.token
+    assert len(one.token) >= 32
+    assert one.address == f"http://127.0.0.1:1/?token={one.token}"
+    assert one.token not in repr(one)
+
+
+def test_what_a_browser_is_started_with_opens_one_session(shared: Browser) -> None:
+    """The command line of a browser is seen by everybody on the machine; its token is spent at once."""
+    sessions = Sessions(shared.settings)
+    ticket = sessions.ticket()
+    assert not sessions.fits(ticket + "x")
+    assert sessions.fits(ticket)
+    assert not sessions.fits(ticket)
+    assert sessions.fits(shared.settings.token)
+    assert sessions.fits(shared.settings.token)
+
+
+def test_a_port_in_use_is_said() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(InvalidInput, match="in use by another program"):
+            bound(taken.getsockname()[1])
+    with pytest.raises(InvalidInput, match="between 0 and 65535"):
+        bound(70000)
+
+
+def test_the_command_starts_and_ends(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--data", str(tmp_path)]
+    began = time.monotonic()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as studio:
+        assert studio.stdout is not None
+        address = urlsplit(studio.stdout.readline().strip())
+        seconds = time.monotonic() - began
+        print(f"discreet studio printed its address after {seconds:.2f} s")
+        assert seconds < 20  # about 1 s on a machine that has nothing else to do
+        token = parse_qs(address.query)["token"][0]
+        assert (address.scheme, address.hostname, address.path) == ("http", "127.0.0.1", "/")
+        browser = Browser(StudioSettings(port=address.port or 0, token=token)).enter()
+        assert browser.upload().status == 303
+        studio.send_signal(signal.SIGINT)
+        rest, said = studio.communicate(timeout=20)
+    assert (studio.returncode, rest) == (0, "")  # the address was all of the output
+    assert "The studio has ended" in said
+    assert "Traceback" not in said
+
+
+def test_the_command_line_stays_quick_and_says_what_is_missing() -> None:
+    program = (
+        "import sys\n"
+        "from discreet.cli import main\n"
+        "heavy = ('fastapi', 'uvicorn', 'jinja2', 'discreet.studio')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+        "sys.modules['fastapi'] = None\n"
+        "main(['studio', '--no-browser'])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "[]\n")
+    assert "pip install 'discreet[web]'" in run.stderr
+
+
+def test_vendored_files_are_those_of_the_list() -> None:
+    text = (STATIC / "vendor" / "README.md").read_text("utf-8")
+    listed = dict(re.findall(r"^\| (\S+\.js) \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
+    found = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (STATIC / "vendor").glob("*.js")
+    }
+    assert listed == found
+    assert {"htmx.min.js", "vega.min.js", "vega-lite.min.js", "vega-embed.min.js"} <= set(found)
