@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,13 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+from _reference import expand  # noqa: E402
+
 PROOFS = sorted(f"proofs/{page.name}" for page in ROOT.glob("proofs/*.md"))
-PAGES = ["SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", *PROOFS]
+PAGES = ["SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "experiments/README.md", *PROOFS]
+GALLERY = "src/discreet/experiments/gallery/"
 
 FETCHED = re.compile(
     r"""<script[^>]+src=["']?(?:https?:)?//[^\s"'>]+"""
@@ -26,13 +32,20 @@ FETCHED = re.compile(
 def on_files(files: Files, config: Any) -> Files:
     for page in PAGES:
         # Links are written for the repository; inside the site docs/ is the top.
-        text = (ROOT / page).read_text("utf-8").replace("](docs/", "](")
+        text = (ROOT / page).read_text("utf-8").replace("](docs/", "](").replace("](../docs/", "](../")
+        text = text.replace(f"](../{GALLERY}", "](gallery/")
         files.append(File.generated(config, page, content=text))
+    for picture in sorted((ROOT / GALLERY).glob("*.png")):
+        name = f"experiments/gallery/{picture.name}"
+        files.append(File.generated(config, name, abs_src_path=str(picture)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    return re.sub(r"\]\(\.\./(SECURITY|CONTRIBUTING|CHANGELOG|proofs/)", r"](\1", markdown)
+    # One step up fewer: inside the site the pages of the repository lie beside those of docs/.
+    outside = r"(SECURITY|CONTRIBUTING|CHANGELOG|experiments/|proofs/)"
+    inside = re.sub(rf"\]\(((?:\.\./)*)\.\./{outside}", r"](\1\2", markdown)
+    return expand(inside) if page.file.src_uri.startswith("reference/") else inside
 
 
 def on_post_build(config: Any) -> None:

@@ -1,15 +1,20 @@
 """The documentation works as written.
 
-Every ```python block of README.md and docs/*.md is executed, and every ``$ discreet …`` line of a ```console
-block is run and must succeed. The blocks of one file share a namespace and an empty directory, in order.
+Every ```python block of README.md and docs/ is executed, and every ``$ discreet …`` line of a ```console
+block is run and must succeed. The blocks of one file share a namespace and an empty directory, in order. A
+page that begins with ``<!-- needs: … -->`` runs among the slow tests, where its component is started; without
+the component it is skipped with the reason, or fails where ``CI`` is set.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import unittest.mock
@@ -19,10 +24,16 @@ from typing import Any
 
 import pytest
 
+import discreet
 from discreet.cli import EXIT_CODES, main
+from discreet.mechanisms import MECHANISMS
+from evidence import postgres
+from evidence.components import need
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NEEDS = re.compile(r"<!-- needs: (\w+) -->")
 PROGRAM = "from discreet.cli import main; main()"
 FENCE = re.compile(r"^([ ]*)```(\w*)[^\n]*\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 
@@ -42,9 +53,55 @@ def commands(content: str) -> Iterator[list[str]]:
             yield shlex.split(line.removeprefix("$ "), comments=True)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def component(page: Path) -> str | None:
+    """What a page needs besides Python packages."""
+    found = NEEDS.match(page.read_text("utf-8"))
+    return found.group(1) if found else None
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT).as_posix()
+
+
+PLAIN = [page for page in PAGES if component(page) is None and "```" in page.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=name_of)
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    run_page(page, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+def test_pages_on_postgresql_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need(postgres.missing())
+    pages = [page for page in PAGES if component(page) == "postgresql"]
+    assert pages
+    with postgres.server() as server:
+        monkeypatch.setenv("DISCREET_LEDGER", server.url)
+        for page in pages:
+            run_page(page, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark's own sockets
+def test_pages_on_spark_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not importlib.util.find_spec("pyspark"):
+        need("PySpark is not installed")
+    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        need("Java is not installed")
+    pages = [page for page in PAGES if component(page) == "spark"]
+    assert pages
+    for page in pages:
+        run_page(page, tmp_path, monkeypatch)
+
+
+def test_every_component_has_its_test() -> None:
+    assert {component(page) for page in PAGES} == {None, "postgresql", "spark"}
+
+
+def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("MPLBACKEND", "agg")
     text = page.read_text("utf-8")
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -111,3 +168,60 @@ def test_the_command_line_page_is_complete() -> None:
         assert {"--json", "--help"} <= options
         missing = {option for option in options if f"`{option}" not in page}
         assert not missing, f"docs/cli.md lacks {sorted(missing)} of discreet {' '.join(command)}"
+
+
+# What the pages promise to hold.
+
+
+def of_docs(name: str) -> Any:
+    """A module beside the pages; its name begins with an underscore, so that the site leaves it out."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    reference = of_docs("_reference")
+    pages = {page: page.read_text("utf-8") for page in sorted((DOCS / "reference").glob("*.md"))}
+    listed = [name for text in pages.values() for name in reference.LINE.findall(text)]
+    assert len(set(listed)) == len(listed)
+    assert set(dir(discreet)) <= set(listed)
+    for page, text in pages.items():
+        made = reference.expand(text)
+        assert ":::" not in made, page
+        assert "None.\n" not in made
+    release = reference.expand("::: release")
+    assert "epsilon: EpsilonLike" in release
+    assert "One private posterior over the proportions" in release
+    assert ":func:" not in release
+
+
+def test_every_mechanism_has_a_page_with_its_parts() -> None:
+    folder, overview = DOCS / "mechanisms", (DOCS / "mechanisms" / "index.md").read_text("utf-8")
+    for name in (*MECHANISMS, "posterior-draws", "logistic"):
+        text = (folder / f"{name}.md").read_text("utf-8")
+        for part in ("**Guarantee.**", "**Use it**", "**Do not use it**", "```python", "../../proofs/"):
+            assert part in text, f"{name}: {part}"
+        picture = DOCS / "images" / "mechanisms" / f"{name}.png"
+        assert f"](../images/mechanisms/{name}.png)" in text
+        assert picture.stat().st_size < 60_000
+        assert f"]({name}.md)" in overview
+        assert len(text.splitlines()) <= 50, f"{name}: more than a screen"
+    drawn = {f"{name}.png" for name in of_docs("_pictures").PICTURES}
+    assert drawn == {path.name for path in (DOCS / "images" / "mechanisms").iterdir()}
+
+
+def test_decision_tables_are_those_of_the_planner_in_part() -> None:
+    decisions, page = of_docs("_decisions"), (DOCS / "choosing.md").read_text("utf-8")
+    assert {name for _, name, _ in decisions.PART.findall(page)} == set(decisions.TABLES)
+    assert decisions.meaning() in page
+    assert decisions.shift((50,)).splitlines()[-1] in page
+
+
+@pytest.mark.slow
+def test_decision_tables_are_those_of_the_planner() -> None:
+    page = (DOCS / "choosing.md").read_text("utf-8")
+    assert of_docs("_decisions").filled(page) == page

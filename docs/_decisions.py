@@ -1,0 +1,76 @@
+"""The tables of docs/choosing.md, computed by the planner. ``python docs/_decisions.py`` writes them anew."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import discreet
+
+PAGE = Path(__file__).resolve().parent / "choosing.md"
+PART = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+PRIOR = (1, 1)
+EPSILONS = (0.1, 0.5, 1, 2)
+SIZES = (50, 200, 1000)
+TARGETS = (0.2, 0.1, 0.05)
+
+
+def meaning() -> str:
+    """What an attacker can do at most, for each ε."""
+    rows = []
+    for epsilon in (0.01, 0.1, 0.5, 1, 2, 3, 5):
+        right = math.exp(epsilon) / (1 + math.exp(epsilon))
+        rows.append([f"{epsilon:g}", f"{math.exp(epsilon):.3g}", f"{100 * right:.1f} of 100"])
+    return table(["ε", "factor e^ε", "best guess is right at most"], rows)
+
+
+def shift(sizes: Sequence[int] = SIZES) -> str:
+    """By how much the noise moves a share, beside what sampling leaves open anyway."""
+    rows = []
+    for n in sizes:
+        found = [discreet.plan(prior=PRIOR, n=n, epsilon=e, mechanisms="lattice").rows[0] for e in EPSILONS]
+        assert all(row.method == "exact" for row in found)
+        # ℓ₁ sums over the two levels, which move by the same amount
+        moved = [f"{100 * row.l1 / 2:.2f}" for row in found]
+        rows.append([f"{n}", f"± {100 * found[0].width_without / 2:.1f}", *moved])
+    return table(["n", "sampling alone, 95 %", *(f"noise at ε = {e:g}" for e in EPSILONS)], rows)
+
+
+def needed() -> str:
+    """The smallest ε for an error that is good enough."""
+    rows = []
+    for n in (50, 200, 500):
+        found = [discreet.plan(prior=PRIOR, n=n, error=error, quick=True).epsilon for error in TARGETS]
+        rows.append([f"{n}", *(f"{epsilon:.2f}" for epsilon in found)])
+    return table(["n", *(f"error ≤ {error:g}" for error in TARGETS)], rows)
+
+
+def mechanisms() -> str:
+    """Expected errors side by side, and the limit of all private mechanisms."""
+    plans = [discreet.plan(prior=PRIOR, n=100, epsilon=epsilon) for epsilon in EPSILONS]
+    rows = [
+        [f"`{first.label}`", *(f"{plan.row(first.name, **first.options).expected:.3f}" for plan in plans)]
+        for first in plans[0].rows
+    ]
+    rows.append(["the limit", *(f"{plan.limit:.3f}" for plan in plans)])
+    return table(["mechanism", *(f"ε = {e:g}" for e in EPSILONS)], rows)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+TABLES = {"meaning": meaning, "shift": shift, "needed": needed, "mechanisms": mechanisms}
+
+
+def filled(text: str) -> str:
+    """The page with every table computed now."""
+    return PART.sub(lambda part: part.group(1) + TABLES[part.group(2)]() + part.group(3), text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
