@@ -36,6 +36,8 @@ SHOWN_TIMES = ("k = 10, n = 1000, ε = 0.5", "k = 2, n = 10000, ε = 0.5", "k = 
 
 
 def number(value: float, unit: str = "") -> str:
+    if unit == "s" and value < 0.1:
+        return f"{1000 * value:.0f} ms"
     if unit in ("records", "s", "MB", "%"):
         text = f"{value:.1f}" if unit in ("%", "s") else f"{value:,.0f}"
         return f"{text} {unit}" if unit != "records" else text
