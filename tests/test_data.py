@@ -138,7 +138,7 @@ class TestEveryEngine:
         assert not any(value in message for value in (SECRET, "vaper", "Never", " never"))
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     values=st.lists(
         st.sampled_from(["a", "b", "B ", "", "é", "1", "nan", "null", None]), min_size=1, max_size=40
@@ -294,7 +294,7 @@ def _keeps_type(engine: str, base: Any, value: Any) -> bool:
 FILES = {"json", "jsonl", "csv", "tsv"}  # slow to open: every value once, in turns over the bases
 
 
-DISTINCT = {"list", "pandas object", "polars series", "duckdb", "csv", "json"}
+DISTINCT = {"list", "polars series", "csv", "json"}  # one of each way to read; the others are slow
 
 
 @pytest.mark.parametrize(

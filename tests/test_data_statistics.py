@@ -160,7 +160,12 @@ def difference(a: Sequence[int], b: Sequence[int]) -> int:
     return sum(abs(x - y) for x, y in zip(a, b, strict=True))
 
 
-@pytest.mark.parametrize("engine", TABLES)
+VARIANTS = {"csv glob", "parquet folder", "jsonl list", "pandas arrow", "pandas nullable", "json"}
+
+
+@pytest.mark.parametrize(
+    "engine", [pytest.param(name, marks=pytest.mark.slow) if name in VARIANTS else name for name in TABLES]
+)
 def test_one_record_moves_a_statistic_by_at_most_its_bound(engine: str, tmp_path: Path) -> None:
     build = TABLES[engine]
     limits = {"clipped sum": (STEPS, STEPS**2), "clipped counts": (7, 49)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from discreet.experiments.beyond.columns import COUNTS_FILE, SURVEYS, Column, bu
 from discreet.experiments.beyond.study import Settings, measure
 from discreet.experiments.report import Outcome, Row
 from discreet.experiments.running import Run
+from evidence.components import need
 
 
 @pytest.fixture(scope="module")
@@ -243,14 +243,8 @@ def test_a_missing_damaged_or_foreign_file_is_named(tmp_path: Path) -> None:
         survey_columns(folder)
 
 
-def _needs_sklearn() -> None:
-    if find_spec("sklearn") is None:
-        reason = "the bundled columns need scikit-learn, which is not installed"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-
-
 def test_bundled_columns() -> None:
-    _needs_sklearn()
+    need(None if find_spec("sklearn") else "the bundled columns need scikit-learn, which is not installed")
     columns = bundled_columns()
     assert [(c.name, c.n) for c in columns] == [
         ("breast_cancer label", 569),
@@ -264,7 +258,7 @@ def test_bundled_columns() -> None:
 
 @pytest.mark.slow
 def test_the_quick_study_as_a_whole() -> None:
-    _needs_sklearn()
+    need(None if find_spec("sklearn") else "the bundled columns need scikit-learn, which is not installed")
     outcome = beyond_study.study(Run("beyond-study", quick=True))
     assert len(outcome.verdict) <= 200
     assert len({tuple(row) for row in outcome.tables[""]}) == 1

@@ -14,7 +14,14 @@ from statistical.goodness import ALPHA, combined_p, fit
 FLOAT_SLACK = 1e-10  # log-probabilities are floats; nothing private is drawn from them
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+def heavy(case: Case) -> bool:
+    """Tails of the lattice in three dimensions: one ε of each prior is enough for every day."""
+    return case.mechanism == "lattice" and len(case.prior) > 2 and case.epsilon != "0.8"
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow) if heavy(case) else case for case in CASES], ids=str
+)
 def test_exact_law(case: Case) -> None:
     for n in case.sizes:
         m = case.build(n)

@@ -53,8 +53,17 @@ def cases_of(name: str, *epsilons: str) -> list[Case]:
     ]
 
 
-# The whole grid is slow, a cross-section of it is not.
-@pytest.mark.parametrize("name", sorted(MECHANISMS))
+# The whole grid is slow, a cross-section of it is not; for every day one mechanism of each sampler.
+EVERY_DAY = {"lattice", "lshist", "lszhang", "ehds", "optimal"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in EVERY_DAY else pytest.param(name, marks=pytest.mark.slow)
+        for name in sorted(MECHANISMS)
+    ],
+)
 def test_draws_match_the_law(name: str) -> None:
     cases = [case for case in cases_of(name, "0.8") if case.prior in ((7.0, 4.0), (1.0, 1.0, 1.0))]
     assert combined_p([one_fit(case, 12) for case in cases]) >= ALPHA
