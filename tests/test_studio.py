@@ -371,6 +371,7 @@ def test_the_address_says_everything_and_fragments_push_it(inside: Browser) -> N
     page = inside.get(f"/plan?{query}")
     assert 'value="1/4"' in page.text
     assert 'value="0.5, 2"' in page.text
+    assert re.search(r'type="range"[^>]* value="-0.60"', page.text)  # the slider, before any script runs
     part = inside.get(f"/plan?{query}", HX_Request="true")
     assert "<html" not in part.text
     pushed = urlsplit(part.headers["HX-Push-Url"])

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from discreet.core import InvalidInput, TooLargeError, as_epsilon, as_prior, as_size
+from discreet.core import DiscreetError, InvalidInput, TooLargeError, as_epsilon, as_prior, as_size
 from discreet.mechanisms import MECHANISMS
 
 MAX_TEXT = 4000
@@ -155,6 +155,14 @@ class PlanQuestion(Fields):
     @cached_property
     def budget(self) -> Fraction:
         return read_epsilon(self.epsilon)
+
+    @property
+    def slider(self) -> str:
+        """Where the slider of ε stands: log10 ε, in the middle if there is no such ε."""
+        try:
+            return f"{math.log10(self.budget):.2f}"
+        except DiscreetError:
+            return "-0.50"
 
     @cached_property
     def shown(self) -> int:

@@ -90,6 +90,7 @@
       show();
     });
     field.addEventListener("change", follow);
+    window.addEventListener("pageshow", follow); // a browser may fill in what a form held when it was left
     follow();
   };
 
