@@ -49,6 +49,20 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield opened
 
 
+def test_receipts_are_found_by_id_and_by_document(ledger: Ledger) -> None:
+    ledger.create("panel", epsilon=1)
+    made = [
+        ledger.spend(name, Guarantee(Fraction(1, 4)), lambda name=name: f"of {name}", plan={}, request_id="q")
+        for name in ("survey", "panel")
+    ]
+    assert [ledger.receipt(name, "q") for name in ("survey", "panel")] == made
+    assert [ledger.receipt_of(document) for document in ("of survey", b"of panel")] == made
+    assert ledger.receipt("survey", "other") is None
+    assert ledger.receipt_of("of") is None
+    with pytest.raises(UnknownDatasetError):
+        ledger.receipt("surveys", "q")
+
+
 def file_of(ledger: Ledger) -> Path:
     return ledger._store.path
 

@@ -635,6 +635,34 @@ def test_run_and_report_on_the_command_line(
     assert run("report", "given.json", "--out", "given.html") != 0  # it is not replaced
 
 
+def test_a_report_of_one_release_finds_its_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        return int(stopped.value.code or 0)
+
+    with discreet.Ledger("ledger.db") as book:
+        book.create("survey", epsilon=1)
+        given = {"ledger": book, "dataset": "survey", "request_id": "once"}
+        release = discreet.release({"no": 30, "yes": 12}, levels=("no", "yes"), epsilon="0.5", **given)
+    Path("r.json").write_text(release.to_json())
+    assert run("report", "r.json", "--out", "with.html", "--ledger", "ledger.db") == 0
+    assert release.receipt is not None
+    assert f"hash {release.receipt.hash}" in Path("with.html").read_text()
+    assert run("report", "r.json", "--out", "without.html") == 0
+    assert "Receipt: none" in Path("without.html").read_text()
+    other = discreet.release({"no": 30, "yes": 12}, levels=("no", "yes"), epsilon="0.4")
+    Path("r.json").write_text(other.to_json())
+    capsys.readouterr()
+    assert run("report", "r.json", "--out", "none.html", "--ledger", "ledger.db") == 2
+    assert "not in the ledger" in capsys.readouterr().err
+    assert not Path("none.html").exists()
+
+
 # Reports.
 
 

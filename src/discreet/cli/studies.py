@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from discreet.cli.console import EPILOG, REFUSED, Force, Json, file_problems, new_file, print_json, printable
-from discreet.core import CorruptReleaseError
+from discreet.core import CorruptReleaseError, InvalidInput
 
 
 def register(app: typer.Typer) -> None:
@@ -74,6 +75,10 @@ def _report(
     file: Annotated[Path, typer.Argument(help="A release of any kind.")],
     out: Annotated[Path, typer.Option(help="Write the report to this new HTML file.")],
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="The ledger that was charged: its receipt becomes a part of the report."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Make a self-contained HTML report of a release: for people who decide, print and file."""
@@ -86,5 +91,25 @@ def _report(
         from discreet.reports import report
         from discreet.studyfile import load_answer
 
-        write(report(load_answer(text), title=title))
+        answer = load_answer(text)
+        if ledger is not None:
+            answer = _with_receipt(answer, ledger)
+        write(report(answer, title=title))
     typer.echo(printable(f"Saved to {out}"), err=True)
+
+
+def _with_receipt(answer: Any, url: str) -> Any:
+    """The answer with the receipt of its charge, found by the document itself."""
+    from discreet.ledger import Ledger
+    from discreet.studyfile import StudyDocument
+
+    if isinstance(answer, StudyDocument):
+        raise InvalidInput("--ledger is for a single release: the document of a study has its receipts")
+    with Ledger(url) as book:
+        receipt = book.receipt_of(answer.to_json())
+    if receipt is None:
+        raise InvalidInput(
+            "this release is not in the ledger: it was not charged there, or the document is another one. "
+            "Without --ledger the report is made without a receipt"
+        )
+    return replace(answer, receipt=receipt)

@@ -6,7 +6,6 @@ import difflib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,112 +35,12 @@ from discreet.ledger.chain import (
     export_lines,
     exported,
 )
+from discreet.ledger.statements import Account, Price, Receipt, Verification
 from discreet.ledger.store import ENTRIES, Store
 
 
 def _step(label: str) -> None:
     """Called wherever a crash would matter; the tests put something here that kills the process."""
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What a charge did, and its result. ``hash``, kept elsewhere, later shows a rollback of the ledger.
-
-    ``spent`` and ``cap`` are those right after the charge. ``repeated``: the request had been charged before,
-    and ``result`` is what was stored then.
-    """
-
-    dataset: str
-    sequence: int
-    request_id: str
-    plan_hash: str
-    guarantee: Mapping[str, Any]
-    charged: Budget
-    spent: Budget
-    cap: Budget
-    result: bytes
-    repeated: bool
-    hash: str
-
-    def __str__(self) -> str:
-        verb = "Charged earlier, not again" if self.repeated else "Charged"
-        return (
-            f"{verb}: {self.charged} to {self.dataset} (row {self.sequence}); "
-            f"spent {self.spent} of {self.cap}; request id {self.request_id}; hash {self.hash}"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the result."""
-        return {
-            "dataset": self.dataset,
-            "sequence": self.sequence,
-            "request_id": self.request_id,
-            "plan_hash": self.plan_hash,
-            "guarantee": dict(self.guarantee),
-            "charged": self.charged.to_dict(),
-            "spent": self.spent.to_dict(),
-            "cap": self.cap.to_dict(),
-            "repeated": self.repeated,
-            "hash": self.hash,
-        }
-
-
-@dataclass(frozen=True)
-class Account:
-    """The state of one dataset. ``entries`` counts its entries, ``head`` is the hash of the newest."""
-
-    dataset: str
-    relation: str
-    cap: Budget
-    spent: Budget
-    entries: int
-    head: str
-
-    @property
-    def remaining(self) -> Budget:
-        return self.cap - self.spent
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "dataset": self.dataset,
-            "relation": self.relation,
-            "cap": self.cap.to_dict(),
-            "spent": self.spent.to_dict(),
-            "remaining": self.remaining.to_dict(),
-            "entries": self.entries,
-            "head": self.head,
-        }
-
-
-@dataclass(frozen=True)
-class Price:
-    """What something would cost, and whether it fits under the cap at this moment. Nothing was spent."""
-
-    dataset: str
-    asked: Budget
-    spent: Budget
-    cap: Budget
-
-    @property
-    def fits(self) -> bool:
-        return (self.spent + self.asked).fits(self.cap)
-
-    def to_dict(self) -> dict[str, Any]:
-        amounts = {"asked": self.asked, "spent": self.spent, "cap": self.cap}
-        exact = {name: amount.to_dict() for name, amount in amounts.items()}
-        return {"dataset": self.dataset, **exact, "fits": self.fits}
-
-
-@dataclass(frozen=True)
-class Verification:
-    """A sound ledger: how many entries, the hash of the last, and remarks that are no errors."""
-
-    entries: int
-    head: str
-    notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"entries": self.entries, "head": self.head, "notes": list(self.notes)}
 
 
 class Ledger:
@@ -288,6 +187,25 @@ class Ledger:
 
         return self._store.run(work)
 
+    def receipt(self, dataset: str, request_id: str) -> Receipt | None:
+        """The receipt of a request by its id alone, for whoever shows it; :meth:`recall` is for a retry."""
+
+        def work(connection: sa.Connection) -> Receipt | None:
+            _state(connection, dataset)
+            found = _one(connection, _REQUEST, of_dataset=dataset, of_request=request_id)
+            return None if found is None else Receipt.of(found, repeated=False)
+
+        return self._store.run(work)
+
+    def receipt_of(self, document: str | bytes) -> Receipt | None:
+        """The receipt of the charge whose result is this document, to the byte; None if there is none."""
+
+        def work(connection: sa.Connection) -> Receipt | None:
+            found = _one(connection, _ALL.where(ENTRIES.c.result == _as_bytes(document)).limit(1))
+            return None if found is None else Receipt.of(found, repeated=False)
+
+        return self._store.run(work)
+
     # Spending.
 
     def price(self, dataset: str, *guarantees: Guarantee | Budget) -> Price:
@@ -308,7 +226,7 @@ class Ledger:
         def work(connection: sa.Connection) -> Receipt | None:
             _state(connection, dataset)
             found = _find(connection, dataset, request_id, plan_hash)
-            return None if found is None else _receipt(found, repeated=True)
+            return None if found is None else Receipt.of(found, repeated=True)
 
         return self._store.run(work)
 
@@ -350,7 +268,7 @@ class Ledger:
             _step("locked")
             found, last, asked = look(connection)
             if found is not None:
-                return _receipt(found, repeated=found.hash not in attempts)
+                return Receipt.of(found, repeated=found.hash not in attempts)
             _step("compared")
             entry = _next(
                 connection,
@@ -369,11 +287,11 @@ class Ledger:
             attempts.add(entry.hash)
             connection.execute(ENTRIES.insert(), entry.row())
             _step("inserted")
-            return _receipt(entry, repeated=False)
+            return Receipt.of(entry, repeated=False)
 
         found, _, _ = self._store.run(look)
         if found is not None:
-            return _receipt(found, repeated=True)
+            return Receipt.of(found, repeated=True)
         _step("checked")
         result = _as_bytes(compute())
         _step("computed")
@@ -520,26 +438,6 @@ def _next(connection: sa.Connection, **values: Any) -> Entry:
         time=datetime.now(UTC).isoformat(timespec="microseconds"),
         **values,
     ).sealed()
-
-
-def _receipt(entry: Entry, repeated: bool) -> Receipt:
-    assert entry.request_id is not None
-    assert entry.plan_hash is not None
-    assert entry.guarantee is not None
-    assert entry.result is not None
-    return Receipt(
-        dataset=entry.dataset,
-        sequence=entry.sequence,
-        request_id=entry.request_id,
-        plan_hash=entry.plan_hash,
-        guarantee=entry.guarantee,
-        charged=entry.charged,
-        spent=entry.spent,
-        cap=entry.cap,
-        result=entry.result,
-        repeated=repeated,
-        hash=entry.hash,
-    )
 
 
 def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verification:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from discreet.core import InvalidInput
 from discreet.guarantees import Guarantee
-from discreet.ledger.book import Ledger, Receipt
+from discreet.ledger.book import Ledger
+from discreet.ledger.statements import Receipt
 
 LedgerLike: TypeAlias = Ledger | str | os.PathLike[str]
 

@@ -15,7 +15,7 @@ from discreet.answers import Quote
 from discreet.core import InvalidInput, RequestConflictError
 from discreet.guarantees import Guarantee
 from discreet.ledger import Ledger, Receipt
-from discreet.ledger.book import Account, Price
+from discreet.ledger.statements import Account, Price
 from discreet.proportions import release
 from discreet.releases import Release
 from discreet.studio.questions import ReleaseQuestion

@@ -1,0 +1,132 @@
+"""What a ledger tells: the receipt of a charge, the state of an account, a price, a verification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.ledger.budgets import Budget
+from discreet.ledger.chain import Entry
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a charge did, and its result. ``hash``, kept elsewhere, later shows a rollback of the ledger.
+
+    ``spent`` and ``cap`` are those right after the charge. ``repeated``: the request had been charged before,
+    and ``result`` is what was stored then.
+    """
+
+    dataset: str
+    sequence: int
+    request_id: str
+    plan_hash: str
+    guarantee: Mapping[str, Any]
+    charged: Budget
+    spent: Budget
+    cap: Budget
+    result: bytes
+    repeated: bool
+    hash: str
+
+    @classmethod
+    def of(cls, entry: Entry, *, repeated: bool) -> Receipt:
+        """The receipt of a charge."""
+        assert entry.request_id is not None
+        assert entry.plan_hash is not None
+        assert entry.guarantee is not None
+        assert entry.result is not None
+        return cls(
+            dataset=entry.dataset,
+            sequence=entry.sequence,
+            request_id=entry.request_id,
+            plan_hash=entry.plan_hash,
+            guarantee=entry.guarantee,
+            charged=entry.charged,
+            spent=entry.spent,
+            cap=entry.cap,
+            result=entry.result,
+            repeated=repeated,
+            hash=entry.hash,
+        )
+
+    def __str__(self) -> str:
+        verb = "Charged earlier, not again" if self.repeated else "Charged"
+        return (
+            f"{verb}: {self.charged} to {self.dataset} (row {self.sequence}); "
+            f"spent {self.spent} of {self.cap}; request id {self.request_id}; hash {self.hash}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the result."""
+        return {
+            "dataset": self.dataset,
+            "sequence": self.sequence,
+            "request_id": self.request_id,
+            "plan_hash": self.plan_hash,
+            "guarantee": dict(self.guarantee),
+            "charged": self.charged.to_dict(),
+            "spent": self.spent.to_dict(),
+            "cap": self.cap.to_dict(),
+            "repeated": self.repeated,
+            "hash": self.hash,
+        }
+
+
+@dataclass(frozen=True)
+class Account:
+    """The state of one dataset. ``entries`` counts its entries, ``head`` is the hash of the newest."""
+
+    dataset: str
+    relation: str
+    cap: Budget
+    spent: Budget
+    entries: int
+    head: str
+
+    @property
+    def remaining(self) -> Budget:
+        return self.cap - self.spent
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "dataset": self.dataset,
+            "relation": self.relation,
+            "cap": self.cap.to_dict(),
+            "spent": self.spent.to_dict(),
+            "remaining": self.remaining.to_dict(),
+            "entries": self.entries,
+            "head": self.head,
+        }
+
+
+@dataclass(frozen=True)
+class Price:
+    """What something would cost, and whether it fits under the cap at this moment. Nothing was spent."""
+
+    dataset: str
+    asked: Budget
+    spent: Budget
+    cap: Budget
+
+    @property
+    def fits(self) -> bool:
+        return (self.spent + self.asked).fits(self.cap)
+
+    def to_dict(self) -> dict[str, Any]:
+        amounts = {"asked": self.asked, "spent": self.spent, "cap": self.cap}
+        exact = {name: amount.to_dict() for name, amount in amounts.items()}
+        return {"dataset": self.dataset, **exact, "fits": self.fits}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A sound ledger: how many entries, the hash of the last, and remarks that are no errors."""
+
+    entries: int
+    head: str
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"entries": self.entries, "head": self.head, "notes": list(self.notes)}
