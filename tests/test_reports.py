@@ -6,11 +6,13 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import discreet
-from discreet.reports import _MECHANISMS, _SAMPLERS, _ticks, report
+from discreet.drawings import _ticks
+from discreet.reports import _MECHANISMS, _SAMPLERS, report
 from discreet.sampling import SAMPLERS
 
 
@@ -81,9 +83,25 @@ def test_samples_have_a_report() -> None:
     sampler = discreet.posterior_sampler(
         "diffused", "gaussian", prior=(50, 30), n=50, sigma=20, bounds=(0, 120), epsilon=1, delta="1e-6"
     )
-    text = report(sampler.release(sampler.statistic([40.0] * 50)))
+    sample = sampler.release(sampler.statistic([40.0] * 50))
+    text = report(sample)
     assert "Each record was given less weight" in text
-    assert "mean" in text
+    low, high = sample.noise_aware().interval()
+    digits = 1 if high - low < 10 else 0
+    assert f"(with 95 % probability {low:.{digits}f} – {high:.{digits}f})" in text
+    assert f"<td>{sample.values[0]:.6g}</td>" in text
+    assert "account for its randomness" in text
+    assert text.count("<polygon") == 1
+
+
+def test_shares_of_a_draw_are_in_percent_and_by_name() -> None:
+    data = ["<a>"] * 30 + ["b"] * 20
+    sample = discreet.posterior_sample(
+        data, "dirichlet", prior=(1, 1), levels=("<a>", "b"), epsilon=2, delta="1e-4"
+    )
+    text = report(sample)
+    assert "<strong>&lt;a&gt;</strong>: " in text
+    assert re.search(r"<strong>b</strong>: [\d.]+ % \(with 95 % probability [\d.]+ – [\d.]+ %\)", text)
 
 
 @pytest.mark.parametrize("levels", [2, 9, 41])
@@ -107,5 +125,24 @@ def test_ticks_enclose_the_range(least: float, span: float) -> None:
     ticks = _ticks(least, least + span)
     assert ticks[0] <= least + 1e-12
     assert ticks[-1] >= least + span - 1e-12
-    assert 0 <= ticks[0] < ticks[-1] <= 1
+    assert ticks[0] < ticks[-1]
     assert 2 <= len(ticks) <= 9
+    assert 2 <= len(ticks) <= 9
+
+
+@pytest.mark.parametrize(
+    ("family", "prior", "options", "model", "before"),
+    [
+        ("gaussian", (50, 30), {"sigma": 20, "bounds": (0, 120)}, "20, clipped to 0 – 120", "mean 50"),
+        ("gaussian-vector", ((1, 2), 3), {"sigma": 1, "radius": 4}, "clipped to length 4", "mean (1, 2)"),
+        ("poisson", (2, 4), {"bounds": (0, 9)}, "number of events per record, clipped to 0 – 9", "mean 0.5"),
+        ("exponential", (2, 4), {"bounds": (0, 9)}, "rate of waiting times", "Gamma(2, 4)"),
+        ("beta", (1, 1), {}, "the share of yes", "equally likely"),
+    ],
+)  # fmt: skip
+def test_models_are_said_in_words(family: str, prior: Any, options: Any, model: str, before: str) -> None:
+    sampler = discreet.posterior_sampler("direct", family, prior=prior, n=20, **options)
+    statistic = (3.0, 4.0) if family == "gaussian-vector" else 15
+    text = report(sampler.release(statistic))
+    assert model in text
+    assert before in text

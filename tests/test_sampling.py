@@ -210,7 +210,7 @@ def test_release_round_trip_and_content() -> None:
     assert content["m"] == sampler.m
     assert content["target"] == {"epsilon": "1", "order": 4.0}
     assert set(content) == {
-        "private", "sampler", "family", "prior", "n", "r", "m", "grid", "target", "draws", "bounds",
+        "private", "sampler", "family", "prior", "n", "r", "m", "grid", "target", "draws", "bounds", "levels",
         "guarantee", "versions",
     }  # fmt: skip
     edited = released.to_json().replace('"n": 50', '"n": 51')

@@ -67,7 +67,8 @@ if TYPE_CHECKING:
     from discreet.regression import release_logistic
     from discreet.releases import Release
     from discreet.reports import report
-    from discreet.sampling import PosteriorSampler, Sample, posterior_sampler
+    from discreet.samples import Sample
+    from discreet.sampling import PosteriorSampler, posterior_sampler
     from discreet.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
     from discreet.study import Study
     from discreet.studyfile import run_study
@@ -120,7 +121,8 @@ _HOME = {
     "releases": ("Release",),
     "regression": ("release_logistic",),
     "queries": ("posterior_sample", "statistical_query"),
-    "sampling": ("PosteriorSampler", "Sample", "posterior_sampler"),
+    "samples": ("Sample",),
+    "sampling": ("PosteriorSampler", "posterior_sampler"),
     "reports": ("report",),
     "sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
     "study": ("Study",),

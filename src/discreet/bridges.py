@@ -1,9 +1,10 @@
-"""To other libraries: a curve as an event of dp-accounting, a mechanism as a measurement of OpenDP."""
+"""To other libraries: a curve as an event of dp-accounting, a mechanism as a measurement of OpenDP, draws as
+inference data of ArviZ."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from discreet.combined import Composed
@@ -11,7 +12,7 @@ from discreet.core import DiscreetError, InvalidInput
 from discreet.curves import Approximate, Curve
 from discreet.rigorous import up
 
-__all__ = ["dp_event", "opendp_measurement"]
+__all__ = ["dp_event", "inference_data", "opendp_measurement"]
 
 
 def _missing(package: str, extra: str) -> DiscreetError:
@@ -94,3 +95,17 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
         function=draw,
         privacy_map=privacy_map,
     )
+
+
+def inference_data(draws: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+    """ArviZ inference data of (chain, draw, …) arrays, for ArviZ before and after 1.0."""
+    try:
+        import arviz
+    except ImportError:
+        raise InvalidInput("to_arviz needs ArviZ: pip install 'discreet[arviz]'") from None
+    if int(arviz.__version__.partition(".")[0]) < 1:
+        data = arviz.from_dict(posterior=dict(draws))
+    else:
+        data = arviz.from_dict({"posterior": dict(draws)})
+    data.posterior.attrs.update(attributes)
+    return data

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from discreet.bridges import inference_data
 from discreet.compositions import Separable, compositions, number_of_compositions
 from discreet.core import InvalidInput, NotPrivateError, TooLargeError
 from discreet.decoding import log_rising, true_counts
-from discreet.families.dirichlet import IntervalKind, beta_cdf, beta_logpdf, credible_interval
+from discreet.families.dirichlet import IntervalKind
+from discreet.families.mixtures import BetaMixture
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.counts import NoisyCounts, clamped_floor_laplace_likelihood
 from discreet.mechanisms.lattice import Lattice
@@ -36,61 +37,6 @@ class TrueCounts(Protocol):
 
     def marginals(self) -> list[tuple[int, FloatArray]]: ...
     def sample(self, size: int, rng: np.random.Generator) -> IntArray: ...
-
-
-@dataclass(frozen=True)
-class BetaMixture:
-    """Σ_j weight_j Beta(a_j, total − a_j): the law of one proportion when its count is uncertain."""
-
-    a: FloatArray
-    total: float
-    weight: FloatArray
-
-    def mean(self) -> float:
-        return float(self.weight @ self.a) / self.total
-
-    def var(self) -> float:
-        mean = self.a / self.total
-        within = mean * (1 - mean) / (self.total + 1)
-        centre = float(self.weight @ mean)
-        return float(self.weight @ (within + (mean - centre) ** 2))
-
-    def std(self) -> float:
-        return math.sqrt(self.var())
-
-    def cdf(self, theta: npt.ArrayLike) -> FloatArray:
-        theta = np.asarray(theta, dtype=np.float64)[..., None]
-        return np.asarray(beta_cdf(self.a, self.total - self.a, theta) @ self.weight, dtype=np.float64)
-
-    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
-        theta = np.asarray(theta, dtype=np.float64)[..., None]
-        density = np.exp(beta_logpdf(self.a, self.total - self.a, theta))
-        return np.asarray(density @ self.weight, dtype=np.float64)
-
-    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
-        """Quantiles, by Newton's method kept inside a shrinking bracket."""
-        from scipy.special import ndtri
-
-        wanted = np.asarray(probability, dtype=np.float64)
-        low, high = np.zeros(wanted.shape), np.ones(wanted.shape)
-        with np.errstate(invalid="ignore"):
-            theta = np.clip(self.mean() + self.std() * ndtri(wanted), 0.0, 1.0)
-        for _ in range(100):
-            error = self.cdf(theta) - wanted
-            low, high = np.where(error < 0, theta, low), np.where(error > 0, theta, high)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                step = theta - error / self.pdf(theta)
-            inside = (step > low) & (step < high)
-            moved = np.where(error == 0, theta, np.where(inside, step, 0.5 * (low + high)))
-            done = float(np.max(np.abs(moved - theta), initial=0.0)) < 1e-13
-            theta = moved
-            if done:
-                break
-        return np.asarray(theta, dtype=np.float64)
-
-    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """A credible interval (low, high) of probability ``level``."""
-        return credible_interval(self.ppf, level, kind)
 
 
 class NoiseAware:
@@ -117,9 +63,8 @@ class NoiseAware:
         for a, (start, weight) in zip(self.prior, self.counts.marginals(), strict=True):
             kept = np.flatnonzero(weight > 1e-14 * weight.max())
             mass = weight[kept[0] : kept[-1] + 1]
-            result.append(
-                BetaMixture(a + float(start) + np.arange(kept[0], kept[-1] + 1), total, mass / mass.sum())
-            )
+            counts = float(start) + np.arange(kept[0], kept[-1] + 1)
+            result.append(BetaMixture(mass / mass.sum(), a + counts, total))
         return result
 
     def marginal(self, index: int) -> BetaMixture:
@@ -160,14 +105,7 @@ class NoiseAware:
 
     def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
         """Draws as ArviZ inference data (needs ``pip install arviz``)."""
-        try:
-            import arviz
-        except ImportError:
-            raise InvalidInput("to_arviz needs ArviZ: pip install 'discreet[arviz]'") from None
-        draws = {"theta": self.sample(size, seed)[None]}
-        if int(arviz.__version__.partition(".")[0]) < 1:
-            return arviz.from_dict(posterior=draws)
-        return arviz.from_dict({"posterior": draws})
+        return inference_data({"theta": self.sample(size, seed)[None]}, {"n": self.n})
 
 
 class _Enumerated:

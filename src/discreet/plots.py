@@ -22,6 +22,7 @@ from discreet.families import Beta, Dirichlet
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning import Choice, chosen_mechanisms, label, plan, simulated_errors
 from discreet.releases import Release
+from discreet.samples import Sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,13 +47,20 @@ def _axes(ax: Axes | None) -> Any:
 
 
 def posterior(
-    release: Release, ax: Axes | None = None, *, interval: float = 0.95, truth: Beta | Dirichlet | None = None
+    release: Release | Sample,
+    ax: Axes | None = None,
+    *,
+    interval: float = 0.95,
+    truth: Beta | Dirichlet | None = None,
 ) -> Axes:
     """The posterior density of each level's proportion: noise-aware with its interval shaded, plug-in dotted.
 
+    Of posterior draws: what is known of each number after them, the prior dotted, the draws as ticks.
     ``truth`` draws another posterior thin and grey for comparison: only for data that are public anyway.
     """
     axes = _axes(ax)
+    if isinstance(release, Sample):
+        return _posterior_of_draws(release, axes, interval)
     # Two levels have mirrored densities: the last declared one is what people ask about ("yes").
     shown = [1] if len(release.levels) == 2 else list(range(len(release.levels)))
     plug_in = [release.posterior.marginal(i) for i in shown]
@@ -85,6 +93,31 @@ def posterior(
     axes.set_xlabel("proportion" if len(shown) > 1 else f"proportion of “{release.levels[1]}”")
     axes.set_ylabel("posterior density")
     axes.set_title(f"{release.mechanism}, {release.guarantee}, n = {release.n}", fontsize=10)
+    axes.legend(frameon=False, title=f"shaded: {100 * interval:g} % interval", title_fontsize=8, fontsize=9)
+    return axes  # type: ignore[no-any-return]
+
+
+def _posterior_of_draws(sample: Sample, axes: Any, interval: float) -> Axes:
+    laws, names = sample.marginals(), sample.parameters()
+    ends = [law.ppf([0.0005, 0.9995]) for law in laws]
+    low, high = min(float(e[0]) for e in ends), max(float(e[1]) for e in ends)
+    theta = np.linspace(low - 0.04 * (high - low), high + 0.04 * (high - low), 801)
+    drawn = np.atleast_2d(sample.values.T).T
+    for index, (name, law, before) in enumerate(zip(names, laws, sample.prior_marginals(), strict=True)):
+        density = law.pdf(theta)
+        left, right = law.interval(interval)
+        (line,) = axes.plot(theta, density, _STYLES[index % len(_STYLES)], linewidth=1.6, label=name)
+        inside = (theta >= left) & (theta <= right)
+        axes.fill_between(theta[inside], density[inside], alpha=0.15, color=line.get_color(), linewidth=0)
+        last = index == len(names) - 1
+        axes.plot(theta, before.pdf(theta), ":", color="0.2", linewidth=1.0, label="prior" if last else None)
+        ticks = np.zeros(len(drawn))
+        axes.plot(drawn[:, index], ticks, "|", color=line.get_color(), markersize=14, markeredgewidth=1.6)
+    axes.set_xlim(theta[0], theta[-1])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(names[0] if len(names) == 1 else "value")
+    axes.set_ylabel("density given the draw" + ("s" if len(drawn) > 1 else ""))
+    axes.set_title(f"{sample.sampler}, {sample.guarantee}, n = {sample.n}", fontsize=10)
     axes.legend(frameon=False, title=f"shaded: {100 * interval:g} % interval", title_fontsize=8, fontsize=9)
     return axes  # type: ignore[no-any-return]
 

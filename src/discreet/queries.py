@@ -14,9 +14,9 @@ from discreet.core import DataError, EpsilonLike, InvalidInput, as_size
 from discreet.data import clipped_sum
 from discreet.families import BetaFamily, Family
 from discreet.families.base import as_bounds
+from discreet.samples import Sample
 from discreet.sampling import (
     PosteriorSampler,
-    Sample,
     as_draws,
     as_family,
     posterior_sampler,
@@ -94,7 +94,7 @@ def posterior_sample(
         "reading": {name: _listed(value) for name, value in given.items()},
         "n": None if n is None else as_size(n),
     }
-    return _released(build, read, n, size, plan, ledger, dataset, request_id)
+    return _released(build, read, n, size, plan, ledger, dataset, request_id, levels=levels)
 
 
 def _released(
@@ -107,6 +107,7 @@ def _released(
     dataset: str | None,
     request_id: str | None,
     bounds: tuple[float, float] | None = None,
+    levels: Sequence[Any] | None = None,
 ) -> Sample:
     """Public parameters first, where n is declared; then the data; then draws, charged to a ledger if any."""
 
@@ -118,7 +119,8 @@ def _released(
             statistic, number = read() if known is None else known
             if number != built.n:
                 raise InvalidInput(f"n={built.n} was declared but the data have another number of records")
-            return replace(built.release(statistic, size), bounds=bounds)
+            named = None if levels is None else tuple(map(str, levels))
+            return replace(built.release(statistic, size), bounds=bounds, levels=named)
 
         return built.price(size), make
 

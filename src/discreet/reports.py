@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from discreet.core import Relation
+from discreet.core import Relation, TooLargeError
+from discreet.drawings import drawing
 from discreet.glm.release import LogisticRelease
 from discreet.guarantees import Guarantee
 from discreet.markup import facts, table
 from discreet.proportions import ConditionalRelease
 from discreet.releases import Release
-from discreet.sampling import Sample
+from discreet.samples import Sample
 from discreet.studyfile import StudyDocument, StudyResult
 
 __all__ = ["report"]
@@ -51,7 +52,7 @@ svg { width: 100%; height: auto; } svg text { font: 13px system-ui, "Liberation 
   .scroll { overflow: visible; }
 }
 """
-_MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals only, or is left out
+_MAX_LISTED = 8  # shares beyond these are in the table only
 
 _MECHANISMS = {
     "lattice": "Random whole numbers that sum to zero were added to the counts of the levels, so that the "
@@ -78,14 +79,6 @@ _SAMPLERS = {
     "it was published.",
     "concentrated": "The prior was given more weight, so that one record matters less; a draw from the "
     "posterior was published.",
-}
-_PARAMETERS = {
-    "beta": "share",
-    "dirichlet": "share",
-    "gaussian": "mean",
-    "gaussian-vector": "mean",
-    "poisson": "rate",
-    "exponential": "rate",
 }
 _SOMEBODY = {
     Relation.REPLACE_ONE: ("the replacement of any one record", "every record but one"),
@@ -161,7 +154,7 @@ def _section(heading: str, answer: Any, question: Mapping[str, Any]) -> str:
     else:
         parts.append(
             '<p class="small">Receipt: none came with this document. If the release was charged to a ledger, '
-            "the holder of the data can show the entry.</p>"
+            "its holder can add it: <code>discreet report FILE --ledger URL</code>.</p>"
         )
     return "\n".join(parts) + "</section>"
 
@@ -202,13 +195,11 @@ def _asked(answer: Any, question: Mapping[str, Any]) -> list[tuple[str, str]]:
         first = next((one for one in answer.releases if one is not None), None)
         return rows + ([] if first is None else _about_counts(first))
     if isinstance(answer, Sample):
-        family = ", ".join(
-            f"{key} {_in_words(value)}" for key, value in answer.family.items() if key != "name"
-        )
+        model, prior = _model(answer)
         rows += [
-            ("Records", f"{answer.n} (public); no record is in this document"),
-            ("Model", f"{answer.family['name']}" + (f" ({family})" if family else "")),
-            ("Prior", _in_words(answer.prior)),
+            ("Records", f"{answer.n:,} (public); no record is in this document"),
+            ("Model", model),
+            ("Prior", prior),
             ("Mechanism", f"{answer.sampler}: {_SAMPLERS.get(answer.sampler, '')}"),
         ]
         return rows
@@ -222,6 +213,27 @@ def _asked(answer: Any, question: Mapping[str, Any]) -> list[tuple[str, str]]:
         ]  # fmt: skip
         return rows
     return [*rows, ("Records", f"{answer.n} (public); no record is in this document"), *_about_counts(answer)]
+
+
+def _model(sample: Sample) -> tuple[str, str]:
+    """The model and its prior, in words."""
+    family, prior = sample.family, sample.prior
+    name = family["name"]
+    limits = family.get("bounds", sample.bounds)
+    between = "" if limits is None else f", clipped to {limits[0]:g} – {limits[1]:g}"
+    if name == "gaussian":
+        model = f"the mean of numbers with standard deviation {family['sigma']:g}{between}"
+        return model, f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
+    if name == "gaussian-vector":
+        model = f"the mean of vectors with standard deviation {family['sigma']:g} on each axis, clipped to "
+        centre = ", ".join(f"{mean:g}" for mean, _ in prior)
+        return f"{model}length {family['radius']:g}", f"mean ({centre}), standard deviation {prior[0][1]:g}"
+    if name in ("poisson", "exponential"):
+        what = "the mean number of events per record" if name == "poisson" else "the rate of waiting times"
+        return f"{what}{between}", f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
+    if name == "beta":
+        return f"the mean of numbers{between}" if limits else "the share of yes", _prior(prior)
+    return "the shares of the levels", _prior(prior)
 
 
 def _about_counts(release: Release) -> list[tuple[str, str]]:
@@ -252,16 +264,19 @@ def _in_words(value: Any) -> str:
 # ---- the results -------------------------------------------------------------------------------------------
 
 
+def _figures(rows: Sequence[Mapping[str, Any]], *, percent: bool) -> Callable[..., str]:
+    """How numbers of this table are written: with two digits of the narrowest interval."""
+    factor, unit, least, most = (100, " %", 1, 6) if percent else (1, "", 0, 12)
+    width = factor * min(row["high"] - row["low"] for row in rows)
+    digits = min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
+    return lambda *values: " – ".join(f"{factor * value:,.{digits}f}" for value in values) + unit
+
+
 def _release(release: Release) -> str:
     rows = release.table()
-    width = min(row["high"] - row["low"] for row in rows)
-    digits = min(6, max(1, math.ceil(-math.log10(max(100 * width, 1e-9))) + 1))
-
-    def percent(*shares: float) -> str:
-        return " – ".join(f"{100 * share:.{digits}f}" for share in shares) + " %"
-
+    percent = _figures(rows, percent=True)
     key = ""
-    if len(rows) <= _MAX_DENSITIES:
+    if len(rows) <= _MAX_LISTED:
         items = "".join(
             f"<li><strong>{escape(str(row['level']))}</strong>: {percent(row['mean'])} "
             f"(with 95 % probability {percent(row['low'], row['high'])})</li>"
@@ -279,23 +294,46 @@ def _release(release: Release) -> str:
         ]
         for row in rows
     ]
-    return f'{key}{_drawing(release, rows)}<div class="scroll">{table(header, cells, styled=False)}</div>'
+    aware = release.noise_aware_or_none()
+    laws = [(aware or release.posterior).marginal(i) for i in range(len(rows))]
+    picture = drawing([str(row["level"]) for row in rows], rows, laws, of="Share of each level", percent=True)
+    return f'{key}{picture}<div class="scroll">{table(header, cells, styled=False)}</div>'
 
 
 def _sample(sample: Sample) -> str:
+    names = sample.parameters()
     values = np.atleast_2d(sample.values.T).T
-    name = _PARAMETERS.get(str(sample.family["name"]), "θ")
-    header = [
-        "draw",
-        *([f"{name} {i + 1}" for i in range(values.shape[1])] if values.shape[1] > 1 else [name]),
-    ]
-    cells = [[str(i + 1), *(f"{x:.6g}" for x in row)] for i, row in enumerate(values)]
+    drawn = table(["draw", *names], _numbered(values), styled=False)
     number = "One draw" if len(values) == 1 else f"{len(values)} draws"
     about = (
-        f"<p>{number} from the posterior of n = {sample.n} records (record weight r = {sample.r:.4g}, prior "
-        f"divided by m = {sample.m:.4g}). A draw is a plausible value, not an estimate with an interval.</p>"
+        f"<p>{number} from the posterior of n = {sample.n:,} records was published (record weight r = "
+        f"{sample.r:.4g}, prior divided by m = {sample.m:.4g}). A draw is a plausible value, not an estimate"
     )
-    return f'{about}<div class="scroll">{table(header, cells, styled=False)}</div>'
+    try:
+        rows = sample.table()
+    except TooLargeError:
+        return f'{about}.</p><div class="scroll">{drawn}</div>'
+    percent = sample.bounds is None and sample.family["name"] in ("beta", "dirichlet")
+    shown = _figures(rows, percent=percent)
+    items = "".join(
+        f"<li><strong>{escape(row['parameter'])}</strong>: {shown(row['mean'])} "
+        f"(with 95 % probability {shown(row['low'], row['high'])})</li>"
+        for row in rows[:_MAX_LISTED]
+    )
+    picture = drawing(names, rows, sample.marginals(), of="What is known after the release", percent=percent)
+    cells = [
+        [row["parameter"], shown(row["mean"]), shown(row["sd"]), shown(row["low"], row["high"])]
+        for row in rows
+    ]
+    found = table(["parameter", "mean", "standard deviation", "95 % interval"], cells, styled=False)
+    return (
+        f'<ul class="key">{items}</ul>{picture}<div class="scroll">{found}</div>{about}; the figures above '
+        f'account for its randomness.</p><div class="scroll">{drawn}</div>'
+    )
+
+
+def _numbered(values: Any) -> list[list[str]]:
+    return [[str(i + 1), *(f"{x:.6g}" for x in row)] for i, row in enumerate(values)]
 
 
 def _logistic(release: LogisticRelease) -> str:
@@ -315,74 +353,6 @@ def _logistic(release: LogisticRelease) -> str:
     return f'{about}<div class="scroll">{table(header, cells, styled=False)}</div>'
 
 
-# ---- the drawing -------------------------------------------------------------------------------------------
-
-_LEFT, _RIGHT = 165.0, 570.0
-
-
-def _drawing(release: Release, rows: Sequence[Mapping[str, Any]]) -> str:
-    """One line per level: the 95 % interval and the mean, and for few levels the density above them."""
-    if len(rows) > _MAX_ROWS:
-        return ""
-    aware = release.noise_aware_or_none()
-    dense = len(rows) <= _MAX_DENSITIES
-    step = 58.0 if dense else 22.0
-    ticks = _ticks(min(row["low"] for row in rows), max(row["high"] for row in rows))
-    low, high = ticks[0], ticks[-1]
-
-    def across(share: float) -> float:
-        return _LEFT + (_RIGHT - _LEFT) * (share - low) / (high - low)
-
-    bottom = step * len(rows) + 12
-    marks = []
-    for tick in ticks:
-        x = across(tick)
-        marks.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{bottom:.1f}" stroke="#8884"/>')
-        marks.append(f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="middle">{100 * tick:g} %</text>')
-    for index, row in enumerate(rows):
-        y = step * (index + 1)
-        if dense:
-            law = release.posterior.marginal(index) if aware is None else aware.marginal(index)
-            marks.append(_density(law, low, high, across, y - 4, step - 16))
-        ends = f'x1="{across(row["low"]):.1f}" x2="{across(row["high"]):.1f}"'
-        marks.append(f'<line {ends} y1="{y:.1f}" y2="{y:.1f}" stroke="var(--ink)" stroke-width="4"/>')
-        marks.append(f'<circle cx="{across(row["mean"]):.1f}" cy="{y:.1f}" r="5" fill="var(--ink)"/>')
-        name = str(row["level"])
-        short = name if len(name) <= 18 else name[:17] + "…"
-        marks.append(f'<text x="{_LEFT - 14:.0f}" y="{y + 4:.1f}" text-anchor="end">{escape(short)}</text>')
-    caption = "Share of each level. Bar: 95 % interval; dot: mean" + (
-        "; curve: posterior density." if dense else "."
-    )
-    return (
-        f'<figure><svg viewBox="0 0 600 {bottom + 26:.0f}" role="img" aria-label="Posterior of the shares, '
-        f'as in the table below">{"".join(marks)}</svg><figcaption>{caption}</figcaption></figure>'
-    )
-
-
-def _ticks(least: float, most: float) -> list[float]:
-    """Round shares that enclose the range, four to eight of them, within 0 and 1."""
-    span = max(most - least, 1e-9)
-    power = 10.0 ** math.floor(math.log10(span))
-    size = next(power * part for part in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (power * part) <= 6)
-    first, last = math.floor(least / size - 1e-9), math.ceil(most / size + 1e-9)
-    ticks = (round(size * i, 12) for i in range(first, max(last, first + 1) + 1))
-    return [tick for tick in ticks if -1e-9 <= tick <= 1 + 1e-9]
-
-
-def _density(law: Any, low: float, high: float, across: Any, base: float, height: float) -> str:
-    x = np.linspace(low, high, 241)
-    y = np.nan_to_num(np.asarray(law.pdf(np.clip(x, 1e-6, 1 - 1e-6)), dtype=float), posinf=0.0)
-    y = y / max(float(y.max()), 1e-300)
-    seen = np.flatnonzero(y > 0.003)
-    x, y = x[seen[0] : seen[-1] + 1], height * y[seen[0] : seen[-1] + 1]
-    curve = " ".join(f"{across(a):.1f},{base - b:.1f}" for a, b in zip(x, y, strict=True))
-    corners = f"{across(x[0]):.1f},{base:.1f} {curve} {across(x[-1]):.1f},{base:.1f}"
-    return (
-        f'<polygon points="{corners}" fill="var(--ink)" fill-opacity=".18"/>'
-        f'<polyline points="{curve}" fill="none" stroke="var(--ink)" stroke-opacity=".6"/>'
-    )
-
-
 # ---- the end -----------------------------------------------------------------------------------------------
 
 
@@ -390,6 +360,10 @@ _SHARES = """<p>A share is the mean of what is known about it after the release.
 with 95 % probability, given the prior; where the noise of the mechanism can be accounted for exactly, it is
 included. The plug-in interval takes the released counts as if they were exact and is too narrow: it is there
 for comparison. Released counts carry noise and are not the counts of the data.</p>
+"""
+_PARAMETERS = """<p>The figures of a posterior draw say what is known about the parameter after the release:
+prior, records and the randomness of the draw are all accounted for. Records count as they were clipped to the
+declared bounds.</p>
 """
 _FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
 releases about the same people are not free: their losses add up.</p>
@@ -405,7 +379,8 @@ the ledger and that the ledger was not edited or put back.</li></ol>
 
 def _reading(answers: Sequence[Any]) -> str:
     shares = any(isinstance(answer, Release | ConditionalRelease) for answer in answers)
-    return "<h2>How to read the figures</h2>\n" + (_SHARES if shares else "") + _FREE
+    drawn = any(isinstance(answer, Sample) for answer in answers)
+    return "<h2>How to read the figures</h2>\n" + _SHARES * shares + _PARAMETERS * drawn + _FREE
 
 
 def _verification(answers: Sequence[Any]) -> str:

@@ -27,7 +27,6 @@ import numpy.typing as npt
 from discreet.accounting import compose
 from discreet.bridges import opendp_measurement
 from discreet.core import (
-    CorruptReleaseError,
     DataError,
     Domain,
     EpsilonLike,
@@ -39,19 +38,18 @@ from discreet.core import (
 )
 from discreet.curves import Curve, as_order
 from discreet.data import clipped_sum, count_levels
-from discreet.documents import read_document, write_document
 from discreet.families import FAMILIES, Family
 from discreet.families.base import Natural
 from discreet.guarantees import Guarantee
 from discreet.randomness import OSEntropy, private_source
+from discreet.samples import Sample
 
 if TYPE_CHECKING:
-    from discreet.ledger import Receipt
+    pass
 
 __all__ = [
     "SAMPLERS",
     "PosteriorSampler",
-    "Sample",
     "posterior_sampler",
 ]
 
@@ -340,88 +338,6 @@ def public_prior(prior: Any) -> list[Any]:
     if isinstance(prior, tuple):
         return [list(part.parameters) for part in prior]
     return list(prior.parameters)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Private draws with their guarantee and everything public that led to them; JSON round trip."""
-
-    sampler: str
-    family: Mapping[str, Any]
-    prior: list[Any]
-    n: int
-    r: float
-    m: float
-    grid: Fraction
-    target: Mapping[str, Any]
-    draws: list[Any]
-    guarantee: Guarantee
-    versions: Mapping[str, str] = field(default_factory=dict)
-    bounds: tuple[float, float] | None = None
-    """Of a statistical query: what 0 and 1 stand for."""
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
-    """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
-
-    @property
-    def values(self) -> FloatArray:
-        """The draws as an array; of a statistical query in the units of its bounds."""
-        values = np.array(self.draws, dtype=np.float64)
-        if self.bounds is None:
-            return values
-        low, high = self.bounds
-        return np.asarray(low + (high - low) * values, dtype=np.float64)
-
-    def __str__(self) -> str:
-        shown = ", ".join(f"{value:.6g}" if np.ndim(value) == 0 else str(value) for value in self.values[:5])
-        more = "" if len(self.draws) <= 5 else f", … ({len(self.draws)} draws)"
-        return (
-            f"Private posterior draw(s) from n = {self.n} records, {self.sampler} {self.family['name']} "
-            f"(r = {self.r:.4g}, m = {self.m:.4g}): {shown}{more}\n"
-            f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"
-        )
-
-    def to_json(self) -> str:
-        """The sample as a JSON document with a checksum; :meth:`from_json` reads it back."""
-        content = {
-            "private": True,
-            "sampler": self.sampler,
-            "family": dict(self.family),
-            "prior": self.prior,
-            "n": self.n,
-            "r": self.r,
-            "m": self.m,
-            "grid": str(self.grid),
-            "target": dict(self.target),
-            "draws": self.draws,
-            "bounds": None if self.bounds is None else list(self.bounds),
-            "guarantee": self.guarantee.to_dict(),
-            "versions": dict(self.versions),
-        }
-        return write_document(FORMAT, VERSION, content)
-
-    @classmethod
-    def from_json(cls, text: str) -> Sample:
-        """Reads what :meth:`to_json` wrote; an edited or unknown document is refused."""
-        content = read_document(text, FORMAT, VERSION)
-        try:
-            Family.from_dict(content["family"])
-            bounds = content["bounds"]
-            return cls(
-                sampler=str(content["sampler"]),
-                family=content["family"],
-                prior=list(content["prior"]),
-                n=as_size(content["n"]),
-                r=float(content["r"]),
-                m=float(content["m"]),
-                grid=Fraction(content["grid"]),
-                target=content["target"],
-                draws=list(content["draws"]),
-                guarantee=Guarantee.from_dict(content["guarantee"]),
-                versions=content["versions"],
-                bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
-            )
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {error}") from None
 
 
 def statistic_of(

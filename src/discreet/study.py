@@ -36,7 +36,7 @@ from discreet.proportions import ConditionalRelease, release, release_conditiona
 from discreet.queries import posterior_sample, statistical_query
 from discreet.regression import release_logistic
 from discreet.releases import Release
-from discreet.sampling import Sample
+from discreet.samples import Sample
 
 __all__ = ["Study", "StudyPrice"]
 

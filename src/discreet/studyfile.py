@@ -17,7 +17,7 @@ from discreet.glm.release import LogisticRelease
 from discreet.ledger import Account, Budget, Receipt
 from discreet.proportions import ConditionalRelease
 from discreet.releases import Release
-from discreet.sampling import Sample
+from discreet.samples import Sample
 from discreet.study import Study, as_budget, checked_question, nearest
 
 __all__ = ["StudyDocument", "StudyFile", "StudyResult", "load_answer", "read_study", "run_study"]

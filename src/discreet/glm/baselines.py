@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from discreet.bridges import inference_data
 from discreet.core import DiscreetError, InvalidInput, as_epsilon
 from discreet.curves import Approximate
 from discreet.glm.checks import FloatArray, positive
@@ -28,7 +29,6 @@ from discreet.glm.estimator import LogisticEstimator
 from discreet.glm.kernel import mode, one_thread
 from discreet.glm.noise import Noise
 from discreet.glm.reference import reference_draws
-from discreet.glm.release import to_arviz
 from discreet.glm.samplers import Advance, on_grid
 from discreet.guarantees import Guarantee
 
@@ -275,4 +275,4 @@ class ReferenceLogisticPosterior(LogisticEstimator):
             "coef": self.coef_draws_.reshape(*shape, *self.coef_draws_.shape[1:]),
             "intercept": self.release_.intercepts.reshape(*shape, self.release_.intercepts.shape[1]),
         }
-        return to_arviz(draws, {"guarantee": "none: not private"})
+        return inference_data(draws, {"guarantee": "none: not private"})

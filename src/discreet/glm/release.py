@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import CorruptReleaseError, InvalidInput
+from discreet.bridges import inference_data
+from discreet.core import CorruptReleaseError
 from discreet.documents import read_document, write_document
 from discreet.guarantees import Guarantee
 
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-__all__ = ["FORMAT", "VERSION", "LogisticRelease", "clipped", "to_arviz", "versions"]
+__all__ = ["FORMAT", "VERSION", "LogisticRelease", "clipped", "versions"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -111,7 +112,7 @@ class LogisticRelease:
         """The draws as ArviZ inference data, with what all of them together cost among its attributes."""
         together = "none: not private" if not self.private else str(self.guarantee)
         draws = {"coef": self.coefficients[None], "intercept": self.intercepts[None]}
-        return to_arviz(draws, {"guarantee": together, "draws": len(self.coefficients)})
+        return inference_data(draws, {"guarantee": together, "draws": len(self.coefficients)})
 
     def __str__(self) -> str:
         number = len(self.coefficients)
@@ -136,20 +137,6 @@ def versions() -> dict[str, str]:
     from discreet import __version__
 
     return {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
-
-
-def to_arviz(draws: Mapping[str, FloatArray], attributes: Mapping[str, Any]) -> Any:
-    """ArviZ inference data of (chain, draw, …) arrays, for ArviZ before and after 1.0."""
-    try:
-        import arviz
-    except ImportError:
-        raise InvalidInput("to_arviz needs ArviZ: pip install 'discreet[arviz]'") from None
-    if int(arviz.__version__.partition(".")[0]) < 1:
-        data = arviz.from_dict(posterior=dict(draws))
-    else:
-        data = arviz.from_dict({"posterior": dict(draws)})
-    data.posterior.attrs.update(attributes)
-    return data
 
 
 def _sigmoid(scores: FloatArray) -> FloatArray:
