@@ -301,6 +301,21 @@ def test_posterior_sample_reads_calibrates_and_draws(tmp_path: Path) -> None:
         discreet.posterior_sample([1.0], "beta", prior=(3, 3), levels=(0, 1), epsilon=1, order=3)
 
 
+@pytest.mark.parametrize("bounds", [(0.1, 0.7), (-0.3, 0.1), (1 / 3, 2 / 3), (1e-9, 0.1)])
+@pytest.mark.parametrize("end", [0, 1])
+def test_records_at_bounds_that_are_no_binary_fractions(bounds: tuple[float, float], end: int) -> None:
+    """Whether the data are refused must not depend on them: all at one bound is a dataset like any other."""
+    records = [bounds[end]] * 10
+    for family, prior, options in (("gaussian", (0, 1), {"sigma": 1}), ("exponential", (2, 1), {})):
+        if family == "exponential" and bounds[0] < 0:
+            continue
+        sampler = discreet.posterior_sampler("direct", family, prior=prior, n=10, bounds=bounds, **options)
+        assert sampler.statistic(records) == 10 * Fraction(bounds[end])
+        assert np.isfinite(sampler.draw(sampler.statistic(records))).all()
+    answer = discreet.statistical_query(records, bounds=bounds, epsilon=1, order=2)
+    assert np.isfinite(answer.values).all()
+
+
 def test_posterior_sample_is_charged_once(tmp_path: Path) -> None:
     ledger = discreet.Ledger(tmp_path / "ledger.db")
     ledger.create("survey", epsilon=2, delta="1e-5")

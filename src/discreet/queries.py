@@ -195,8 +195,7 @@ def statistical_query(
             assert function is not None
             return _sum_of(function, data)
         summed = clipped_sum(data, column=column, bounds=limits, missing=missing)
-        low, high = (Fraction(limit) for limit in limits)
-        return (summed.total - summed.n * low) / (high - low), summed.n
+        return Fraction(summed.grid_sum, summed.steps), summed.n
 
     plan = {
         "question": "statistical query",

@@ -363,7 +363,9 @@ def statistic_of(
         summed = clipped_sum(data, column=column, bounds=bounds, integers=True, **options)
     else:
         summed = clipped_sum(data, column=column, bounds=bounds, **options)
-    return summed.total, summed.n
+    # By the family's bounds, which are the doubles themselves; data/ reads 0.1 as one tenth.
+    low, high = (Fraction(bound) for bound in bounds)
+    return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps), summed.n
 
 
 def _sum_of_vectors(data: Any, radius: float) -> tuple[tuple[Fraction, ...], int]:
