@@ -316,6 +316,13 @@ def test_records_at_bounds_that_are_no_binary_fractions(bounds: tuple[float, flo
     assert np.isfinite(answer.values).all()
 
 
+def test_parameters_too_large_for_the_profile_are_still_said() -> None:
+    sampler = discreet.posterior_sampler("direct", "poisson", prior=(1e15, 1e3), n=10**6, bounds=(0, 60000))
+    assert f"ε = {sampler.guarantee.known.rdp_epsilon_at(1e-6):.4g} at" in str(sampler.guarantee)
+    assert "additive 1e-06" in sampler.guarantee.meaning()
+    assert "additive 1e-06" in discreet.report(sampler.release(10**9))
+
+
 def test_posterior_sample_is_charged_once(tmp_path: Path) -> None:
     ledger = discreet.Ledger(tmp_path / "ledger.db")
     ledger.create("survey", epsilon=2, delta="1e-5")

@@ -79,6 +79,8 @@ def _density(
     y = np.nan_to_num(np.asarray(law.pdf(inside), dtype=float), posinf=0.0)
     y = y / max(float(y.max()), 1e-300)
     seen = np.flatnonzero(y > 0.003)
+    if not len(seen):  # narrower than the doubles between the ticks
+        return ""
     x, y = x[seen[0] : seen[-1] + 1], height * y[seen[0] : seen[-1] + 1]
     curve = " ".join(f"{across(a):.1f},{base - b:.1f}" for a, b in zip(x, y, strict=True))
     corners = f"{across(x[0]):.1f},{base:.1f} {curve} {across(x[-1]):.1f},{base:.1f}"

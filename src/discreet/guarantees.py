@@ -11,7 +11,7 @@ from typing import Any
 
 import discreet.families  # noqa: F401  (its curves are read back by their kind)
 from discreet.combined import Group
-from discreet.core import EpsilonLike, InvalidInput, Relation, as_epsilon, as_integer
+from discreet.core import EpsilonLike, InvalidInput, Relation, TooLargeError, as_epsilon, as_integer
 from discreet.curves import Approximate, Curve, Gaussian
 from discreet.markup import card, paragraph
 from discreet.rigorous import down, round_up, up
@@ -142,9 +142,16 @@ class Guarantee:
             limit = (
                 f"finite below order {self.max_order:g}" if math.isfinite(self.max_order) else "all orders"
             )
-            return f"a Rényi curve, {limit}; ε = {self.epsilon_at(1e-6):.4g} at δ = 1e-06 ({self.relation})"
+            return f"a Rényi curve, {limit}; ε = {self._at_a_millionth():.4g} at δ = 1e-06 ({self.relation})"
         budget = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.exact_delta else "")
         return f"{budget} ({self.relation})"
+
+    def _at_a_millionth(self) -> float:
+        """ε at δ = 10⁻⁶; from the Rényi curve where parameters are too large for the exact profile."""
+        try:
+            return self.epsilon_at(1e-6)
+        except TooLargeError:
+            return self.known.rdp_epsilon_at(1e-6)
 
     def _repr_html_(self) -> str:
         """The guarantee and its meaning, for a notebook."""
@@ -162,10 +169,11 @@ class Guarantee:
             Relation.ADD_REMOVE: "Adding or removing any one record",
         }[self.relation]
         if self.exact_epsilon is None:
-            if math.isinf(self.epsilon_at(1e-6)):
+            epsilon = self._at_a_millionth()
+            if math.isinf(epsilon):
                 delta = min(Fraction(1), round_up(self.delta_at(1)))
                 return Guarantee(Fraction(1), self.relation, delta).meaning()
-            return replace(self.to_dp("1e-6"), curve=None).meaning()
+            return Guarantee(round_up(epsilon), self.relation, Fraction(1, 10**6)).meaning()
         exponent = self.epsilon
         factor = f"{math.exp(exponent):.4g}" if exponent < 700 else f"e^{exponent:g}"
         text = (

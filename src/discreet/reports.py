@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -168,12 +169,13 @@ def _promise(guarantee: Guarantee) -> str:
     said = [f"<strong>{escape(str(guarantee))}</strong>", escape(guarantee.meaning())]
     # δ(0) is the total variation between neighbours; the best guess of two equally likely ones is right with
     # probability (1 + δ(0))/2. Rounded up: a promise may say too much of the attacker, never too little.
-    right = math.ceil(50 * (1 + guarantee.delta_at(0)) - 1e-9)
-    said.append(
-        f"In plain words: somebody who knows {_SOMEBODY[guarantee.relation][1]}, and has two equally likely "
-        "versions of the rest in mind, would be right 50 times in 100 by tossing a coin. With this release "
-        f"the best guess is right at most {right} times in 100."
-    )
+    with suppress(TooLargeError):
+        right = math.ceil(50 * (1 + guarantee.delta_at(0)) - 1e-9)
+        said.append(
+            f"In plain words: somebody who knows {_SOMEBODY[guarantee.relation][1]}, and has two equally "
+            "likely versions of the rest in mind, would be right 50 times in 100 by tossing a coin. With "
+            f"this release the best guess is right at most {right} times in 100."
+        )
     said += [f"Assumed: {escape(assumption)}." for assumption in guarantee.assumptions]
     if guarantee.basis:
         said.append(f"Why it holds: {escape(guarantee.basis)}.")

@@ -81,7 +81,7 @@ class Mixture(ABC):
         for _ in range(100):
             error = self.cdf(theta) - wanted
             low, high = np.where(error < 0, theta, low), np.where(error > 0, theta, high)
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 step = theta - error / self.pdf(theta)
             inside = (step > low) & (step < high)
             moved = np.where(error == 0, theta, np.where(inside, step, 0.5 * (low + high)))

@@ -71,7 +71,8 @@ class Budget:
 
     def __str__(self) -> str:
         symbols = {"epsilon": "ε", "delta": "δ", "zcdp": "ρ"}
-        return ", ".join(f"{symbols[name]} = {readable(value)}" for name, value in self._parts().items())
+        parts = (f"{symbols[name]} = {readable(value)}" for name, value in self._parts().items())
+        return ", ".join(parts).replace("= ≈", "≈")
 
     def to_dict(self) -> dict[str, str]:
         """Exact numbers as text, such as ``{"epsilon": "1/2"}``."""
