@@ -34,7 +34,8 @@ from discreet.cli import main
 from discreet.core import InvalidInput
 from discreet.studio.app import create_app
 from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions
-from discreet.studio.questions import AuditQuestion, PlanQuestion, ReleaseQuestion
+from discreet.studio.questions import AuditQuestion, PlanQuestion
+from discreet.studio.release_questions import ReleaseQuestion
 from discreet.studio.server import bound, configured
 from discreet.studio.settings import StudioSettings
 
@@ -42,6 +43,40 @@ STATIC = Path(discreet.__file__).parent / "studio" / "static"
 SECRET = "zebrafish-7351"  # a data value that must appear nowhere
 ROWS = ["smoker,note", *(["never,a"] * 60), *(["former,b"] * 25), *(["current,c"] * 15)]
 CSV = ("\n".join(ROWS) + "\n").encode()
+VISITS = [f"{i // 2},{20 + i % 60},{i % 4}" for i in range(200)]
+NUMBERS = ("\n".join(["who,age,visits", *VISITS]) + "\n").encode()
+"""100 people with two records each."""
+KINDS: dict[str, dict[str, str]] = {
+    "levels": {"column": "visits", "levels": "0\n1\n2\n3", "epsilon": "0.4"},
+    "people": {
+        "column": "visits",
+        "levels": "0\n1\n2\n3",
+        "epsilon": "0.4",
+        "person": "who",
+        "per_person": "1",
+        "dataset": "people",
+    },
+    "bins": {"kind": "bins", "column": "age", "edges": "20, 30.5, 60", "epsilon": "2/5", "outside": "level"},
+    "mean": {
+        "kind": "mean",
+        "column": "age",
+        "bounds": "0, 120",
+        "sigma": "20",
+        "centre": "50, 30",
+        "epsilon": "0.4",
+        "delta": "1e-6",
+        "dataset": "drawn",
+    },
+    "rate": {
+        "kind": "rate",
+        "column": "visits",
+        "most": "20",
+        "gamma": "2, 1",
+        "epsilon": "0.4",
+        "dataset": "drawn",
+    },
+}
+"""Each kind of question, as its form sends it; the second asks for the guarantee of a person."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +148,16 @@ class Browser:
     def csrf(self) -> str:
         return self.get("/release").field("csrf")
 
-    def upload(self, content: bytes = CSV, name: str = "survey.csv", **headers: str | None) -> Answer:
+    def upload(
+        self, content: bytes = CSV, name: str = "survey.csv", query: str = "", **headers: str | None
+    ) -> Answer:
         body = (
             b'--B\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n' + self.csrf.encode() + b"\r\n"
             b'--B\r\nContent-Disposition: form-data; name="file"; filename="' + name.encode() + b'"\r\n'
             b"Content-Type: text/csv\r\n\r\n" + content + b"\r\n--B--\r\n"
         )
         kind: dict[str, str | None] = {"Content-Type": "multipart/form-data; boundary=B"}
-        return self.send("POST", "/release/upload", body, **(kind | headers))
+        return self.send("POST", f"/release/upload?{query}", body, **(kind | headers))
 
     def form(self, content: bytes = CSV, name: str = "survey.csv") -> dict[str, str]:
         """The fields of a release form for a new upload, filled in as a user would."""
@@ -135,6 +172,12 @@ class Browser:
             "dataset": "survey",
             "label": "Smokers",
         }
+
+    def asked(self, kind: str, content: bytes = NUMBERS) -> dict[str, str]:
+        """The fields of a form of this kind for a new upload."""
+        page = self.follow(self.upload(content))
+        known = {"source": page.field("source"), "request": page.field("request"), "dataset": "survey"}
+        return {**known, "label": "Visits", **KINDS[kind]}
 
     def confirm(self, fields: dict[str, str], **headers: str | None) -> Answer:
         return self.post("/release/confirm", {**fields, "csrf": self.csrf}, **headers)
@@ -189,6 +232,8 @@ def shared(place: Path) -> Iterator[Browser]:
     ledger = f"sqlite:///{place / 'shared.db'}"
     with discreet.Ledger(ledger) as book:
         book.create("survey", epsilon=1000)
+        book.create("people", epsilon=1000, relation="replace-person")
+        book.create("drawn", epsilon=1000, delta="0.01")
     with running(ledger=ledger, data=data, gallery=gallery, upload_limit=300_000) as browser:
         yield browser
 
@@ -196,6 +241,20 @@ def shared(place: Path) -> Iterator[Browser]:
 @pytest.fixture
 def inside(shared: Browser) -> Browser:
     return Browser(shared.settings).enter()
+
+
+@pytest.fixture(scope="module")
+def unspent(shared: Browser) -> dict[str, str]:
+    """Source and request of one form, for questions that are refused and so never use it up."""
+    form = Browser(shared.settings).enter().asked("levels")
+    return {name: form[name] for name in ("source", "request", "dataset")}
+
+
+def budgets(browser: Browser) -> str:
+    """What every dataset has spent."""
+    assert browser.settings.ledger is not None
+    with discreet.Ledger(browser.settings.ledger) as book:
+        return " ".join(str(book.show(name).spent) for name in book.datasets())
 
 
 def spent(browser: Browser, dataset: str = "survey") -> Fraction:
@@ -541,6 +600,232 @@ def test_pages_of_other_ports_and_other_charsets_are_refused(inside: Browser) ->
     for charset, status in (("utf-8", 303), ("UTF-8", 303), ("unicode_escape", 415), ("punycode", 415)):
         kind = f"multipart/form-data; boundary=B; charset={charset}"
         assert inside.upload(Content_Type=kind).status == status
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_question_from_the_form_to_the_report(
+    inside: Browser, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    fields = inside.asked(kind)
+    dataset, before = fields["dataset"], spent(inside, fields["dataset"])
+    form = inside.get("/release?" + urlencode(fields))
+    assert html.escape(f'value="{fields["column"]}"', quote=False) in form.text
+    assert form.field("kind") == fields.get("kind", "levels")
+    review = inside.get("/release/review?" + urlencode(fields))
+    assert 'id="asked">ε = 0.4' in review.text
+    assert spent(inside, dataset) == before
+    # What the page sends: every field of it, and n where it was counted.
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', review.text))
+    sent = {name: html.unescape(value) for name, value in hidden.items() if name != "csrf"}
+    assert {name: sent[name] for name in fields} == fields
+    if kind in ("mean", "rate"):
+        assert sent["n"] == "200"
+        assert inside.confirm(fields).status == 400  # a draw is calibrated to an n that is confirmed
+
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda _: inside.confirm(sent), range(3)))
+    assert {answer.status for answer in answers} == {303}
+    assert spent(inside, dataset) - before == Fraction(2, 5)
+    query = urlsplit(answers[0].headers["Location"]).query
+    result = inside.get(f"/release/result?{query}")
+    assert (result.status, 'id="receipt"' in result.text) == (200, True)
+    stored = inside.get(f"/release/download/json?{query}").text
+    report = inside.get(f"/release/download/html?{query}")
+    assert "<title>Visits</title>" in report.text
+    shown = html.unescape(result.text)
+    for spec in re.findall(r'<div class="spec" hidden>(.*?)</div>', result.text, re.DOTALL):
+        assert "NaN" not in spec
+    if kind in ("mean", "rate"):
+        made = discreet.Sample.from_json(stored)
+        (row,) = made.table()
+        low, high = re.search(r"noise-aware</th><td>[^<]+</td><td>([^<]+) to ([^<]+)</td>", shown).groups()  # type: ignore[union-attr]
+        near = 0.051 * row["sd"]  # two digits of the spread are shown
+        assert [float(low), float(high)] == pytest.approx([row["low"], row["high"]], abs=near)
+        drawn = re.search(r'id="draw">([^<]+)<', shown)
+        assert drawn is not None
+        assert float(drawn[1]) == pytest.approx(float(made.values[0]), abs=near)
+        assert "With δ = 1e-06 this holds" in shown
+        assert made.guarantee.exact_delta == Fraction(1, 10**6)
+    else:
+        counted = discreet.Release.from_json(stored)
+        assert sum(counted.counts) == (100 if kind == "people" else 200)
+        assert str(counted.guarantee.relation) in shown
+        assert len(counted.levels) == {"bins": 3}.get(kind, 4)
+    assert (
+        f"/release/result?{urlencode({'dataset': dataset, 'request': fields['request']})}"
+        in html.unescape(inside.get(f"/ledger?dataset={dataset}").text)
+    )
+
+    # The copied code is the same request: the stored bytes, no charge, and the file is not opened.
+    monkeypatch.chdir(tmp_path)
+    question = ReleaseQuestion.read(sent)
+    python, command = (
+        make("FILE.csv", inside.settings.ledger) for make in (question.python, question.command)
+    )
+    code = [
+        html.unescape(text) for text in re.findall(r"<pre [^>]*><code>(.*?)</code>", review.text, re.DOTALL)
+    ]
+    assert code == [python, command]
+    scope: dict[str, Any] = {}
+    exec(python, scope)
+    assert scope["r"].to_json() == stored
+    assert scope["r"].receipt.repeated
+    capsys.readouterr()
+    assert run_command(command.strip() + " --json", capsys).strip() == json.dumps(
+        json.loads(stored), indent=2
+    )
+    assert spent(inside, dataset) - before == Fraction(2, 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "status", "word"),
+    [
+        ("people", {"dataset": "survey"}, 409, "protects one person (replace-person)"),
+        ("levels", {"dataset": "people"}, 409, "protects one record (replace-one)"),
+        ("mean", {"dataset": "survey"}, 409, "is in ε alone"),
+        ("mean", {"dataset": "people"}, 409, "--relation replace-one"),
+        ("people", {"per_person": ""}, 400, "go together"),
+        ("people", {"person": ""}, 400, "go together"),
+        ("people", {"per_person": "2"}, 400, "needs n=NUMBER"),
+        ("people", {"per_person": "1000000000"}, 400, "more than the 1,000"),
+        ("people", {"per_person": "900", "n": "200"}, 400, "less than 0.001 for each"),
+        ("people", {"per_person": "0"}, 400, "at least 1"),
+        ("bins", {"edges": ""}, 400, "declare where the bins begin"),
+        ("bins", {"edges": "1, 2"}, 400, "at least three"),
+        ("bins", {"edges": "0, nan, 3"}, 400, "increasing order"),
+        ("bins", {"edges": "0, 1, inf"}, 400, "finite"),
+        ("bins", {"edges": "3, 2, 1"}, 400, "increasing order"),
+        ("bins", {"edges": "0, 1, 1e308"}, 400, "finite"),
+        ("bins", {"edges": ",".join(map(str, range(102)))}, 400, "at most 100 bins"),
+        ("bins", {"edges": ",".join(map(str, range(101)))}, 400, "at most 100 shares"),
+        ("bins", {"edges": "1," * 2000}, 400, "at most 100 bins"),
+        ("bins", {"edges": "1," * 3000}, 400, "at most 4000"),
+        ("bins", {"outside": "drop"}, 400, "'clip' or 'level'"),
+        ("bins", {"missing": "0"}, 400, "issing must be"),
+        ("bins", {"mechanism": "ehd", "n": "10000000"}, 400, "1,000,000 records"),
+        ("mean", {"bounds": "9, 1"}, 400, "the smaller first"),
+        ("mean", {"bounds": "-1e308, 1e308"}, 400, "up to 1e+09"),
+        ("mean", {"bounds": "nan, 1"}, 400, "two numbers"),
+        ("mean", {"bounds": ""}, 400, "bounds"),
+        ("mean", {"sigma": "0"}, 400, "positive"),
+        ("mean", {"sigma": "inf"}, 400, "positive"),
+        ("mean", {"centre": "50"}, 400, "its standard deviation"),
+        ("mean", {"centre": "1e9, 1e-9"}, 400, "finer ones apart"),
+        ("mean", {"delta": "0.01"}, 400, "below 1/n"),
+        ("mean", {"delta": "1e-400000000"}, 400, "delta"),
+        ("mean", {"delta": ""}, 400, "delta"),
+        ("mean", {"missing": "121"}, 400, "within the bounds"),
+        ("mean", {"n": "10000000000000"}, 400, "1,000,000,000,000"),
+        ("rate", {"most": "1.5"}, 400, "whole number"),
+        ("rate", {"most": "100000000"}, 400, "65,536"),
+        ("rate", {"most": ""}, 400, "how many events"),
+        ("rate", {"most": "60000", "n": "100000000", "delta": "1e-12"}, 400, "events that this page sums"),
+        ("rate", {"gamma": "0, 1"}, 400, "shape and rate"),
+        ("rate", {"gamma": "1e300, 1"}, 400, "shape and rate"),
+        ("rate", {"missing": "1.5"}, 400, "whole number within"),
+        ("rate", {"kind": "guess"}, 400, "must be one of: levels"),
+        ("rate", {"sampler": "slowly"}, 400, "must be one of: direct"),
+        ("rate", {"sampler": "direct"}, 400, "does not reach the target"),
+    ],
+)
+def test_what_does_not_fit_a_kind_is_refused_and_not_charged(
+    inside: Browser, unspent: dict[str, str], kind: str, change: dict[str, str], status: int, word: str
+) -> None:
+    declared = {} if kind == "people" else {"n": "200"}
+    fields, before = {**unspent, **declared, **KINDS[kind], **change}, budgets(inside)
+    for answer in (inside.get("/release/review?" + urlencode(fields)), inside.confirm(fields)):
+        assert answer.status == status, html.unescape(answer.text)
+        assert word in html.unescape(answer.text)
+        assert "Traceback" not in answer.text
+    assert budgets(inside) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "status", "word"),
+    [
+        ("people", {"person": "nobody"}, 400, "nobody"),
+        ("bins", {"outside": "", "edges": "20, 25, 30"}, 422, "records hold"),
+        ("mean", {"n": "199"}, 400, "another number of records"),
+        ("mean", {"column": "none", "n": "200"}, 400, "none"),
+        ("rate", {"column": "none"}, 400, "none"),
+    ],
+)
+def test_what_the_data_do_not_fit_is_not_charged(
+    inside: Browser, kind: str, change: dict[str, str], status: int, word: str
+) -> None:
+    """A declared n fixes the price without the data, so that some of it is found at the end only."""
+    fields = {**inside.asked(kind), **change}
+    before = budgets(inside)
+    review = inside.get("/release/review?" + urlencode(fields))
+    assert review.status == (200 if "n" in change else status)
+    refused = inside.confirm({"n": "200", **fields} if kind == "rate" else fields)
+    assert refused.status == status
+    assert word in html.unescape(refused.text)
+    assert budgets(inside) == before
+
+
+def test_numbers_that_are_text_are_not_shown(inside: Browser) -> None:
+    for kind in ("bins", "mean", "rate"):
+        fields = inside.asked(kind, NUMBERS + f"1,{SECRET},{SECRET}\n".encode())
+        for sent in (fields, {**fields, "n": "201"}):
+            answers = [inside.get("/release/review?" + urlencode(fields)), inside.confirm(sent)]
+            assert answers[0].status == 422
+            assert answers[1].status in (400, 422)  # a draw without n is no question yet
+            assert not any(SECRET in answer.text for answer in answers)
+
+
+def test_a_plan_is_carried_to_the_form(inside: Browser) -> None:
+    """From the plan by the data to the form, whether the data are here already or uploaded."""
+    plans = {
+        "levels=no,+yes&n=60&epsilon=1/4&prior=0.5,+2": {"levels": "no\nyes", "prior": "0.5, 2", "n": "60"},
+        "levels=2&n=60&epsilon=1/4": {"levels": "", "n": "60"},
+        "kind=mean&epsilon=1/4&bounds=1,9&sigma=3&delta=1e-7": {
+            "kind": "mean",
+            "bounds": "1,9",
+            "sigma": "3",
+            "centre": "50, 30",
+            "delta": "1e-7",
+        },
+    }
+    for plan, wanted in plans.items():
+        link = re.search(r'href="(/release[^"]*)">Release this', inside.get("/plan?" + plan).text)
+        assert link is not None
+        page = inside.get(html.unescape(link[1]))
+        assert "is kept for the form" in page.text
+        chosen = re.search(r'href="(/release[^"]*)">deep/survey.csv', page.text)
+        action = re.search(r'action="([^"]*)" enctype', page.text)
+        assert chosen is not None
+        assert action is not None
+        inside_query = urlsplit(html.unescape(action[1])).query
+        for form in (html.unescape(chosen[1]), None):
+            if form is None:
+                body = inside.upload(query=inside_query)
+                form = body.headers["Location"]
+            given = {name: value[0] for name, value in parse_qs(urlsplit(form).query).items()}
+            assert given.pop("source")
+            assert given == {k: v for k, v in {"epsilon": "1/4", "n": "400", **wanted}.items() if v}
+            filled = inside.get(form).text
+            assert 'value="1/4"' in filled
+    assert inside.get("/release?kind=guess").status == 400
+    assert inside.upload(query="kind=guess").status == 400
+
+
+def test_a_table_is_copied_as_python(inside: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = inside.get("/release").text
+    link = re.search(r'href="(/release\?source=\w+)">visits.duckdb: odd', page)
+    assert link is not None
+    form = inside.get(link[1])
+    fields = {name: form.field(name) for name in ("source", "request")}
+    fields |= {"column": "smoker", "levels": "never\nformer", "epsilon": "1", "dataset": "survey"}
+    review = html.unescape(inside.get("/release/review?" + urlencode(fields)).text)
+    assert "needs Python" in review
+    code = re.search(r"<code>(import discreet.*?)</code>", review, re.DOTALL)
+    assert code is not None
+    assert inside.settings.data is not None
+    monkeypatch.chdir(inside.settings.data)
+    scope: dict[str, Any] = {}
+    exec(code[1], scope)
+    assert scope["r"].n == 30
 
 
 def test_a_double_click_is_one_charge(small: Browser) -> None:

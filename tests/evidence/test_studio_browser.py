@@ -33,6 +33,8 @@ pytestmark = pytest.mark.slow
 
 PICTURES = Path(__file__).parents[2] / "out" / "studio"
 ROWS = ["smoker,note", *(["never,a"] * 60), *(["former,b"] * 25), *(["current,c"] * 15)]
+NUMBERS = ["who,age,visits", *(f"{i // 2},{20 + 7 * i % 61},{i % 4}" for i in range(400))]
+"""200 people with two records each."""
 MOVES = 20
 FAST = 0.3
 """Seconds from a move of the slider to its figures: the median on any machine that is not overloaded."""
@@ -124,6 +126,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     with discreet.Ledger(ledger) as book:
         book.create("survey", epsilon=1)
         book.create("panel", epsilon=100)
+        book.create("drawn", epsilon=100, delta="0.001")
     words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--ledger", ledger]
     began = time.monotonic()
     with ExitStack() as stack:
@@ -187,6 +190,30 @@ def fill(page: Any, dataset: str, epsilon: str, label: str = "Smokers, spring") 
     page.fill("#label", label)
     page.get_by_role("button", name="See the price").click()
     page.wait_for_selector("#price-title, .notice.bad")
+
+
+MEAN = {"column": "age", "bounds": "0, 120", "sigma": "20", "centre": "50, 30", "epsilon": "0.8"}
+BINS = {"column": "age", "edges": "0, 30, 45, 60, 120", "epsilon": "0.5"}
+RATE = {"column": "visits", "most": "10", "gamma": "2, 1", "epsilon": "0.8"}
+
+
+def ask(page: Any, studio: Studio, tab: str, fields: dict[str, str], dataset: str, upto: str = "") -> None:
+    """A new upload and its form of another kind, filled in, up to the price, or to the result."""
+    upload(page, studio, "visits.csv", "\n".join(NUMBERS) + "\n")
+    page.get_by_role("link", name=tab, exact=True).click()
+    page.wait_for_selector(f".tabs a[aria-current]:text-is('{tab}')")
+    page.wait_for_load_state("load")
+    for name, value in fields.items():
+        page.fill(f"#{name}", value)
+    page.select_option("#dataset", dataset)
+    page.fill("#label", f"{tab}, spring")
+    if upto == "form":
+        return
+    page.get_by_role("button", name="See the price").click()
+    page.wait_for_selector("#price-title, .notice.bad")
+    if upto == "result":
+        page.get_by_role("button", name="Release and spend").click()
+        page.wait_for_selector("#receipt")
 
 
 # ---- plan ----------------------------------------------------------------------------------------------
@@ -351,6 +378,58 @@ def test_from_an_upload_to_a_report(studio: Studio) -> None:
         assert page.input_value("#levels") == "never\nformer\ncurrent"
 
 
+def test_a_mean_and_bins_from_an_upload_to_a_report(studio: Studio) -> None:
+    for tab, fields, dataset in (("A mean", MEAN, "drawn"), ("Bins", BINS, "panel")):
+        with studio.page() as page:
+            spent, charges = studio.spent(dataset)
+            ask(page, studio, tab, fields, dataset)
+            assert page.inner_text("#asked").startswith(f"ε = {fields['epsilon']}")
+            assert studio.spent(dataset) == (spent, charges)
+            page.get_by_role("button", name="Release and spend").dblclick()
+            page.wait_for_selector("#receipt")
+            spent += Fraction(fields["epsilon"])
+            assert studio.spent(dataset) == (spent, charges + 1)
+            drawn(page)
+            assert page.locator("[data-chart] svg path").count() > 1
+            shown = page.inner_text("#posterior-title >> xpath=..")
+            page.reload()
+            page.wait_for_selector("#receipt")
+            assert page.inner_text("#posterior-title >> xpath=..") == shown
+            with page.expect_download() as downloading:
+                page.get_by_role("link", name="Download the release (JSON)").click()
+            text = Path(downloading.value.path()).read_text("utf-8")
+            if tab == "A mean":
+                made = discreet.Sample.from_json(text)
+                assert abs(float(page.inner_text("#draw")) - float(made.values[0])) < 0.06
+            else:
+                assert sum(discreet.Release.from_json(text).counts) == len(NUMBERS) - 1
+            with page.expect_download() as downloading:
+                page.get_by_role("link", name="Download the report (HTML)").click()
+            assert f"<title>{tab}, spring</title>" in Path(downloading.value.path()).read_text("utf-8")
+            assert studio.spent(dataset) == (spent, charges + 1)
+
+
+def test_a_plan_becomes_a_release(studio: Studio) -> None:
+    """What the plan page holds after a change by htmx is what the form has, once data are chosen."""
+    with studio.page() as page:
+        page.goto(studio.base + "/plan?kind=mean")
+        page.fill("#bounds", "10, 90")
+        page.keyboard.press("Tab")
+        page.wait_for_url("**bounds=10*")
+        page.wait_for_selector("a[href*='bounds=10']:has-text('Release this')")
+        page.get_by_role("link", name="Release this").click()
+        page.wait_for_selector("text=is kept for the form")
+        page.get_by_role("link", name="survey.csv").last.click()
+        page.wait_for_selector("#sigma")
+        assert [page.input_value(f"#{name}") for name in ("bounds", "sigma", "centre", "epsilon", "n")] == [
+            "10, 90",
+            "20",
+            "50, 30",
+            "0.5",
+            "400",
+        ]
+
+
 def test_a_budget_spent_meanwhile_is_refused(studio: Studio) -> None:
     """The price was shown, then a colleague spent what was left: the confirmation is refused."""
     with discreet.Ledger(studio.ledger) as book:
@@ -466,6 +545,22 @@ def views(studio: Studio) -> dict[str, str]:
         upload(page, studio)
         fill(page, "survey", "5")
         refused = page.url
+        asked = {}
+        for name, tab, fields, dataset in (
+            ("bins", "Bins", BINS, "panel"),
+            ("mean", "A mean", MEAN, "drawn"),
+            ("rate", "A rate", RATE, "drawn"),
+        ):
+            ask(page, studio, tab, fields, dataset, "form")
+            asked[f"release-{name}-form"] = page.url
+            page.get_by_role("button", name="See the price").click()
+            page.wait_for_selector("#price-title")
+            asked[f"release-{name}-review"] = page.url
+            page.get_by_role("button", name="Release and spend").click()
+            page.wait_for_selector("#receipt")
+            asked[f"release-{name}-result"] = page.url
+        ask(page, studio, "A mean", MEAN, "panel")
+        asked["release-mean-refused"] = page.url
     base = studio.base
     return {
         "plan": f"{base}/plan",
@@ -477,6 +572,8 @@ def views(studio: Studio) -> dict[str, str]:
         "release-review": review,
         "release-refused": refused,
         "release-result": result,
+        **asked,
+        "release-planned": f"{base}/release?kind=mean&epsilon=0.5&bounds=0,120",
         "ledger": f"{base}/ledger?dataset=panel&verify=1",
         "audit": f"{base}/audit?n=30",
         "papers": f"{base}/papers",
@@ -526,5 +623,5 @@ def test_every_page_in_every_look(studio: Studio, views: dict[str, str], look: s
 def test_nothing_else_was_asked_for_and_nothing_complained(studio: Studio) -> None:
     """Last: over all the tests above."""
     assert studio.elsewhere == []
-    expected = re.compile(r"error: Failed to load resource: the server responded with a status of 40[04]")
+    expected = re.compile(r"error: Failed to load resource: the server responded with a status of 40[049]")
     assert [text for text in studio.complaints if not expected.match(text)] == []

@@ -16,6 +16,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -36,7 +37,7 @@ import pytest
 import discreet
 from discreet.studio.settings import StudioSettings
 from evidence.components import need
-from test_studio import CSV, Answer, Browser
+from test_studio import CSV, KINDS, NUMBERS, Answer, Browser
 
 pytestmark = pytest.mark.slow
 
@@ -95,6 +96,8 @@ def started(place: Path, *options: str) -> Iterator[Target]:
     with discreet.Ledger(ledger) as book, contextlib.suppress(discreet.InvalidInput):
         book.create("survey", epsilon=1000)
         book.create("small", epsilon=1)
+        book.create("people", epsilon=1000, relation="replace-person")
+        book.create("drawn", epsilon=1000, delta="0.01")
     words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--ledger", ledger, *options]
     log = place / "log"
     with log.open("a") as file:
@@ -552,6 +555,12 @@ def mutated(chance: random.Random, fields: list[tuple[str, str]]) -> list[tuple[
             "\ud7ff\u202e",
             "%s%n",
             "a" * 4100,
+            "1e308",
+            "-1e308, 1e308",
+            ",".join(map(str, range(300))),
+            "0, 1, nan, inf",
+            "1000000000",
+            "2,1",
         ]
         other = chance.choice(fields)[1]
         how = chance.randrange(7)
@@ -614,13 +623,18 @@ def test_a_thousand_mutations(target: Target) -> None:
     content = b"smoker,note\n" + b"never,a\nformer,b\n" * 50 + f"{SECRET},c\n".encode()
     good = inside.form(CSV) | {"dataset": "survey", "mechanism": "lattice"}
     bad = inside.form(content) | {"dataset": "survey"}  # its data never fit the declaration
+    numbers = inside.asked("levels", NUMBERS)
+    others = [{**numbers, "n": "200" if kind != "people" else "", **fields} for kind, fields in KINDS.items()]
+    text = inside.asked("levels", NUMBERS + f"7,{SECRET},{SECRET}\n".encode())
+    others += [{**text, "n": "201", **fields} for kind, fields in KINDS.items() if kind != "people"]
     counts: Counter[str] = Counter()
     allowed: set[str] = set()
     unheard: set[str] = set()
+    datasets = ("survey", "people", "drawn")
     with discreet.Ledger(target.settings.ledger) as book:
-        known = len(book.history("survey"))
+        known = {dataset: len(book.history(dataset)) for dataset in datasets}
     for number in range(MUTATIONS):
-        base = good if chance.random() < 0.6 else bad
+        base = chance.choice([good, good, good, bad, bad, *others])
         fresh = f"studio-{chance.getrandbits(128):032x}" + base["request"][-9:]
         fields = [*({**base, "request": fresh}).items(), ("csrf", csrf)]
         kind = chance.choice(["form", "form", "review", "plan", "audit", "header", "raw"])
@@ -686,10 +700,11 @@ def test_a_thousand_mutations(target: Target) -> None:
             target.harmless(answer, where)
             counts[f"status {answer.status}"] += 1
     with discreet.Ledger(target.settings.ledger) as book:
-        new = book.history("survey")[known:]
+        new = [entry for dataset in datasets for entry in book.history(dataset)[known[dataset] :]]
         book.verify()
     charged = {entry.request_id for entry in new}
     print(f"{MUTATIONS} mutated requests: {dict(sorted(counts.items()))}")
+    print(f"charges by dataset: {dict(Counter(entry.dataset for entry in new))}")
     print(
         f"{len(new)} charges, of forms that were complete and confirmed: {len(charged & (allowed | unheard))}"
     )
@@ -769,6 +784,33 @@ def test_what_is_charged_is_what_the_command_line_charges(target: Target) -> Non
     assert (page.plan, page.plan_hash, page.charged) == (command.plan, command.plan_hash, command.charged)
     assert page.guarantee == command.guarantee
     assert page.charged.epsilon == Fraction(1, 3)
+
+
+@pytest.mark.parametrize("kind", ["people", "bins", "mean", "rate"])
+def test_every_kind_is_charged_as_on_the_command_line(target: Target, kind: str) -> None:
+    """The copied command with another request id: a charge of its own, of the same plan and price."""
+    inside = target.browser()
+    asked = inside.asked(kind)
+    review = html.unescape(inside.get("/release/review?" + urlencode(asked)).text)
+    hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', review)
+    assert inside.confirm({name: value for name, value in hidden if name != "csrf"}).status == 303
+    copied = re.search(r"<code>discreet (.*?)</code>", review, re.DOTALL)
+    assert copied is not None
+    file = target.uploads / "same-numbers.csv"
+    file.write_bytes(NUMBERS)
+    words = [str(file) if word == "FILE.csv" else word for word in shlex.split(copied[1])]
+    words = [word for word in words if not word.startswith("--request-id")]
+    run = subprocess.run(
+        [sys.executable, "-m", "discreet.cli", *words], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert target.settings.ledger is not None
+    with discreet.Ledger(target.settings.ledger) as book:
+        page, command = book.history(asked["dataset"])[-2:]
+    assert page.request_id == asked["request"]
+    assert (page.plan, page.plan_hash, page.charged) == (command.plan, command.plan_hash, command.charged)
+    assert page.guarantee == command.guarantee
+    assert page.charged.epsilon == Fraction(2, 5)
 
 
 # ---- when things end -----------------------------------------------------------------------------------

@@ -237,6 +237,77 @@ def posteriors(names: Sequence[str], plug_in: Sequence[Any], aware: Sequence[Any
     return _spec("Released posterior densities of the shares", 260, layer=layers)
 
 
+def draws(prior: Any, posterior: Any | None, values: Sequence[float], title: str) -> Spec:
+    """Released draws as rules, what they say about the parameter, and the prior dashed.
+
+    The height is relative: densities in the units of the records can be any number. The window is that of the
+    posterior, widened towards the prior, which may be far wider or reach to infinity at 0.
+    """
+    x = _window(prior, posterior, values)
+    before = np.nan_to_num(np.asarray(prior.pdf(x), dtype=np.float64), posinf=0.0)
+    after = before if posterior is None else np.asarray(posterior.pdf(x), dtype=np.float64)
+    after = np.nan_to_num(after, posinf=0.0)
+    top = max(float(after.max()), min(float(before.max()), 1.5 * float(after.max()))) or 1.0
+    axis: Spec = {
+        "field": "x",
+        "type": "quantitative",
+        "title": title,
+        "scale": {"domain": [float(x[0]), float(x[-1])], "nice": False, "zero": False},
+        "axis": {"tickCount": 6, "grid": False, "labelFlush": True},
+    }
+    height = {**DENSITY, "scale": {"domain": [0, 1.04], "nice": False}, "stack": None}
+    layers: list[Spec] = []
+    if posterior is not None:
+        layers.append(
+            {
+                "data": {"values": _exact_points(x, after / top)},
+                "mark": {
+                    "type": "area",
+                    "line": {"strokeWidth": 2.4, "color": "$accent"},
+                    "color": "$accent",
+                    "fillOpacity": 0.12,
+                },
+                "encoding": {"x": axis, "y": height},
+            }
+        )
+    layers += [
+        {
+            "data": {"values": _exact_points(x, before / top)},
+            "mark": {
+                "type": "line",
+                "strokeWidth": 1.6,
+                "strokeDash": [5, 4],
+                "color": "$ink",
+                "clip": True,
+            },
+            "encoding": {"x": axis, "y": height},
+        },
+        {
+            "data": {"values": [{"x": float(value)} for value in values]},
+            "mark": {"type": "rule", "strokeWidth": 2.4, "color": "$second", "clip": True},
+            "encoding": {"x": axis},
+        },
+    ]
+    return _spec("What the released draw says, over the prior", 260, layer=layers)
+
+
+def _window(prior: Any, posterior: Any | None, values: Sequence[float]) -> FloatArray:
+    ends = 0.001, 0.999
+    low, high = (float((prior if posterior is None else posterior).ppf(q)) for q in ends)
+    width = high - low
+    before = [float(prior.ppf(q)) for q in ends]
+    low = min(low, max(before[0], low - 0.75 * width), *values)
+    high = max(high, min(before[1], high + 0.75 * width), *values)
+    margin = 0.05 * (high - low)
+    least = 0.0 if float(prior.cdf(0.0)) == 0 and low >= 0 else -np.inf  # a rate has no place below 0
+    return np.linspace(max(low - margin, least), high + margin, 2 * 301 + 1)[1::2]
+
+
+def _exact_points(x: FloatArray, y: FloatArray) -> list[dict[str, Any]]:
+    """Points of any unit: their digits are not counted from the decimal point."""
+    return [{"x": float(f"{a:.12g}"), "y": round(float(b), 5)} for a, b in zip(x, y, strict=True)]
+
+
 def profile(epsilons: FloatArray, deltas: FloatArray, claimed: float | None) -> Spec:
     """δ(ε) of an audited mechanism, with the claimed ε as a line."""
     x: Spec = {"field": "x", "type": "quantitative", "title": "ε", "axis": {"tickCount": 6, "grid": False}}

@@ -9,17 +9,23 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from discreet.answers import Quote
-from discreet.core import InvalidInput, RequestConflictError
+from discreet.core import FileError, GuaranteeMismatchError, InvalidInput, Relation, RequestConflictError
+from discreet.data import clipped_sum
 from discreet.guarantees import Guarantee
 from discreet.ledger import Ledger, Receipt
 from discreet.ledger.statements import Account, Price
 from discreet.proportions import release
+from discreet.queries import posterior_sample
 from discreet.releases import Release
-from discreet.studio.questions import ReleaseQuestion
+from discreet.samples import Sample
+from discreet.studio.release_questions import FAMILIES, ReleaseQuestion
 from discreet.studio.sources import Source, Sources, opened
+from discreet.studyfile import load_answer
+
+Found: TypeAlias = Release | Sample
 
 MAX_KEPT = 200
 MAX_SHOWN = 20
@@ -52,22 +58,51 @@ class Offer:
     charged_before: bool
 
 
+def ask(question: ReleaseQuestion, data: Any, **charge: Any) -> Any:
+    """The question put to the public function that the command line calls too."""
+    if question.is_drawn:
+        return posterior_sample(data, question.family, **question.arguments(), **charge)
+    return release(data, **question.arguments(), **charge)
+
+
+def is_shown(answer: Any) -> bool:
+    """Whether there is a page for it: posteriors of shares, and draws of a mean or a rate."""
+    if isinstance(answer, Sample):
+        return answer.family["name"] in FAMILIES.values()
+    return isinstance(answer, Release)
+
+
 class Desk:
     """Where releases are made. Those without a ledger are remembered here, so that a repeat is the same."""
 
     def __init__(self, ledger: Ledger | None, sources: Sources) -> None:
         self.ledger, self.sources = ledger, sources
-        self._kept: OrderedDict[str, tuple[str, Release]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, Found]] = OrderedDict()
         self._busy = threading.Lock()
-        self._shown: OrderedDict[str, Release] = OrderedDict()
+        self._shown: OrderedDict[str, Found] = OrderedDict()
+
+    def settled(self, question: ReleaseQuestion) -> ReleaseQuestion:
+        """The question with the public number of records, counted where a draw was asked for without it.
+
+        The draw is calibrated to n, and δ is compared with 1/n; so n is in what is confirmed and copied.
+        """
+        if not question.is_drawn or question.n.strip():
+            return question
+        check_request(question)
+        question.check()
+        self._check_dataset(question)
+        with opened(self.sources.find(question.source)) as data:
+            whole = question.kind == "rate"
+            found = clipped_sum(data, column=question.column or None, integers=whole, **question.summing)
+        return replace(question, n=str(found.n))
 
     def price(self, question: ReleaseQuestion) -> Offer:
         """The guarantee and its price, without making or charging anything."""
         check_request(question)
-        arguments = question.arguments()
+        question.arguments()
         self._check_dataset(question)
         ledger = self.ledger
-        earlier = None if ledger is None else self._entry(question.dataset, question.request)
+        earlier = None if ledger is None else ledger.receipt(question.dataset, question.request)
 
         def recall(plan: Mapping[str, Any]) -> Receipt | None:
             assert ledger is not None
@@ -75,15 +110,14 @@ class Desk:
 
         quote = Quote(None if earlier is None else recall)
         with opened(self.sources.find(question.source)) as data:
-            found: Any = release(data, **arguments, ledger=quote)  # type: ignore[arg-type]
-        guarantee: Guarantee = found
+            guarantee: Guarantee = ask(question, data, ledger=quote)
         price = None if ledger is None else ledger.price(question.dataset, guarantee)
         return Offer(guarantee, price, quote.charged or question.request in self._kept)
 
-    def release(self, question: ReleaseQuestion, acknowledged: bool) -> Release:
+    def release(self, question: ReleaseQuestion, acknowledged: bool) -> Found:
         """The release, charged before it leaves; the same request again gives the same one for nothing."""
         check_request(question)
-        arguments = question.arguments()
+        question.arguments()
         self._check_dataset(question)
         source = self.sources.find(question.source)
         if self.ledger is None:
@@ -92,14 +126,14 @@ class Desk:
                     "without a ledger nothing counts what is spent: tick the box that you know this, or "
                     "start the studio with --ledger URL. Nothing was released"
                 )
-            return self._uncharged(question, arguments, source)
+            return self._uncharged(question, source)
+        charge = {"ledger": self.ledger, "dataset": question.dataset, "request_id": question.request}
         with opened(source) as data:
-            return release(
-                data, **arguments, ledger=self.ledger, dataset=question.dataset, request_id=question.request
-            )
+            made: Found = ask(question, data, **charge)
+        return made
 
-    def _uncharged(self, question: ReleaseQuestion, arguments: dict[str, Any], source: Source) -> Release:
-        asked = json.dumps(arguments, sort_keys=True)
+    def _uncharged(self, question: ReleaseQuestion, source: Source) -> Found:
+        asked = json.dumps([question.kind, question.arguments()], sort_keys=True)
         with self._busy:  # a double click waits here and then finds the first one's result
             if question.request in self._kept:
                 before, result = self._kept[question.request]
@@ -109,11 +143,11 @@ class Desk:
                     )
                 return result
             with opened(source) as data:
-                result = release(data, **arguments)
-            self._kept[question.request] = asked, result
+                made: Found = ask(question, data)
+            self._kept[question.request] = asked, made
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
-            return result
+            return made
 
     def _check_dataset(self, question: ReleaseQuestion) -> None:
         if self.ledger is None:
@@ -122,41 +156,49 @@ class Desk:
             return
         if not question.dataset:
             raise InvalidInput("say which dataset of the ledger to charge")
-        self.ledger.show(question.dataset)
+        self._check_account(question, self.ledger.show(question.dataset))
 
-    def find(self, dataset: str, request: str) -> Release | None:
+    @staticmethod
+    def suits(question: ReleaseQuestion, account: Account) -> bool:
+        """Whether the question has a price in this account at all."""
+        counted = account.relation == question.relation
+        return counted and not (question.is_drawn and account.cap.unit == "epsilon")
+
+    def _check_account(self, question: ReleaseQuestion, account: Account) -> None:
+        """Said before the data are opened: the ledger would say it too, when the guarantee is known."""
+        if self.suits(question, account):
+            return
+        name = account.dataset
+        if account.relation != question.relation:
+            protects = {Relation.REPLACE_ONE: "one record", Relation.REPLACE_PERSON: "one person"}
+            raise GuaranteeMismatchError(
+                f"this question protects {protects[question.relation]} ({question.relation}), and the budget "
+                f"of dataset={name!r} counts {account.relation}: relations do not mix. Choose a dataset that "
+                f"was made with --relation {question.relation}. Nothing was charged"
+            )
+        raise GuaranteeMismatchError(
+            f"a posterior draw has δ > 0, and the budget of dataset={name!r} is in ε alone. Choose a dataset "
+            "that was made with --epsilon and --delta. Nothing was charged"
+        )
+
+    def find(self, dataset: str, request: str) -> Found | None:
         """A release that was made before, from the ledger or from here."""
         if self.ledger is None:
             kept = self._kept.get(request)
             return None if kept is None else kept[1]
-        entry = self._entry(dataset, request)
-        if entry is None:
+        receipt = self.ledger.receipt(dataset, request)
+        if receipt is None:
             return None
-        if entry.hash in self._shown:  # a noise-aware posterior can take seconds: once for page and report
-            return self._shown[entry.hash]
-        receipt = Receipt(
-            dataset=entry.dataset,
-            sequence=entry.sequence,
-            request_id=request,
-            plan_hash=entry.plan_hash or "",
-            guarantee=entry.guarantee or {},
-            charged=entry.charged,
-            spent=entry.spent,
-            cap=entry.cap,
-            result=entry.result or b"",
-            repeated=False,
-            hash=entry.hash,
-        )
-        found = replace(Release.from_json(receipt.result.decode()), receipt=receipt)
-        self._shown[entry.hash] = found
+        if receipt.hash in self._shown:  # a noise-aware posterior can take seconds: once for page and report
+            return self._shown[receipt.hash]
+        answer = load_answer(receipt.result.decode())
+        if not is_shown(answer):
+            raise FileError("this page does not show that kind of release; `discreet show` does")
+        found: Found = replace(answer, receipt=receipt)
+        self._shown[receipt.hash] = found
         while len(self._shown) > MAX_SHOWN:
             self._shown.popitem(last=False)
         return found
-
-    def _entry(self, dataset: str, request: str) -> Any:
-        assert self.ledger is not None
-        entries = (e for e in self.ledger.history(dataset) if e.kind == "charge" and e.request_id == request)
-        return next(entries, None)
 
     def accounts(self) -> list[Account]:
         if self.ledger is None:

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 
 from discreet.core import LedgerError, MissingLedgerError
 from discreet.ledger import Ledger
+from discreet.studio.release_questions import FAMILIES
 from discreet.studio.shell import Studio, problem
 
 
@@ -57,7 +58,9 @@ def _bars(account: Any) -> dict[str, Any]:
 
 
 def _entry(entry: Any) -> dict[str, Any]:
-    shown = entry.kind == "charge" and (entry.plan or {}).get("question") == "proportions"
+    plan = entry.plan or {}
+    drawn = plan.get("question") == "posterior sample" and plan["family"]["name"] in FAMILIES.values()
+    shown = entry.kind == "charge" and (drawn or plan.get("question") == "proportions")
     query = urlencode({"dataset": entry.dataset, "request": entry.request_id or ""})
     return {
         "sequence": entry.sequence,

@@ -9,8 +9,10 @@ from fastapi.responses import Response
 
 from discreet.core import DiscreetError
 from discreet.studio import charts
+from discreet.studio.fields import MAX_EPSILON, MIN_EPSILON
 from discreet.studio.planning import all_figures, figures, mean_plan, meaning, picture, prior_densities
-from discreet.studio.questions import MAX_EPSILON, MAX_PLAN_LEVELS, MAX_PLAN_N, MIN_EPSILON, PlanQuestion
+from discreet.studio.questions import MAX_PLAN_LEVELS, MAX_PLAN_N, PlanQuestion
+from discreet.studio.release_questions import ReleaseQuestion
 from discreet.studio.shell import Studio, address, is_fragment, problem
 
 
@@ -74,7 +76,8 @@ def _plan_result(question: PlanQuestion) -> dict[str, Any]:
             question.budget,
             question.target_delta,
         )
-        return {**common, "means": found, "means_spec": charts.means(found)}
+        release = address("/release", _planned(question, found.drawn_by).query())
+        return {**common, "means": found, "means_spec": charts.means(found), "release": release}
     shown = picture(question)
     compared = figures(question.alpha, question.records, question.budget)
     return {
@@ -83,7 +86,19 @@ def _plan_result(question: PlanQuestion) -> dict[str, Any]:
         "picture": shown,
         "picture_spec": charts.releases(shown, question.names[question.shown]),
         "prior_spec": charts.priors(prior_densities(question)),
+        "release": address("/release", _planned(question).query()),
     }
+
+
+def _planned(question: PlanQuestion, sampler: str = "diffused") -> ReleaseQuestion:
+    """What was planned, as the release form has it; data are chosen next."""
+    common = {"epsilon": question.epsilon.strip(), "n": question.n.strip()}
+    if question.kind == "mean":
+        own = {name: getattr(question, name).strip() for name in ("bounds", "sigma", "centre", "delta")}
+        return ReleaseQuestion(kind="mean", sampler=sampler, **own, **common)
+    named = not question.levels.strip().isdigit()
+    levels = "\n".join(question.names) if named else ""
+    return ReleaseQuestion(levels=levels, prior=question.prior.strip(), **common)
 
 
 def _comparison(question: PlanQuestion, found: Any) -> dict[str, Any]:

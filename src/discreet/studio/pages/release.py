@@ -13,17 +13,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from discreet.core import FileError, InvalidInput, MissingLedgerError
+from discreet.core import FileError, InvalidInput, MissingLedgerError, Relation, TooLargeError
 from discreet.mechanisms import MECHANISMS, check_options
 from discreet.releases import Release
 from discreet.reports import report
+from discreet.samples import Sample
+from discreet.sampling import SAMPLERS
 from discreet.studio import charts
 from discreet.studio.guard import UPLOAD
 from discreet.studio.planning import meaning
-from discreet.studio.questions import AUTO, ReleaseQuestion
-from discreet.studio.releasing import new_request
+from discreet.studio.release_questions import AUTO, KINDS, ReleaseQuestion
+from discreet.studio.releasing import Desk, Found, new_request
 from discreet.studio.settings import MEGABYTE
-from discreet.studio.shell import Studio, address
+from discreet.studio.shell import Studio, address, in_units
 from discreet.studio.sources import column_names
 
 
@@ -32,12 +34,13 @@ def add_release(app: FastAPI, studio: Studio) -> None:
     def release_page(request: Request) -> Response:
         given = dict(request.query_params)
         if not given.get("source"):
-            sources = studio.sources.listed()
+            question = ReleaseQuestion.read(given)
             return studio.page(
                 request,
                 "release_source.html",
-                sources=sources,
-                upload=UPLOAD,
+                sources=[(source, _form_of(question, source)) for source in studio.sources.listed()],
+                upload=address(UPLOAD, question.query(source="", request="")),
+                planned=KINDS[question.kind] if question.epsilon else "",
                 folder=studio.settings.data is not None,
                 limit=studio.settings.upload_limit,
                 megabytes=f"{studio.settings.upload_limit / MEGABYTE:g}",
@@ -48,13 +51,14 @@ def add_release(app: FastAPI, studio: Studio) -> None:
 
     @app.post(UPLOAD)
     async def upload(request: Request) -> Response:
+        question = ReleaseQuestion.read(request.query_params)
         async with request.form(max_files=1, max_fields=4, max_part_size=1000) as form:
             studio.sessions.check_csrf(request.scope["session"], str(form.get("csrf", "")))
             file = form.get("file")
             if not isinstance(file, UploadFile) or not file.filename:
                 raise InvalidInput("choose a file first")
             source = await run_in_threadpool(studio.sources.keep, file.file, file.filename)
-        return RedirectResponse(address("/release", urlencode({"source": source.identifier})), 303)
+        return RedirectResponse(_form_of(question, source), 303)
 
     @app.get("/release/columns")
     def columns(request: Request) -> Response:
@@ -63,7 +67,7 @@ def add_release(app: FastAPI, studio: Studio) -> None:
 
     @app.get("/release/review")
     def review(request: Request) -> Response:
-        question = ReleaseQuestion.read(request.query_params)
+        question = studio.desk.settled(ReleaseQuestion.read(request.query_params))
         source = studio.sources.find(question.source)
         offer = studio.desk.price(question)
         file = "FILE" + "".join(source.path.suffixes[-2:]) if source.uploaded else source.path.name
@@ -73,11 +77,11 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             question=question,
             source=source,
             offer=offer,
-            meaning=meaning(offer.guarantee.exact_epsilon) if offer.guarantee.exact_epsilon else None,
+            **_promise(offer.guarantee),
             back=address("/release", question.query(request="")),
             hidden=[(field.name, getattr(question, field.name)) for field in fields(question)],
-            python=question.python(file, studio.ledger_name),
-            command=question.command(file, studio.ledger_name),
+            python=question.python(file, studio.ledger_name, source.table),
+            command="" if source.table else question.command(file, studio.ledger_name),
         )
 
     @app.post("/release/confirm")
@@ -94,7 +98,16 @@ def add_release(app: FastAPI, studio: Studio) -> None:
     @app.get("/release/result")
     def result(request: Request) -> Response:
         found, label, where = _found(studio, request)
-        return studio.page(request, "release_result.html", **_result(found), label=label, where=where)
+        shown = _sample(found) if isinstance(found, Sample) else _shares(found)
+        return studio.page(
+            request,
+            "release_draw.html" if isinstance(found, Sample) else "release_result.html",
+            release=found,
+            **shown,
+            **_promise(found.guarantee),
+            label=label,
+            where=where,
+        )
 
     @app.get("/release/download/{kind}")
     def download(request: Request, kind: str) -> Response:
@@ -109,6 +122,21 @@ def add_release(app: FastAPI, studio: Studio) -> None:
         return _attachment(text.encode(), "text/html; charset=utf-8", f"{name}.html")
 
 
+def _form_of(question: ReleaseQuestion, source: Any) -> str:
+    """The address of the form of a source, with what a plan has filled in already."""
+    return address("/release", question.query(source=source.identifier, request=""))
+
+
+def _promise(guarantee: Any) -> dict[str, Any]:
+    """ε in words, and the δ of the cases in which they do not hold."""
+    known = guarantee.exact_epsilon
+    return {
+        "meaning": meaning(known) if known else None,
+        "except_in": f"{float(guarantee.exact_delta):.3g}" if known and guarantee.exact_delta else "",
+        "whom": "one person" if guarantee.relation == Relation.REPLACE_PERSON else "one record",
+    }
+
+
 def _attachment(content: bytes, kind: str, name: str) -> Response:
     return Response(
         content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
@@ -120,17 +148,28 @@ def _form(studio: Studio, source: Any, question: ReleaseQuestion) -> dict[str, A
         accounts = studio.desk.accounts()
     except MissingLedgerError:
         accounts = []
+    kept = {
+        name: getattr(question, name) for name in ("source", "column", "epsilon", "dataset", "n", "label")
+    }
+    tabs = [
+        (kind == question.kind, text, address("/release", ReleaseQuestion(kind=kind, **kept).query()))
+        for kind, text in KINDS.items()
+    ]
     return {
         "source": source,
         "question": question,
+        "tabs": tabs,
+        "elsewhere": address("/release", question.query(source="", request="")),
         "accounts": accounts,
+        "chosen": question.dataset or next((a.dataset for a in accounts if Desk.suits(question, a)), ""),
         "has_ledger": studio.ledger is not None,
         "ledger_name": studio.ledger_name,
         "mechanisms": [AUTO, *(name for name in MECHANISMS if name not in ("ehdl", "mbeta"))],
+        "samplers": SAMPLERS,
     }
 
 
-def _found(studio: Studio, request: Request) -> tuple[Release, str, str]:
+def _found(studio: Studio, request: Request) -> tuple[Found, str, str]:
     given = request.query_params
     dataset, label = given.get("dataset", ""), given.get("label", "")[:200]
     found = studio.desk.find(dataset, given.get("request", ""))
@@ -140,7 +179,7 @@ def _found(studio: Studio, request: Request) -> tuple[Release, str, str]:
     return found, label, where
 
 
-def _result(found: Release) -> dict[str, Any]:
+def _shares(found: Release) -> dict[str, Any]:
     levels = list(map(str, found.levels))
     indices = range(1 if len(levels) == 2 else min(len(levels), charts.MAX_CURVES))
     aware = found.noise_aware_or_none()
@@ -149,13 +188,42 @@ def _result(found: Release) -> dict[str, Any]:
         [found.posterior.marginal(i) for i in indices],
         None if aware is None else [aware.marginal(i) for i in indices],
     )
+    # With several records of a person the mechanism has a part of the price: its own is in the parameters.
     built = check_options(found.mechanism, ())(**found.parameters)
     return {
-        "release": found,
         "rows": found.table(),
         "aware": aware is not None,
         "spec": spec,
         "drawn": len(indices),
-        "noise": built.noise_scale,
-        "meaning": meaning(found.guarantee.exact_epsilon) if found.guarantee.exact_epsilon else None,
+        "mostly_noise": built.noise_scale >= found.n,
+    }
+
+
+LITTLE = 0.9
+"""A posterior whose spread is so much of the prior's says little beyond it."""
+
+
+def _sample(found: Sample) -> dict[str, Any]:
+    """Of a mean or a rate: one parameter, of which one value or several were drawn."""
+    (prior,) = found.prior_marginals()
+    values = [float(value) for value in found.values]
+    what = {"gaussian": "mean", "poisson": "rate"}[str(found.family["name"])]
+    titles = {"mean": "mean of the records, in their unit", "rate": "events per record"}
+    posterior, rows = None, []
+    try:
+        (posterior,) = found.marginals()
+        rows = found.table()
+    except TooLargeError:
+        pass
+    spread = prior.std() if posterior is None else posterior.std()
+    return {
+        "what": what,
+        "spec": charts.draws(prior, posterior, values, titles[what]),
+        "rows": [
+            {**row, **{name: in_units(row[name], spread) for name in ("mean", "sd", "low", "high")}}
+            for row in rows
+        ],
+        "values": [in_units(value, spread) for value in values],
+        "prior": [in_units(value, spread) for value in (prior.mean(), *prior.interval(0.95))],
+        "mostly_noise": posterior is not None and posterior.std() > LITTLE * prior.std(),
     }
