@@ -34,6 +34,7 @@ from discreet.cli import main
 from discreet.core import InvalidInput
 from discreet.studio.app import create_app
 from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions
+from discreet.studio.planning import mean_plan
 from discreet.studio.questions import AuditQuestion, PlanQuestion
 from discreet.studio.release_questions import ReleaseQuestion
 from discreet.studio.server import bound, configured
@@ -402,7 +403,7 @@ def test_listed_pictures_are_served(inside: Browser) -> None:
     ("path", "words"),
     [
         ("/plan", ["simulated, not private", "expected error", "62.2 %", "Copy as Python", "lattice"]),
-        ("/plan?kind=mean", ["diffused", "concentrated", "without privacy"]),
+        ("/plan?kind=mean", ["diffused", "concentrated", "without privacy", "95 % interval"]),
         ("/plan/all?levels=2&n=12", ["best", "linear program", "points"]),
         ("/release", ["Upload a file", "deep/survey.csv", "visits.duckdb: odd"]),
         ("/ledger?dataset=survey&verify=1", ["The ledger is sound", "History of survey", "survey"]),
@@ -423,6 +424,20 @@ def test_pages_show_what_they_are_for(inside: Browser, path: str, words: list[st
         assert url.startswith(("/", "#", "data:,")), url
     for spec in re.findall(r'<div class="spec" hidden>(.*?)</div>', answer.text, re.DOTALL):
         assert json.loads(spec)["height"] > 0
+
+
+def test_a_mean_is_planned_with_the_interval_that_a_release_will_have() -> None:
+    """And it does not depend on the way to draw: what is known after a draw is the same."""
+    plan = mean_plan((50.0, 30.0), 400, 20.0, (0.0, 120.0), Fraction(1, 2), Fraction(1, 10**6))
+    diffused, concentrated, direct = plan.lines
+    assert direct.note
+    assert diffused.width == pytest.approx(concentrated.width, rel=1e-5)
+    release = discreet.posterior_sample(
+        [60.0] * 400, "gaussian", prior=(50, 30), sigma=20, bounds=(0, 120), epsilon="0.5", delta="1e-6"
+    )
+    low, high = release.noise_aware().interval()
+    assert diffused.width == pytest.approx(high - low)
+    assert len(plan.given) == 10
 
 
 def test_the_address_says_everything_and_fragments_push_it(inside: Browser) -> None:

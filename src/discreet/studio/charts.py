@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from discreet.families import Normal
 from discreet.studio.planning import Comparison, MeanPlan, Picture, densities, grid
 
 FloatArray = npt.NDArray[np.float64]
@@ -28,7 +29,8 @@ def _spec(description: str, height: int, **rest: Any) -> Spec:
 
 
 def _points(x: FloatArray, y: FloatArray, **more: Any) -> list[dict[str, Any]]:
-    return [{"x": round(float(a), 7), "y": round(float(b), 5), **more} for a, b in zip(x, y, strict=True)]
+    """Points whose x may have any unit: its digits are not counted from the decimal point."""
+    return [{"x": float(f"{a:.10g}"), "y": round(float(b), 5), **more} for a, b in zip(x, y, strict=True)]
 
 
 def _share_axis(x: FloatArray, title: str) -> Spec:
@@ -39,6 +41,16 @@ def _share_axis(x: FloatArray, title: str) -> Spec:
         "title": title,
         "scale": {"domain": [float(x[0]), float(x[-1])], "nice": False},
         "axis": {"format": f".{digits}%", "tickCount": 6, "grid": False, "labelFlush": True},
+    }
+
+
+def _number_axis(x: FloatArray, title: str) -> Spec:
+    return {
+        "field": "x",
+        "type": "quantitative",
+        "title": title,
+        "scale": {"domain": [float(x[0]), float(x[-1])], "nice": False, "zero": False},
+        "axis": {"tickCount": 6, "grid": False, "labelFlush": True},
     }
 
 
@@ -143,16 +155,15 @@ def releases(shown: Picture, level: str) -> Spec:
     """Ten simulated releases over the posterior without privacy."""
     return _over(
         "Ten simulated releases over the posterior without privacy",
+        _share_axis(shown.x, f"share of {level}"),
         shown.x,
         shown.true,
         list(shown.released),
-        f"share of {level}",
     )
 
 
-def _over(description: str, x: FloatArray, true: FloatArray, others: list[FloatArray], title: str) -> Spec:
+def _over(description: str, axis: Spec, x: FloatArray, true: FloatArray, others: list[FloatArray]) -> Spec:
     values = [p for i, y in enumerate(others) for p in _points(x, y, release=i)]
-    axis = _share_axis(x, title)
     return _spec(
         description,
         240,
@@ -172,32 +183,20 @@ def _over(description: str, x: FloatArray, true: FloatArray, others: list[FloatA
 
 
 def means(found: MeanPlan) -> Spec:
-    """The posterior of a mean without privacy, and ten simulated draws as ticks below the curve."""
-    reach = max(4 * found.deviation, *(1.15 * abs(draw - found.centre) for draw in found.draws))
-    x = np.linspace(found.centre - reach, found.centre + reach, 161)
-    y = np.exp(-0.5 * ((x - found.centre) / found.deviation) ** 2)
-    axis: Spec = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "mean, in the unit of the records",
-        "scale": {"domain": [float(x[0]), float(x[-1])], "nice": False},
-        "axis": {"tickCount": 6, "grid": False},
-    }
-    return _spec(
-        "Posterior of the mean without privacy, with ten simulated draws",
-        240,
-        layer=[
-            {
-                "data": {"values": _points(x, y)},
-                "mark": {"type": "line", "strokeWidth": 3, "color": "$ink"},
-                "encoding": {"x": axis, "y": DENSITY},
-            },
-            {
-                "data": {"values": [{"x": draw} for draw in found.draws]},
-                "mark": {"type": "rule", "strokeWidth": 2, "color": "$accent", "opacity": 0.8},
-                "encoding": {"x": axis},
-            },
-        ],
+    """What ten simulated draws would say of a mean, over its posterior without privacy."""
+    ends = [found.centre - 4 * found.deviation, found.centre + 4 * found.deviation]
+    for law in found.given:
+        ends += law.interval(0.99)
+    x = np.linspace(min(ends), max(ends), 161)
+    released = [law.pdf(x) for law in found.given]
+    true = Normal(found.centre, found.deviation).pdf(x)
+    top = max(float(curve.max()) for curve in (true, *released))  # heights are relative: any unit will do
+    return _over(
+        "What ten simulated draws say, over the posterior without privacy",
+        _number_axis(x, "mean, in the unit of the records"),
+        x,
+        true / top,
+        [curve / top for curve in released],
     )
 
 
@@ -248,19 +247,13 @@ def draws(prior: Any, posterior: Any | None, values: Sequence[float], title: str
     after = before if posterior is None else np.asarray(posterior.pdf(x), dtype=np.float64)
     after = np.nan_to_num(after, posinf=0.0)
     top = max(float(after.max()), min(float(before.max()), 1.5 * float(after.max()))) or 1.0
-    axis: Spec = {
-        "field": "x",
-        "type": "quantitative",
-        "title": title,
-        "scale": {"domain": [float(x[0]), float(x[-1])], "nice": False, "zero": False},
-        "axis": {"tickCount": 6, "grid": False, "labelFlush": True},
-    }
+    axis = _number_axis(x, title)
     height = {**DENSITY, "scale": {"domain": [0, 1.04], "nice": False}, "stack": None}
     layers: list[Spec] = []
     if posterior is not None:
         layers.append(
             {
-                "data": {"values": _exact_points(x, after / top)},
+                "data": {"values": _points(x, after / top)},
                 "mark": {
                     "type": "area",
                     "line": {"strokeWidth": 2.4, "color": "$accent"},
@@ -272,7 +265,7 @@ def draws(prior: Any, posterior: Any | None, values: Sequence[float], title: str
         )
     layers += [
         {
-            "data": {"values": _exact_points(x, before / top)},
+            "data": {"values": _points(x, before / top)},
             "mark": {
                 "type": "line",
                 "strokeWidth": 1.6,
@@ -301,11 +294,6 @@ def _window(prior: Any, posterior: Any | None, values: Sequence[float]) -> Float
     margin = 0.05 * (high - low)
     least = 0.0 if float(prior.cdf(0.0)) == 0 and low >= 0 else -np.inf  # a rate has no place below 0
     return np.linspace(max(low - margin, least), high + margin, 2 * 301 + 1)[1::2]
-
-
-def _exact_points(x: FloatArray, y: FloatArray) -> list[dict[str, Any]]:
-    """Points of any unit: their digits are not counted from the decimal point."""
-    return [{"x": float(f"{a:.12g}"), "y": round(float(b), 5)} for a, b in zip(x, y, strict=True)]
 
 
 def profile(epsilons: FloatArray, deltas: FloatArray, claimed: float | None) -> Spec:

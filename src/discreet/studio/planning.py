@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from discreet.core import DiscreetError, InvalidInput, TooLargeError
 from discreet.expectations import Setting, default_mechanisms, label, seconds_per_decoding
-from discreet.families import Beta, dirichlet
+from discreet.families import Beta, Normal, dirichlet
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.lattice import Lattice
 from discreet.mechanisms.optimal import check_size
@@ -234,19 +234,18 @@ def prior_densities(question: PlanQuestion) -> list[tuple[str, FloatArray, Float
 
 @dataclass(frozen=True)
 class MeanLine:
-    """One way of drawing a mean: what it keeps of the data, and how far a draw is from the truth."""
+    """One way of drawing a mean: what it keeps of the data, how far a draw is from the truth, and what is
+    known after it."""
 
     sampler: str
     kept: float = math.nan
     """Share of the weight of the data."""
     prior_weight: float = math.nan
     """How many times the prior counts."""
-    deviation: float = math.nan
-    """Standard deviation of one draw around its centre."""
     error: float = math.nan
     """Root mean square distance of a draw from the mean of the posterior without privacy."""
     width: float = math.nan
-    """Width of the interval in which 95 % of the draws are."""
+    """Width of the 95 % interval of the mean given a draw, noise-aware: the same for every draw."""
     note: str = ""
 
 
@@ -257,7 +256,8 @@ class MeanPlan:
     deviation: float
     """Mean and standard deviation of the posterior without privacy, of the made-up data set."""
     made_up: float
-    draws: tuple[float, ...]
+    given: tuple[Normal, ...]
+    """What would be known of the mean after each of ten simulated draws."""
     drawn_by: str
 
 
@@ -271,6 +271,7 @@ def mean_plan(
     delta: Fraction,
 ) -> MeanPlan:
     """Posterior draws of a Gaussian mean for n made-up records whose mean is the middle of the bounds."""
+    from discreet.drawn import given_draws
     from discreet.sampling import posterior_sampler
 
     made_up = sum(bounds) / 2
@@ -286,14 +287,16 @@ def mean_plan(
             continue
         middle, spread = _normal(prior, n, sigma, made_up, sampler.r, sampler.m)
         error = math.hypot(spread, middle - centre)
-        lines.append(MeanLine(name, sampler.r, 1 / sampler.m, spread, error, 2 * 1.959964 * spread))
-        found[name] = error, middle, spread
+        drawn = middle + spread * np.random.default_rng(1).standard_normal(SIMULATED)
+        own = (sampler.family, sampler.prior, n, sampler.r, sampler.m)
+        given: list[Normal] = [given_draws(*own, np.array([draw])) for draw in drawn]
+        low, high = given[0].interval(0.95)
+        lines.append(MeanLine(name, sampler.r, 1 / sampler.m, error, high - low))
+        found[name] = error, tuple(given)
     if not found:
         raise TooLargeError("no posterior draw reaches this ε and δ with so few records; raise n or ε")
-    best = min(found, key=lambda name: found[name])
-    _, middle, spread = found[best]
-    draws = middle + spread * np.random.default_rng(1).standard_normal(SIMULATED)
-    return MeanPlan(tuple(lines), centre, deviation, made_up, tuple(draws.tolist()), best)
+    best = min(found, key=lambda name: found[name][0])
+    return MeanPlan(tuple(lines), centre, deviation, made_up, found[best][1], best)
 
 
 def _normal(
