@@ -679,7 +679,10 @@ def test_sample_from_a_file_and_show(discreet_: Any) -> None:
     assert (done.code, done.err) == (0, "Saved to mean.json\n")
     assert "diffused gaussian" in done.out
     assert discreet_("show", "mean.json").out == done.out
-    assert json.loads(discreet_("show", "mean.json", "--json").out)["format"] == "discreet/sample"
+    shown = json.loads(discreet_("show", "mean.json", "--json", "--interval", "0.5").out)
+    assert shown["format"] == "discreet/sample"
+    (row,) = shown["table"]
+    assert f"{row['low']:.6g} to {row['high']:.6g}" in discreet_("show", "mean.json", "--interval", "0.5").out
     printed = json.loads(discreet_(*rest, *bounds, *target, "--json", "--size", "2").out)
     assert len(printed["release"]["draws"]) == 2
     aimless = discreet_(*rest, *bounds, *target[:2])

@@ -34,11 +34,12 @@ from discreet.cli.console import (
     source,
     split,
 )
-from discreet.core import CorruptReleaseError, InvalidInput
+from discreet.core import CorruptReleaseError, InvalidInput, TooLargeError
 
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
     from discreet.releases import Release
+    from discreet.samples import Sample
 
 
 def register(app: typer.Typer) -> None:
@@ -231,10 +232,16 @@ def _show(
     except UnicodeDecodeError:
         raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
     from discreet.releases import Release
+    from discreet.samples import Sample
     from discreet.studyfile import load_answer
 
     result = load_answer(text)
-    if not isinstance(result, Release):
+    if isinstance(result, Sample):
+        if as_json:
+            print_json({"interval": interval, "table": _rows(result, interval), **json.loads(text)})
+        else:
+            typer.echo(printable(result.summary(interval), keep="\n"))
+    elif not isinstance(result, Release):
         if as_json:
             print_json(json.loads(text))
         else:
@@ -243,6 +250,13 @@ def _show(
         print_json({"interval": interval, "table": result.table(interval), **json.loads(text)})
     else:
         _print_release(result, interval)
+
+
+def _rows(sample: Sample, interval: float) -> list[dict[str, object]] | None:
+    try:
+        return sample.table(interval)
+    except TooLargeError:
+        return None
 
 
 def _print_release(release: Release, interval: float = 0.95) -> None:
