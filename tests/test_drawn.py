@@ -160,7 +160,7 @@ def mixtures() -> list[Mixture]:
     "law", [*mixtures(), Rescaled(mixtures()[0], -3.0, 5.0)], ids=["beta", "gamma", "rescaled"]
 )
 def test_mixtures_agree_with_themselves(law: Any) -> None:
-    p = np.array([1e-6, 0.05, 0.31, 0.7, 1 - 1e-6])
+    p = np.array([0.0, 1e-6, 0.05, 0.31, 0.7, 1 - 1e-6])
     theta = law.ppf(p)
     np.testing.assert_allclose(law.cdf(theta), p, atol=1e-9)
     low, high = law.interval(0.9)

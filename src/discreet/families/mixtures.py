@@ -75,7 +75,7 @@ class Mixture(ABC):
 
         wanted = np.asarray(probability, dtype=np.float64)
         low, high = self.bracket(wanted)
-        fine = 1e-13 * float(np.max(high, initial=0.0))
+        fine = max(1e-10 * self.std(), 1e-15 * float(np.max(np.abs(high), initial=0.0)))
         with np.errstate(invalid="ignore"):
             theta = np.clip(self.mean() + self.std() * ndtri(wanted), low, high)
         for _ in range(100):
@@ -84,10 +84,10 @@ class Mixture(ABC):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 step = theta - error / self.pdf(theta)
             inside = (step > low) & (step < high)
-            moved = np.where(error == 0, theta, np.where(inside, step, 0.5 * (low + high)))
-            done = float(np.max(np.abs(moved - theta), initial=0.0)) < fine
-            theta = moved
-            if done:
+            step = np.where(error == 0, theta, step)
+            found = np.abs(step - theta) <= fine
+            theta = np.where(found, np.clip(step, low, high), np.where(inside, step, 0.5 * (low + high)))
+            if found.all():
                 break
         return np.asarray(theta, dtype=np.float64)
 
