@@ -323,6 +323,84 @@ def test_parameters_too_large_for_the_profile_are_still_said() -> None:
     assert "additive 1e-06" in discreet.report(sampler.release(10**9))
 
 
+def people() -> Any:
+    import pandas as pd
+
+    return pd.DataFrame({"who": [i // 3 for i in range(60)], "x": [float(i % 3) for i in range(60)]})
+
+
+GAUSSIAN: dict[str, Any] = {"prior": (0, 10), "sigma": 1, "epsilon": 1, "delta": "1e-4", "column": "x"}
+
+
+def test_a_person_with_several_records_is_protected_as_a_whole() -> None:
+    """m records of width w move a mean as one of width m·w: the scalings are the same, to the last digit."""
+    bound = discreet.posterior_sample(
+        people(), "gaussian", bounds=(0, 4), person="who", per_person=3, n=60, **GAUSSIAN
+    )
+    wide = discreet.posterior_sampler(
+        "diffused", "gaussian", prior=(0, 10), sigma=1, n=60, bounds=(0, 12), epsilon=1, delta="1e-4"
+    )
+    assert bound.r == wide.r
+    assert bound.guarantee.mu == wide.guarantee.mu
+    assert bound.guarantee.relation == discreet.Relation.REPLACE_PERSON
+    assert "'who'" in bound.guarantee.assumptions[0]
+    assert discreet.Sample.from_json(bound.to_json()) == bound
+
+
+def test_one_record_of_a_person_is_the_lowest() -> None:
+    sample = discreet.posterior_sample(
+        people(), "gaussian", bounds=(0, 4), person="who", per_person=1, **GAUSSIAN
+    )
+    assert sample.n == 20
+    assert sample.guarantee.relation == discreet.Relation.REPLACE_PERSON
+    sharp = {**GAUSSIAN, "epsilon": 500, "prior": (0, 1e3), "sigma": 1e-3}
+    drawn = discreet.posterior_sample(
+        people(), "gaussian", bounds=(0, 4), person="who", per_person=1, **sharp
+    )
+    assert float(drawn.values[0]) == pytest.approx(0, abs=0.1)
+
+
+def test_group_privacy_of_a_person_holds_where_the_loss_is_not_gaussian() -> None:
+    """Over all that m records of one person can do to the sum, the profile of the pair is below the claim."""
+    m, n, top = 2, 12, 3
+    built = discreet.posterior_sampler(
+        "diffused", "poisson", prior=(3, 1), n=n, bounds=(0, top), epsilon=1, delta="1e-3", per_person=m
+    )
+    start, rate = Fraction(3), 1 + Fraction(built.r) * n
+    worst = 0.0
+    for low in range(n * top + 1):
+        for step in range(1, m * top + 1):
+            pair = tuple((start + Fraction(built.r) * s, rate) for s in (low, low + step))
+            for order in (pair, pair[::-1]):
+                worst = max(worst, float(built.family.hockey_sticks(order, np.array([1.0]))[0]))
+    assert 0 < worst <= 1e-3
+    with pytest.raises(discreet.InvalidInput, match="no Rényi divergence"):
+        discreet.posterior_sampler(
+            "diffused", "poisson", prior=(3, 1), n=n, bounds=(0, top), epsilon=1, order=4, per_person=m
+        )
+
+
+def test_people_are_declared_wholly() -> None:
+    given: dict[str, Any] = {"bounds": (0, 4), **GAUSSIAN}
+    with pytest.raises(discreet.InvalidInput, match="go together"):
+        discreet.posterior_sample(people(), "gaussian", person="who", **given)
+    with pytest.raises(discreet.InvalidInput, match="needs n="):
+        discreet.posterior_sample(people(), "gaussian", person="who", per_person=2, **given)
+    with pytest.raises(discreet.InvalidInput, match="at least 1"):
+        discreet.posterior_sampler("direct", "beta", prior=(1, 1), n=5, per_person=0)
+    with pytest.raises(discreet.InvalidInput, match="one row for each person"):
+        discreet.posterior_sample(
+            np.zeros((5, 2)), "gaussian-vector", prior=((0, 0), 1), sigma=1, radius=1, epsilon=1, order=2,
+            person="who", per_person=1,
+        )  # fmt: skip
+    query = discreet.statistical_query(
+        people(), column="x", bounds=(0, 4), epsilon=1, delta="1e-4", person="who", per_person=3, n=60
+    )
+    assert query.guarantee.relation == discreet.Relation.REPLACE_PERSON
+    with pytest.raises(discreet.InvalidInput, match="person= go with bounds"):
+        discreet.statistical_query([1], lambda x: x, epsilon=1, order=2, person="who", per_person=1)
+
+
 def test_posterior_sample_is_charged_once(tmp_path: Path) -> None:
     ledger = discreet.Ledger(tmp_path / "ledger.db")
     ledger.create("survey", epsilon=2, delta="1e-5")

@@ -97,6 +97,14 @@ class Group(Curve):
         return cls(Curve.from_dict(parameters["curve"]), int(parameters["size"]))
 
 
+def grouped(curve: Curve, size: int) -> Curve:
+    """The loss of ``size`` records at once: sμ where it is Gaussian, else by group privacy."""
+    if size == 1:
+        return curve
+    square = curve.gaussian_squared
+    return Group(curve, size) if square is None else Gaussian(size**2 * square)
+
+
 @dataclass(frozen=True)
 class Inexact(Curve):
     """Output laws within total variation τ of laws that have ``curve``: δ(ε) + (1 + e^ε)τ.

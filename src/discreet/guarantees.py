@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import discreet.families  # noqa: F401  (its curves are read back by their kind)
-from discreet.combined import Group
+from discreet.combined import Group, grouped
 from discreet.core import EpsilonLike, InvalidInput, Relation, TooLargeError, as_epsilon, as_integer
-from discreet.curves import Approximate, Curve, Gaussian
+from discreet.curves import Approximate, Curve
 from discreet.markup import card, paragraph
 from discreet.rigorous import down, round_up, up
 
@@ -121,11 +121,7 @@ class Guarantee:
                 grown = Group(Approximate(self.exact_epsilon, delta), members).delta_at(float(epsilon))
                 delta = min(Fraction(1), round_up(grown))
             pair = {"exact_epsilon": epsilon, "exact_delta": delta}
-        square = None if self.curve is None else self.curve.gaussian_squared
-        if square is not None:
-            curve: Curve | None = Gaussian(members**2 * square)
-        else:
-            curve = None if self.curve is None else Group(self.curve, members)
+        curve = None if self.curve is None else grouped(self.curve, members)
         basis = f"group privacy for {members} records; {self.basis}"
         return replace(self, basis=basis, curve=curve, **pair)
 

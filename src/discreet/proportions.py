@@ -81,11 +81,7 @@ class _Terms:
         if self.person is None:
             return built.guarantee
         grouped = built.guarantee.group(self.records)
-        public = "the number of people is public"
-        if self.records > 1:
-            public = f"a person enters with at most {self.records} records, whose total number is public"
-        note = f"a person is who has the same {self.person!r}; {public}"
-        assumptions = (*grouped.assumptions, note)
+        assumptions = (*grouped.assumptions, Contribution.assumption(self.records, self.person))
         return replace(grouped, relation=Relation.REPLACE_PERSON, assumptions=assumptions)
 
     def reading(self) -> dict[str, Any]:

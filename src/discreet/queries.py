@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from discreet.answers import Prepared, answered
 from discreet.core import DataError, EpsilonLike, InvalidInput, as_size
-from discreet.data import clipped_sum
+from discreet.data import Contribution, clipped_sum
 from discreet.families import BetaFamily, Family
 from discreet.families.base import as_bounds
 from discreet.samples import Sample
@@ -47,6 +47,8 @@ def posterior_sample(
     levels: Sequence[Any] | None = None,
     other: Any = None,
     missing: Any = None,
+    person: str | None = None,
+    per_person: int | None = None,
     grid: EpsilonLike | None = None,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
@@ -56,10 +58,12 @@ def posterior_sample(
     """Private posterior draws from data, in one call: statistic, calibration, draw, and charge.
 
     ``data`` and ``column`` as in :func:`discreet.release`; the rest as in :func:`posterior_sampler`.
-    ``levels`` and ``other`` belong to a Dirichlet; ``missing`` says what a missing record counts as. With
-    ``ledger`` the budget of ``dataset`` is charged before anything leaves; a retry with the same
-    ``request_id`` returns the stored draws. Under an (ε, δ) cap give ``delta``; under a zCDP cap a Gaussian
-    mean fits.
+    ``levels`` and ``other`` belong to a Dirichlet; ``missing`` says what a missing record counts as.
+    ``person`` and ``per_person``: at most so many records of each person, by key column, enter, and the
+    target is that of a person; of a person with more the lowest values enter, so to ask for a mean of people
+    aggregate their records first. With ``ledger`` the budget of ``dataset`` is charged before anything
+    leaves; a retry with the same ``request_id`` returns the stored draws. Under an (ε, δ) cap give ``delta``;
+    under a zCDP cap a Gaussian mean fits.
 
     >>> counts = [4, 2, 7, 3] * 25
     >>> drawn = posterior_sample(counts, "poisson", prior=(2, 1), bounds=(0, 20), epsilon=1, order=8)
@@ -74,13 +78,15 @@ def posterior_sample(
     reading = {"levels": levels, "other": other, "missing": missing}
     given = {name: value for name, value in reading.items() if value is not None}
 
+    people = _People(person, per_person, n)
+
     def build(declared: int) -> PosteriorSampler:
-        return posterior_sampler(
-            sampler, model, prior=prior, n=declared, epsilon=epsilon, order=order, delta=delta, grid=grid
-        )
+        target: dict[str, Any] = {"epsilon": epsilon, "order": order, "delta": delta}
+        target["per_person"] = per_person
+        return people.named(posterior_sampler(sampler, model, prior=prior, n=declared, grid=grid, **target))
 
     def read() -> tuple[Any, int]:
-        return statistic_of(model, data, column, given)
+        return statistic_of(model, data, column, given, **people.reading())
 
     plan = {
         "question": "posterior sample",
@@ -93,8 +99,34 @@ def posterior_sample(
         "size": as_draws(size),
         "reading": {name: _listed(value) for name, value in given.items()},
         "n": None if n is None else as_size(n),
+        **people.plan(),
     }
     return _released(build, read, n, size, plan, ledger, dataset, request_id, levels=levels)
+
+
+@dataclass(frozen=True)
+class _People:
+    """Whose records they are, if that is declared."""
+
+    person: str | None
+    per_person: int | None
+    n: int | None
+
+    def __post_init__(self) -> None:
+        Contribution.of(self.person, self.per_person, self.n)
+
+    def reading(self) -> dict[str, Any]:
+        return {} if self.person is None else {**self.plan(), "n": self.n}
+
+    def plan(self) -> dict[str, Any]:
+        return {} if self.person is None else {"person": self.person, "per_person": self.per_person}
+
+    def named(self, sampler: PosteriorSampler) -> PosteriorSampler:
+        """The guarantee says which column tells people apart."""
+        if self.person is None or self.per_person is None:
+            return sampler
+        assumptions = (Contribution.assumption(self.per_person, self.person),)
+        return replace(sampler, guarantee=replace(sampler.guarantee, assumptions=assumptions))
 
 
 def _released(
@@ -153,6 +185,8 @@ def statistical_query(
     sampler: str = "diffused",
     size: int = 1,
     missing: float | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -173,8 +207,10 @@ def statistical_query(
         raise InvalidInput(
             "give a function of one record with values in [0, 1], or bounds=(low, high) for numbers"
         )
-    if function is not None and (column is not None or missing is not None):
-        raise InvalidInput("column= and missing= go with bounds=; for a function give the records themselves")
+    if function is not None and any(value is not None for value in (column, missing, person)):
+        raise InvalidInput(
+            "column=, missing= and person= go with bounds=; for a function give the records themselves"
+        )
     if function is not None and (
         isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "columns")
     ):
@@ -185,16 +221,18 @@ def statistical_query(
         raise InvalidInput("data must be a sequence of records")
     limits = None if bounds is None else as_bounds(bounds, "one record")
 
+    people = _People(person, per_person, n)
+
     def build(declared: int) -> PosteriorSampler:
-        return posterior_sampler(
-            sampler, "beta", prior=prior, n=declared, epsilon=epsilon, order=order, delta=delta
-        )
+        target: dict[str, Any] = {"epsilon": epsilon, "order": order, "delta": delta}
+        target["per_person"] = per_person
+        return people.named(posterior_sampler(sampler, "beta", prior=prior, n=declared, **target))
 
     def read() -> tuple[Fraction, int]:
         if limits is None:
             assert function is not None
             return _sum_of(function, data)
-        summed = clipped_sum(data, column=column, bounds=limits, missing=missing)
+        summed = clipped_sum(data, column=column, bounds=limits, missing=missing, **people.reading())
         return Fraction(summed.grid_sum, summed.steps), summed.n
 
     plan = {
@@ -207,6 +245,7 @@ def statistical_query(
         "target": {"epsilon": _text(epsilon), "order": _text(order), "delta": _text(delta)},
         "size": as_draws(size),
         "n": None if n is None else as_size(n),
+        **people.plan(),
     }
     return _released(build, read, n, size, plan, ledger, dataset, request_id, limits)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -26,18 +26,20 @@ import numpy.typing as npt
 
 from discreet.accounting import compose
 from discreet.bridges import opendp_measurement
+from discreet.combined import grouped
 from discreet.core import (
     DataError,
     Domain,
     EpsilonLike,
     InvalidInput,
+    Relation,
     as_epsilon,
     as_integer,
     as_size,
     as_target_delta,
 )
 from discreet.curves import Curve, as_order
-from discreet.data import clipped_sum, count_levels
+from discreet.data import Contribution, clipped_sum, count_levels
 from discreet.families import FAMILIES, Family
 from discreet.families.base import Natural
 from discreet.guarantees import Guarantee
@@ -157,6 +159,7 @@ def posterior_sampler(
     order: float | None = None,
     delta: EpsilonLike | None = None,
     grid: EpsilonLike | None = None,
+    per_person: int | None = None,
     **options: Any,
 ) -> PosteriorSampler:
     """Posterior sampling by name for a family, calibrated to a target before any data is opened.
@@ -165,7 +168,8 @@ def posterior_sampler(
     profile. ``direct`` needs no target and reports what it gives. ``family``: ``"beta"``, ``"dirichlet"``,
     ``"gaussian"`` (``sigma=``, ``bounds=``), ``"gaussian-vector"`` (``sigma=``, ``radius=``, ``dimension=``),
     ``"poisson"`` and ``"exponential"`` (``bounds=``), or a family object. ``grid`` is the width of the cells
-    to which draws are rounded; a fine one is chosen from public parameters.
+    to which draws are rounded; a fine one is chosen from public parameters. ``per_person``: the target is met
+    for a person of whom at most so many records are among the n, by group privacy.
 
     >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
     >>> sampler.guarantee.rdp(15) <= 0.5, round(sampler.r, 3)
@@ -178,18 +182,30 @@ def posterior_sampler(
     model = as_family(family, options)
     size = as_size(n)
     start = model.prior(prior)
+    members = 1 if per_person is None else as_members(per_person)
     target = _Target.checked(name, epsilon, order, delta, size)
-    r, m = _scalings(name, model, start, size, target)
-    curve = _curve(model, start, size, r, m)
+
+    def loss(r: float, m: float) -> Curve:
+        return grouped(_curve(model, start, size, r, m), members)
+
+    if target.kind == "order" and members > 1 and loss(1.0, 1.0).gaussian_squared is None:
+        raise InvalidInput(
+            f"per_person={per_person!r} with order: group privacy bounds no Rényi divergence of the family "
+            f"{model.name!r}; give delta instead"
+        )
+    r, m = _scalings(name, loss, target)
+    curve = loss(r, m)
     if grid is None:
         cell = model.grid(_scaled(model, start, m), size, Fraction(r))
     else:
         cell = model.as_grid(as_epsilon(grid, "grid"))
     guarantee = Guarantee(
         target.epsilon if target.kind == "delta" else None,
-        exact_delta=target.delta,
-        basis=f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)",
-        curve=curve,
+        Relation.REPLACE_ONE if per_person is None else Relation.REPLACE_PERSON,
+        target.delta,
+        f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)",
+        () if per_person is None else (Contribution.assumption(members),),
+        curve,
     )
     return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, target.to_dict())
 
@@ -286,14 +302,13 @@ def _curve(family: Family, prior: Any, n: int, r: float, m: float) -> Curve:
     return family.curve(_scaled(family, prior, m), n, Fraction(r))
 
 
-def _scalings(name: str, family: Family, prior: Any, n: int, target: _Target) -> tuple[float, float]:
+def _scalings(name: str, loss: Callable[[float, float], Curve], target: _Target) -> tuple[float, float]:
     """(r, m): the largest found that meets the target, which is seen to hold at the one returned."""
     if target.kind == "none":
         return 1.0, 1.0
 
     def curve(scale: float) -> Curve:
-        r, m = (scale, 1.0) if name == "diffused" else (1.0, scale)
-        return _curve(family, prior, n, r, m)
+        return loss(scale, 1.0) if name == "diffused" else loss(1.0, scale)
 
     full = curve(1.0)
     if target.met(full):
@@ -334,6 +349,13 @@ def as_draws(size: Any) -> int:
     return number
 
 
+def as_members(per_person: Any) -> int:
+    number = as_integer(per_person, "per_person")
+    if number < 1:
+        raise InvalidInput(f"per_person={per_person!r} must be at least 1")
+    return number
+
+
 def public_prior(prior: Any) -> list[Any]:
     if isinstance(prior, tuple):
         return [list(part.parameters) for part in prior]
@@ -341,9 +363,12 @@ def public_prior(prior: Any) -> list[Any]:
 
 
 def statistic_of(
-    family: Family, data: Any, column: str | None, options: Mapping[str, Any]
+    family: Family, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
 ) -> tuple[Any, int]:
-    """The exact statistic of the records that a family takes, and how many there are."""
+    """The exact statistic of the records that a family takes, and how many there are.
+
+    ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet.data.Contribution`.
+    """
     known = {"levels": {"levels", "other", "missing"}, "vectors": set()}.get(family.records, {"missing"})
     for option in options:
         if option not in known:
@@ -354,15 +379,17 @@ def statistic_of(
     if family.records == "levels":
         if "levels" not in options:
             raise InvalidInput("levels are missing: declare every value that a record may take")
-        counts = count_levels(data, Domain(**options), column=column)
+        counts = count_levels(data, Domain(**options), column=column, **people)
         return counts, sum(counts)
     if family.records == "vectors":
+        if any(value is not None for value in people.values()):
+            raise InvalidInput("person= is for a column; of vectors give one row for each person")
         return _sum_of_vectors(data, getattr(family, "radius", 1.0))
     bounds = getattr(family, "bounds", (0.0, 1.0))
     if family.records == "counts":
-        summed = clipped_sum(data, column=column, bounds=bounds, integers=True, **options)
+        summed = clipped_sum(data, column=column, bounds=bounds, integers=True, **options, **people)
     else:
-        summed = clipped_sum(data, column=column, bounds=bounds, **options)
+        summed = clipped_sum(data, column=column, bounds=bounds, **options, **people)
     # By the family's bounds, which are the doubles themselves; data/ reads 0.1 as one tenth.
     low, high = (Fraction(bound) for bound in bounds)
     return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps), summed.n

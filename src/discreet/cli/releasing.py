@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     from discreet.samples import Sample
 
 
+Person = Annotated[str | None, typer.Option(help="Column that says whose record it is.")]
+PerPerson = Annotated[
+    int | None, typer.Option(help="At most so many records of each person; epsilon is a person's.")
+]
+
+
 def register(app: typer.Typer) -> None:
     app.command("release", epilog=EPILOG)(_release)
     app.command("sample", epilog=EPILOG)(_sample)
@@ -74,10 +80,8 @@ def _release(
     outside: Annotated[
         str | None, typer.Option(help="Numbers outside the edges: clip, or level for one of their own.")
     ] = None,
-    person: Annotated[str | None, typer.Option(help="Column that says whose record it is.")] = None,
-    per_person: Annotated[
-        int | None, typer.Option(help="At most so many records of each person; epsilon is a person's.")
-    ] = None,
+    person: Person = None,
+    per_person: PerPerson = None,
     pattern: Annotated[
         bool, typer.Option("--glob", help="FILE is a pattern for several files, such as 'visits/*.csv'.")
     ] = False,
@@ -146,6 +150,8 @@ def _sample(
         str | None, typer.Option(help="The column to read; CSV and TSV always need it.")
     ] = None,
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
+    person: Person = None,
+    per_person: PerPerson = None,
     size: Annotated[int, typer.Option(help="Number of draws; each is charged.")] = 1,
     n: Size = None,
     format: Piped = None,
@@ -179,6 +185,8 @@ def _sample(
             order=order,
             sampler=sampler,
             column=column,
+            person=person,
+            per_person=per_person,
             size=size,
             n=n,
             **given,  # type: ignore[arg-type]

@@ -181,6 +181,14 @@ class Contribution:
             )
         return cls(person, most, None if n is None else as_integer(n, "n"))
 
+    @staticmethod
+    def assumption(most: int, person: str | None = None) -> str:
+        """What a guarantee for people rests on, in words."""
+        who = "people have a key" if person is None else f"a person is who has the same {person!r}"
+        if most == 1:
+            return f"{who}; the number of people is public"
+        return f"{who}; a person enters with at most {most} records, whose total number is public"
+
     def checked(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         if self.n is not None and sum(counts) != self.n:
             after = "" if self.most is None else f" with at most {self.most} per person"
