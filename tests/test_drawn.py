@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from scipy.special import gammaln, logsumexp
 
 import discreet
 from discreet.core import TooLargeError
@@ -18,6 +20,7 @@ from discreet.families import (
     BetaFamily,
     DirichletFamily,
     Exponential,
+    Family,
     Gamma,
     GaussianMean,
     GaussianVector,
@@ -173,6 +176,148 @@ def test_mixtures_agree_with_themselves(law: Any) -> None:
         lambda x: float(law.pdf(x)), *law.ppf([1e-9, 1 - 1e-9]), limit=400, points=law.ppf([0.2, 0.31, 0.6])
     )
     assert total[0] == pytest.approx(1, abs=1e-5)
+
+
+def by_enumeration(
+    a: float, b: float, n: int, r: float, m: float, draws: list[float], low: int, high: int
+) -> GammaMixture:
+    """The posterior of a rate of counts from all sums of the records, one by one."""
+    s = np.arange(n * low, n * high + 1, dtype=np.float64)
+    log = gammaln(a + s) - gammaln(s + 1) - s * np.log1p(b / n)
+    shape, rate = a / m + r * s, b / m + r * n
+    for y in draws:
+        log = log + shape * np.log(rate) + (shape - 1) * np.log(y) - rate * y - gammaln(shape)
+    return GammaMixture(np.exp(log - logsumexp(log)), a + s, np.full(len(s), b + n))
+
+
+def same(law: Any, exact: Any, tolerance: float = 1e-6) -> None:
+    assert law.mean() == pytest.approx(exact.mean(), rel=tolerance)
+    assert law.std() == pytest.approx(exact.std(), rel=tolerance)
+    for p in (0.025, 0.5, 0.975):
+        assert float(exact.cdf(law.ppf(p))) == pytest.approx(p, abs=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("draws", "low"), [([2.0, 0.7, 1.5], 0), ([1.0], 1)], ids=["several draws", "lower bound"]
+)
+def test_rate_of_counts_is_what_enumeration_gives(draws: list[float], low: int) -> None:
+    law = given_draws(Poisson((low, 30)), Gamma(3.0, 0.8), 20, 0.3, 1.0, np.array(draws))
+    same(law, by_enumeration(3.0, 0.8, 20, 0.3, 1.0, draws, low, 30))
+
+
+@pytest.mark.parametrize("shape", [0.05, 0.5])
+def test_many_records_of_little_weight_and_a_small_prior(shape: float) -> None:
+    draws = [1e-4]
+    law = given_draws(Poisson((0, 10)), Gamma(shape, 1.0), 40_000, 3e-4, 1.0, np.array(draws))
+    same(law, by_enumeration(shape, 1.0, 40_000, 3e-4, 1.0, draws, 0, 10))
+
+
+def test_waiting_times_with_a_lower_bound() -> None:
+    a, b, n, r, y = 3.0, 1.0, 50, 0.3, 2.0
+    law = given_draws(Exponential((0.6, 20)), Gamma(a, b), n, r, 1.0, np.array([y]))
+
+    def weight(s: float) -> float:
+        rate = b + r * s
+        return float(
+            np.exp((n - 1) * np.log(s / 30) - (a + n) * np.log((b + s) / 31) - r * s * y)
+        ) * rate ** (a + r * n)
+
+    total = quad(weight, 30, 1000, points=[40, 80, 200], limit=200)[0]
+    mean = quad(lambda s: weight(s) * (a + n) / (b + s), 30, 1000, points=[40, 80, 200], limit=200)[0] / total
+    assert law.mean() == pytest.approx(mean, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        GammaMixture(np.array([0.9, 0.1]), np.array([0.02, 40.0]), np.array([1.0, 2.0])),
+        BetaMixture(np.array([0.9, 0.1]), np.array([0.02, 6.0]), 10.0),
+    ],
+    ids=["gamma", "beta"],
+)
+def test_tiny_quantiles_are_quantiles(law: Any) -> None:
+    low, high = law.interval(0.9)
+    assert float(law.cdf(low)) == pytest.approx(0.05, rel=1e-6)
+    assert float(law.cdf(high)) == pytest.approx(0.95, rel=1e-6)
+
+
+def test_ends_of_a_mixture_are_found_at_once(recwarn: pytest.WarningsRecorder) -> None:
+    law = GammaMixture(np.array([0.3, 0.7]), np.array([0.4, 90.0]), np.array([2.0, 5.0]))
+    assert law.ppf(np.array([0.0, 1.0])).tolist() == [0.0, np.inf]
+    low, high = law.interval(0.9, "highest-density")
+    assert float(law.cdf(high) - law.cdf(low)) == pytest.approx(0.9, abs=1e-9)
+    assert not recwarn.list
+
+
+def test_many_draws_near_an_end() -> None:
+    prior, n, r, draws = (0.02, 0.02), 10, 0.01, np.full(20_000, 2.0**-41)
+    law = given_draws(BetaFamily(), BetaFamily().prior(prior), n, r, 1.0, draws).marginal(0)
+    x = np.arange(n + 1)
+    log = sum(gammaln(a + c) - gammaln(1 + c) for a, c in zip(prior, (x, n - x), strict=True))
+    drawn = stats.beta.logpdf(draws[0], prior[0] + r * x, prior[1] + r * (n - x))
+    weight = np.exp(log + len(draws) * drawn - logsumexp(log + len(draws) * drawn))
+    assert law.mean() == pytest.approx(float(weight @ (prior[0] + x)) / (sum(prior) + n), rel=1e-9)
+
+
+def made(family: Family, prior: list[float], draws: list[float], **more: Any) -> discreet.Sample:
+    built = discreet.posterior_sampler("direct", family, prior=prior, n=12)
+    return discreet.Sample(
+        "concentrated",
+        family.to_dict(),
+        prior,
+        12,
+        0.25,
+        0.5,
+        Fraction(1, 2**40),
+        {},
+        draws,
+        built.guarantee,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "prior", "draws"),
+    [(GaussianMean(2.0, (-9, 9)), [1.0, 2.0], [2.5, 1.0]), (BetaFamily(), [2.0, 5.0], [0.3, 0.45])],
+    ids=["mean", "share"],
+)
+def test_a_sample_hands_everything_to_its_law(family: Family, prior: list[float], draws: list[float]) -> None:
+    law = given_draws(family, family.prior(prior), 12, 0.25, 0.5, np.array(draws))
+    expected = law.marginal(0) if family.name == "beta" else law
+    found = made(family, prior, draws).noise_aware()
+    assert (found.mean(), found.std()) == pytest.approx((expected.mean(), expected.std()), rel=1e-12)
+    scaled = made(family, prior, draws, bounds=(10.0, 30.0)).noise_aware() if family.name == "beta" else None
+    if scaled is not None:
+        assert scaled.mean() == pytest.approx(10 + 20 * expected.mean())
+
+
+def test_a_query_is_nearer_to_its_side() -> None:
+    """A share above ½ is not told as one below it: a false alarm below 1e-9 at this n."""
+    answer = discreet.statistical_query([90.0] * 2000, bounds=(0, 100), epsilon=5, delta="1e-6", prior=(5, 5))
+    assert answer.table()[0]["mean"] > 60
+
+
+def test_axes_of_a_vector_are_drawn_apart() -> None:
+    pytest.importorskip("arviz", reason="ArviZ is not installed")
+    sampler = discreet.posterior_sampler(
+        "direct", "gaussian-vector", prior=((0, 0), 1), n=50, sigma=1, radius=3, dimension=2
+    )
+    theta = sampler.release((0, 0)).to_arviz(500, seed=1).posterior["theta"].values[0]
+    # Independent axes: |correlation| above 0.3 at 500 draws has a probability below 1e-11.
+    assert abs(np.corrcoef(theta.T)[0, 1]) < 0.3
+
+
+def test_a_coarse_grid_is_not_passed_over() -> None:
+    fine, coarse = (
+        discreet.posterior_sampler(
+            "direct", "gaussian", prior=(1, 2), n=40, sigma=1, bounds=(-9, 11), grid=grid
+        ).release(40)
+        for grid in (None, 4)
+    )
+    assert isinstance(fine.noise_aware(), Normal)
+    with pytest.raises(TooLargeError, match="coarse"):
+        coarse.noise_aware()
+    assert "Guarantee" in str(coarse)
 
 
 CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {

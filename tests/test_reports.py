@@ -137,7 +137,7 @@ def test_ticks_enclose_the_range(least: float, span: float) -> None:
         ("gaussian-vector", ((1, 2), 3), {"sigma": 1, "radius": 4}, "clipped to length 4", "mean (1, 2)"),
         ("poisson", (2, 4), {"bounds": (0, 9)}, "number of events per record, clipped to 0 – 9", "mean 0.5"),
         ("exponential", (2, 4), {"bounds": (0, 9)}, "rate of waiting times", "Gamma(2, 4)"),
-        ("beta", (1, 1), {}, "the share of yes", "equally likely"),
+        ("beta", (1, 1), {}, "or the share of yes", "equally likely"),
     ],
 )  # fmt: skip
 def test_models_are_said_in_words(family: str, prior: Any, options: Any, model: str, before: str) -> None:
@@ -146,3 +146,19 @@ def test_models_are_said_in_words(family: str, prior: Any, options: Any, model: 
     text = report(sampler.release(statistic))
     assert model in text
     assert before in text
+
+
+def test_the_report_of_a_mean_is_in_its_units() -> None:
+    answer = discreet.statistical_query([20.0, 60.0] * 100, bounds=(10, 110), epsilon=2, delta="1e-6")
+    drawn = discreet.posterior_sample(
+        [43.0, 45.0] * 40, "gaussian", prior=(40, 10), sigma=2, bounds=(0, 90), epsilon=2, delta="1e-6"
+    )
+    for sample in (answer, drawn):
+        (row,) = sample.table()
+        page = report(sample)
+        cells = re.search(r"<tr><t[dh][^>]*>mean</t[dh]>(.*?)</tr>", page, re.DOTALL)
+        assert cells is not None
+        assert "%" not in cells[1]
+        mean, sd, *_ = (float(text.replace(",", "")) for text in re.findall(r">([-0-9.,]+)<", cells[1])[:2])
+        assert (mean, sd) == pytest.approx((row["mean"], row["sd"]), abs=0.1 * (row["high"] - row["low"]))
+        assert "<polygon" in page

@@ -31,12 +31,15 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.core import InvalidInput
+from discreet.core import InvalidInput, Relation, RequestConflictError
+from discreet.guarantees import Guarantee
 from discreet.studio.app import create_app
 from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions
+from discreet.studio.pages.release import _promise
 from discreet.studio.planning import mean_plan
 from discreet.studio.questions import AuditQuestion, PlanQuestion
 from discreet.studio.release_questions import ReleaseQuestion
+from discreet.studio.releasing import Desk, new_request
 from discreet.studio.server import bound, configured
 from discreet.studio.settings import StudioSettings
 
@@ -1124,3 +1127,47 @@ def test_vendored_files_are_those_of_the_list() -> None:
     }
     assert listed == found
     assert {"htmx.min.js", "vega.min.js", "vega-lite.min.js", "vega-embed.min.js"} <= set(found)
+
+
+class _Unopened:
+    def find(self, identifier: str) -> Any:
+        raise AssertionError("the data were looked for")
+
+
+MEAN = {"kind": "mean", "bounds": "0, 9", "sigma": "2", "centre": "0, 9", "epsilon": "1"}
+
+
+def test_nothing_is_counted_for_a_request_of_another_file_or_a_wrong_dataset(tmp_path: Any) -> None:
+    book = discreet.Ledger(tmp_path / "ledger.db")
+    book.create("pure", epsilon=1)
+    desk = Desk(book, _Unopened())  # type: ignore[arg-type]
+    question = ReleaseQuestion(**MEAN, source="a", dataset="pure", request=new_request("b"))
+    with pytest.raises(RequestConflictError):
+        desk.settled(question)
+    question = ReleaseQuestion(**MEAN, source="a", dataset="pure", request=new_request("a"))
+    with pytest.raises(discreet.GuaranteeMismatchError, match="δ > 0"):
+        desk.settled(question)
+
+
+def test_a_draw_takes_no_person() -> None:
+    question = ReleaseQuestion(**MEAN, person="who", per_person="2", n="20")
+    with pytest.raises(InvalidInput, match="person"):
+        question.arguments()
+    assert "People" not in question.facts()
+
+
+def test_the_copied_python_names_any_table() -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    table = 'odd"; name'
+    code = ReleaseQuestion(**MEAN, column="x", n="3").python("x.duckdb", None, table)
+    query = next(line for line in code.splitlines() if line.startswith("data = "))
+    book = duckdb.connect()
+    book.execute('CREATE TABLE "odd""; name" AS SELECT 1 AS x')
+    found: dict[str, Any] = {"book": book}
+    exec(query, found)
+    assert found["data"].fetchall() == [(1,)]
+
+
+def test_the_promise_says_who_is_protected() -> None:
+    assert _promise(Guarantee(Fraction(1)))["whom"] == "one record"
+    assert _promise(Guarantee(Fraction(1), relation=Relation.REPLACE_PERSON))["whom"] == "one person"

@@ -633,6 +633,8 @@ def test_run_and_report_on_the_command_line(
     assert "P(smoker | sex)" in capsys.readouterr().out
     assert run("report", "given.json", "--out", "given.html") == 0
     assert run("report", "given.json", "--out", "given.html") != 0  # it is not replaced
+    assert run("report", "again/study.json", "--out", "study.html", "--ledger", "ledger.db") == 2
+    assert "has its receipts" in capsys.readouterr().err
 
 
 def test_a_report_of_one_release_finds_its_receipt(
@@ -661,6 +663,24 @@ def test_a_report_of_one_release_finds_its_receipt(
     assert run("report", "r.json", "--out", "none.html", "--ledger", "ledger.db") == 2
     assert "not in the ledger" in capsys.readouterr().err
     assert not Path("none.html").exists()
+
+
+def test_an_older_document_finds_its_receipt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own text: written again today it would have more fields."""
+    monkeypatch.chdir(tmp_path)
+    sampler = discreet.posterior_sampler("direct", "beta", prior=(5, 5), n=40)
+    content = json.loads(sampler.release(12).to_json())["release"]
+    del content["levels"]
+    text = discreet.documents.write_document("discreet/sample", 1, content)
+    with discreet.Ledger("ledger.db") as book:
+        book.create("survey", epsilon=1, delta="1e-5")
+        spent = discreet.Guarantee(Fraction(1, 2))
+        receipt = book.spend("survey", spent, lambda: text, plan={"question": "old"})
+    Path("old.json").write_text(text)
+    with pytest.raises(SystemExit) as stopped:
+        main(["report", "old.json", "--out", "old.html", "--ledger", "ledger.db"])
+    assert not stopped.value.code
+    assert f"hash {receipt.hash}" in Path("old.html").read_text()
 
 
 # Reports.

@@ -35,14 +35,14 @@ from discreet.families import (
     Poisson,
 )
 from discreet.families.mixtures import GammaMixture
-from discreet.inference import NoiseAware
+from discreet.inference import Enumerated, NoiseAware
 
 FloatArray = npt.NDArray[np.float64]
 
 MAX_SHARES_N = 1_000_000
 _DEPTH = 45.0
 """Statistics whose weight is below e^−45 of the largest are left out."""
-_LISTED, _SCANNED, _NODES = 5_000, 4_000, 4_000
+_LISTED, _SCANNED, _NODES = 2_000, 4_000, 2_000
 
 
 def given_draws(family: Family, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
@@ -80,12 +80,13 @@ def _shares(prior: tuple[float, ...], n: int, r: float, m: float, draws: FloatAr
     if n > MAX_SHARES_N:
         raise TooLargeError(f"the posterior given draws of shares works up to n = 10⁶, not {n}")
     x = np.arange(n + 1)
-    with np.errstate(divide="ignore"):
-        logs = np.maximum(np.log(draws).sum(axis=0), -1e5)
+    logs = np.log(np.maximum(draws, 1e-300)).sum(axis=0)  # a share below the least double is drawn as 0
     weights = [
         log_rising(a, x) + r * log_y * x - len(draws) * gammaln(a / m + r * x)
         for a, log_y in zip(prior, logs, strict=True)
     ]
+    if len(prior) == 2:  # listed: no tilt has to find the sum, however steep many draws make the weights
+        return NoiseAware(prior, n, Enumerated(np.stack([x, n - x], axis=1), weights[0] + weights[1][::-1]))
     return NoiseAware(prior, n, Separable.of(weights, n))
 
 
@@ -141,10 +142,16 @@ def _weighed(
             break
         if (inner, outer) == (low, high):
             break
-        low, high = (math.floor(inner), math.ceil(outer)) if whole else (inner, outer)
+        low, high = (float(math.floor(inner)), float(math.ceil(outer))) if whole else (inner, outer)
+    listed = np.zeros(0)
+    if whole:  # near an end a sum of weights like s^(a − 1), a < 1, is no integral
+        listed = np.arange(math.ceil(low), math.ceil(low) + _LISTED, dtype=np.float64)
+        low, high = float(listed[-1]) + 0.5, math.floor(high) + 0.5
     angle = (np.arange(_NODES) + 0.5) * (math.pi / 2 / _NODES)
     nodes = low + (high - low) * np.sin(angle) ** 2
-    return nodes, _normalised(log_weight(nodes) + np.log(np.sin(2 * angle)))
+    step = np.log((high - low) * math.pi / 2 / _NODES * np.sin(2 * angle))
+    every = np.concatenate([listed, nodes])
+    return every, _normalised(log_weight(every) + np.concatenate([np.zeros(len(listed)), step]))
 
 
 def _normalised(log_weights: FloatArray) -> FloatArray:

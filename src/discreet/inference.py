@@ -108,7 +108,7 @@ class NoiseAware:
         return inference_data({"theta": self.sample(size, seed)[None]}, {"n": self.n})
 
 
-class _Enumerated:
+class Enumerated:
     """A law over few datasets, listed."""
 
     def __init__(self, rows: IntArray, log_weight: FloatArray) -> None:
@@ -159,7 +159,7 @@ def _true_counts(mechanism: Mechanism, counts: tuple[int, ...], noisy: Sequence[
         )
     rows = compositions(n, k)
     log_weight = sum(log_rising(a, column) for a, column in zip(prior, rows.T, strict=True))
-    return _Enumerated(rows, np.asarray(log_weight) + _likelihood(mechanism, rows, counts))
+    return Enumerated(rows, np.asarray(log_weight) + _likelihood(mechanism, rows, counts))
 
 
 def _likelihood(mechanism: Mechanism, rows: IntArray, released: tuple[int, ...]) -> FloatArray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core import Relation, TooLargeError
+from discreet.core import InvalidInput, Relation, TooLargeError
 from discreet.drawings import drawing
 from discreet.glm.release import LogisticRelease
 from discreet.guarantees import Guarantee
@@ -234,7 +234,7 @@ def _model(sample: Sample) -> tuple[str, str]:
         what = "the mean number of events per record" if name == "poisson" else "the rate of waiting times"
         return f"{what}{between}", f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
     if name == "beta":
-        return f"the mean of numbers{between}" if limits else "the share of yes", _prior(prior)
+        return f"the mean of numbers{between or ' in [0, 1], or the share of yes'}", _prior(prior)
     return "the shares of the levels", _prior(prior)
 
 
@@ -313,7 +313,7 @@ def _sample(sample: Sample) -> str:
     )
     try:
         rows = sample.table()
-    except TooLargeError:
+    except (TooLargeError, InvalidInput):
         return f'{about}.</p><div class="scroll">{drawn}</div>'
     percent = sample.bounds is None and sample.family["name"] in ("beta", "dirichlet")
     shown = _figures(rows, percent=percent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.bridges import inference_data
-from discreet.core import CorruptReleaseError, TooLargeError, as_size
+from discreet.core import CorruptReleaseError, InvalidInput, TooLargeError, as_size
 from discreet.documents import read_document, write_document
 from discreet.drawn import given_draws
 from discreet.families import Family, Normal
@@ -31,6 +30,10 @@ FloatArray = npt.NDArray[np.float64]
 
 FORMAT = "discreet/sample"
 VERSION = 1
+_QUICK = 2_000_000
+"""Records times levels up to which a summary computes intervals of shares: seconds."""
+_COARSE = 2**22
+"""A grid of so many usual cells, a 2⁻¹⁰ part of the scale of a draw, would have to be accounted for."""
 _NAMES = {
     "beta": "share",
     "dirichlet": "share",
@@ -84,6 +87,9 @@ class Sample:
     @cached_property
     def _noise_aware(self) -> Any:
         family = Family.from_dict(self.family)
+        start = tuple(part / Fraction(self.m) for part in family.natural(self.prior_law))
+        if self.grid > _COARSE * family.grid(start, self.n, Fraction(self.r)):
+            raise TooLargeError(f"the draws are rounded to cells of {float(self.grid):g}: too coarse")
         given = given_draws(family, self.prior_law, self.n, self.r, self.m, np.array(self.draws, dtype=float))
         if family.name != "beta":
             return given
@@ -145,6 +151,15 @@ class Sample:
     def __str__(self) -> str:
         return self.summary()
 
+    def _rows_for_text(self, interval: float) -> list[dict[str, Any]]:
+        """The table, or nothing where it would take minutes or cannot be computed."""
+        if self.family["name"] == "dirichlet" and self.n * len(self.parameters()) > _QUICK:
+            return []
+        try:
+            return self.table(interval)
+        except (TooLargeError, InvalidInput):
+            return []
+
     def _headline(self) -> str:
         shown = ", ".join(f"{value:.6g}" if np.ndim(value) == 0 else str(value) for value in self.values[:5])
         more = "" if len(self.draws) <= 5 else f", … ({len(self.draws)} draws)"
@@ -156,25 +171,24 @@ class Sample:
     def summary(self, interval: float = 0.95) -> str:
         """The draws, what they say about the parameters, and the guarantee, as text."""
         lines = [self._headline()]
-        with suppress(TooLargeError):
-            rows = self.table(interval)
-            width = max(len(row["parameter"]) for row in rows)
-            lines += [
-                f"  {row['parameter']:<{width}}  {row['mean']:.6g} ± {row['sd']:.3g}, with "
-                f"{100 * interval:g} % probability {row['low']:.6g} to {row['high']:.6g}"
-                for row in rows
-            ]
+        rows = self._rows_for_text(interval)
+        width = max((len(row["parameter"]) for row in rows), default=0)
+        lines += [
+            f"  {row['parameter']:<{width}}  {row['mean']:.6g} ± {row['sd']:.3g}, with "
+            f"{100 * interval:g} % probability {row['low']:.6g} to {row['high']:.6g}"
+            for row in rows
+        ]
         lines.append(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """The summary for a notebook."""
         parts = [paragraph(self._headline(), strong=True)]
-        with suppress(TooLargeError):
-            rows = [
-                [str(row["parameter"]), f"{row['mean']:.6g}", f"{row['low']:.6g} – {row['high']:.6g}"]
-                for row in self.table()
-            ]
+        rows = [
+            [str(row["parameter"]), f"{row['mean']:.6g}", f"{row['low']:.6g} – {row['high']:.6g}"]
+            for row in self._rows_for_text(0.95)
+        ]
+        if rows:
             parts.append(table(["parameter", "mean", "95 % interval"], rows))
         parts.append(paragraph(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"))
         return card(*parts)

@@ -93,12 +93,12 @@ def _report(
 
         answer = load_answer(text)
         if ledger is not None:
-            answer = _with_receipt(answer, ledger)
+            answer = _with_receipt(answer, text, ledger)
         write(report(answer, title=title))
     typer.echo(printable(f"Saved to {out}"), err=True)
 
 
-def _with_receipt(answer: Any, url: str) -> Any:
+def _with_receipt(answer: Any, text: str, url: str) -> Any:
     """The answer with the receipt of its charge, found by the document itself."""
     from discreet.ledger import Ledger
     from discreet.studyfile import StudyDocument
@@ -106,7 +106,8 @@ def _with_receipt(answer: Any, url: str) -> Any:
     if isinstance(answer, StudyDocument):
         raise InvalidInput("--ledger is for a single release: the document of a study has its receipts")
     with Ledger(url) as book:
-        receipt = book.receipt_of(answer.to_json())
+        # As it stands first: an earlier version wrote fewer fields than this one writes again.
+        receipt = book.receipt_of(text) or book.receipt_of(answer.to_json())
     if receipt is None:
         raise InvalidInput(
             "this release is not in the ledger: it was not charged there, or the document is another one. "

@@ -71,22 +71,27 @@ class Mixture(ABC):
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
         """Quantiles, by Newton's method kept inside a shrinking bracket."""
-        from scipy.special import ndtri
-
         wanted = np.asarray(probability, dtype=np.float64)
         low, high = self.bracket(wanted)
-        fine = max(1e-10 * self.std(), 1e-15 * float(np.max(np.abs(high), initial=0.0)))
-        with np.errstate(invalid="ignore"):
-            theta = np.clip(self.mean() + self.std() * ndtri(wanted), low, high)
+        found = np.asarray(np.where(wanted > 0, high, low), dtype=np.float64)
+        inner = (wanted > 0) & (wanted < 1)
+        found[inner] = self._solved(wanted[inner], low[inner], high[inner])
+        return found
+
+    def _solved(self, wanted: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        from scipy.special import ndtri
+
+        theta = np.clip(self.mean() + self.std() * ndtri(wanted), low, high)
         for _ in range(100):
             error = self.cdf(theta) - wanted
             low, high = np.where(error < 0, theta, low), np.where(error > 0, theta, high)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                step = theta - error / self.pdf(theta)
+                step = np.where(error == 0, theta, theta - error / self.pdf(theta))
+            found = (np.abs(error) < 1e-6) & (np.abs(step - theta) <= 1e-10 * np.abs(theta))
             inside = (step > low) & (step < high)
-            step = np.where(error == 0, theta, step)
-            found = np.abs(step - theta) <= fine
-            theta = np.where(found, np.clip(step, low, high), np.where(inside, step, 0.5 * (low + high)))
+            # A quantile may be 1e-30 where another is 1: the middle is that of the logarithms.
+            middle = np.where(high > 4 * low, np.sqrt(np.maximum(low, 1e-300) * high), 0.5 * (low + high))
+            theta = np.where(found, np.clip(step, low, high), np.where(inside, step, middle))
             if found.all():
                 break
         return np.asarray(theta, dtype=np.float64)

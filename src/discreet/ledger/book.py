@@ -189,6 +189,8 @@ class Ledger:
 
     def receipt(self, dataset: str, request_id: str) -> Receipt | None:
         """The receipt of a request by its id alone, for whoever shows it; :meth:`recall` is for a retry."""
+        if not request_id.isprintable():  # no such id was ever charged, and a database may choke on it
+            return None
 
         def work(connection: sa.Connection) -> Receipt | None:
             _state(connection, dataset)
@@ -199,9 +201,12 @@ class Ledger:
 
     def receipt_of(self, document: str | bytes) -> Receipt | None:
         """The receipt of the charge whose result is this document, to the byte; None if there is none."""
+        if not isinstance(document, str | bytes):
+            raise InvalidInput("document must be the text or the bytes of a release")
+        stored = _as_bytes(document)
 
         def work(connection: sa.Connection) -> Receipt | None:
-            found = _one(connection, _ALL.where(ENTRIES.c.result == _as_bytes(document)).limit(1))
+            found = _one(connection, _ALL.where(ENTRIES.c.result == stored).limit(1))
             return None if found is None else Receipt.of(found, repeated=False)
 
         return self._store.run(work)

@@ -101,7 +101,10 @@ def read_epsilon(text: str) -> Fraction:
 def read_delta(text: str, n: int) -> Fraction:
     if len(text) > 40:
         raise InvalidInput("delta must be a number such as 1e-6")
-    delta = as_epsilon(text.strip(), "delta")
+    try:
+        delta = as_epsilon(text.strip(), "delta")
+    except InvalidInput:
+        raise InvalidInput(f"delta={text!r} must be a positive number far below 1/n, such as 1e-6") from None
     if not MIN_DELTA <= delta * n < 1:
         raise InvalidInput(f"delta={text!r} must be below 1/n, though not by fifteen digits, such as 1e-6")
     return delta

@@ -185,7 +185,7 @@ class ReleaseQuestion(Fields):
                 f"ε = {float(self.budget):g} for a person with {most} records leaves less than "
                 f"{float(MIN_EPSILON):g} for each: take fewer records per person, or a larger ε"
             )
-        return {"person": self.person, "per_person": most}
+        return {"person": person, "per_person": most}
 
     @cached_property
     def summing(self) -> dict[str, Any]:
@@ -211,6 +211,8 @@ class ReleaseQuestion(Fields):
         """Reads every field that matters; only n may still be missing."""
         _ = self.budget, self.records
         if self.is_drawn:
+            if self.person.strip() or self.per_person.strip():
+                raise InvalidInput("a posterior draw protects one record: leave the fields of a person empty")
             _ = self.summing, self._start
             read_delta(self.delta, self.records or 1)
             if self.kind == "rate" and (self.records or 1) * self._events > MAX_DRAWN_N:
@@ -325,11 +327,9 @@ class ReleaseQuestion(Fields):
             rows["Prior"] = f"{prior[0]} with {prior[1]} {first} and {prior[2]} {second}"
             rows["Mechanism"] = f"{self.sampler}: one draw from a posterior"
             rows["Missing values"] = f"counted as {self.missing}" if self.missing.strip() else ""
-        if self.people:
-            bound = self.people["per_person"]
-            rows["People"] = (
-                f"told apart by {self.person}, at most {bound} record{'s' if bound > 1 else ''} each"
-            )
+        if not self.is_drawn and self.people:
+            key, bound = self.people["person"], self.people["per_person"]
+            rows["People"] = f"told apart by {key}, at most {bound} record{'s' if bound > 1 else ''} each"
         rows["Records"] = "" if self.records is None else f"{self.records:,}"
         rows["Label"] = self.label
         return {name: text for name, text in rows.items() if text}
