@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,13 +32,18 @@ def chi_square(observed: np.ndarray, expected: np.ndarray) -> tuple[float, int]:
 
 
 def fit(
-    drawn: Sequence[tuple[int, ...]], outputs: np.ndarray, probability: np.ndarray
+    drawn: Sequence[Sequence[int]] | np.ndarray, outputs: np.ndarray, probability: np.ndarray
 ) -> list[tuple[float, int]]:
     """Chi-square of the joint law, then of each coordinate's marginal law."""
-    counted = Counter(drawn)
-    rows = [tuple(row) for row in outputs.tolist()]
-    assert set(counted) <= set(rows), "an output outside the claimed support occurred"
-    observed = np.array([counted[row] for row in rows], dtype=float)
+    rows = np.asarray(drawn)
+    low = np.minimum(rows.min(axis=0), outputs.min(axis=0))
+    shape = tuple(int(top) for top in np.maximum(rows.max(axis=0), outputs.max(axis=0)) - low + 1)
+    known = np.ravel_multi_index(tuple((outputs - low).T), shape)
+    seen = np.ravel_multi_index(tuple((rows - low).T), shape)
+    order = np.argsort(known)
+    place = order[np.minimum(np.searchsorted(known[order], seen), len(known) - 1)]
+    assert (known[place] == seen).all(), "an output outside the claimed support occurred"
+    observed = np.bincount(place, minlength=len(known)).astype(float)
     expected = len(drawn) * probability / probability.sum()
     result = [chi_square(observed, expected)]
     for column in outputs.T:
