@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize
+from scipy import optimize
 
 import discreet
 from conformance.families import ROWS, Row
@@ -52,15 +52,17 @@ def integral(function: Any, p: Any, q: Any, kink: float | None = None) -> float:
     ``kink``: the level of ln p − ln q at which the function has a corner.
     """
     low, high = p.support()
+    unit = 1.0
     if math.isfinite(high):
-        place, slope = (lambda y: 1 / (1 + math.exp(-y))), (lambda x: x * (1 - x))
+        place, slope = (lambda y: 1 / (1 + np.exp(-y))), (lambda x: x * (1 - x))
         ends = np.array([-200.0, -60, -20, -8, -4, -2, -1, 0, 1, 2, 4, 8, 20, 36])
     elif math.isfinite(low):
-        place, slope = math.exp, (lambda x: x)
+        place, slope = np.exp, (lambda x: x)
         ends = np.array([-200.0, -60, -20, -8, -4, -2, -1, 0, 1, 2, 3, 4, 5, 6])
     else:
-        place, slope = (lambda y: y), (lambda x: 1.0)
-        centres, width = [p.mean(), q.mean()], 12 * p.std()
+        place, slope = (lambda y: y), np.ones_like
+        unit = p.std()
+        centres, width = [p.mean(), q.mean()], 12 * unit
         ends = np.array([min(centres) - 3 * width, min(centres) - width, *sorted(centres)])
         ends = np.append(ends, [max(centres) + width, max(centres) + 3 * width])
     if kink is not None:
@@ -74,15 +76,15 @@ def integral(function: Any, p: Any, q: Any, kink: float | None = None) -> float:
                 ends = np.sort(np.append(ends, optimize.brentq(above_kink, ends[i], ends[i + 1], xtol=1e-14)))
                 break
 
-    def transformed(y: float) -> float:
-        x = place(y)
-        return float(function(x) * slope(x))
-
-    return math.fsum(
-        integrate.quad(transformed, a, b, epsabs=1e-14, epsrel=1e-11, limit=100)[0]
-        for a, b in itertools.pairwise(ends)
-        if a < b
-    )
+    # Gauss's rule on pieces of one unit: the integrands are analytic, and the tests ask for nine digits.
+    corner, weight = np.polynomial.legendre.leggauss(30)
+    total = []
+    for a, b in itertools.pairwise(ends):
+        pieces = np.linspace(a, b, max(2, math.ceil((b - a) / unit) + 1))
+        middle, half = (pieces[1:] + pieces[:-1]) / 2, (pieces[1:] - pieces[:-1]) / 2
+        x = place(middle[:, None] + half[:, None] * corner)
+        total.append(float(half @ (function(x) * slope(x)) @ weight))
+    return math.fsum(total)
 
 
 def some_pairs(row: Row, r: Fraction, m: Fraction) -> list[Pair]:
@@ -104,8 +106,8 @@ def test_renyi_divergence_is_the_integral(row: Row) -> None:
                     continue  # infinite, or an integrand whose tail is too heavy for quad
                 checked += 1
 
-                def density(x: float, order: float = order, p: Any = p, q: Any = q) -> float:
-                    return float(np.exp(order * p.logpdf(x) + (1 - order) * q.logpdf(x)))
+                def density(x: Any, order: float = order, p: Any = p, q: Any = q) -> Any:
+                    return np.exp(order * p.logpdf(x) + (1 - order) * q.logpdf(x))
 
                 wanted = math.log(integral(density, p, q)) / (order - 1)
                 assert above(value) == pytest.approx(wanted, abs=1e-9)
@@ -122,8 +124,8 @@ def test_hockey_stick_is_the_integral(row: Row) -> None:
                 stick = functools.partial(row.family.hockey_stick, pair, Fraction(epsilon))
                 value = above(enclose(stick, absolute=1e-300))
 
-                def part(x: float, epsilon: float = epsilon, p: Any = p, q: Any = q) -> float:
-                    return max(0.0, float(p.pdf(x) - math.exp(epsilon) * q.pdf(x)))
+                def part(x: Any, epsilon: float = epsilon, p: Any = p, q: Any = q) -> Any:
+                    return np.maximum(0.0, p.pdf(x) - math.exp(epsilon) * q.pdf(x))
 
                 assert value == pytest.approx(integral(part, p, q, kink=epsilon), abs=1e-9)
                 rough = float(row.family.hockey_sticks(pair, np.array([epsilon]))[0])
