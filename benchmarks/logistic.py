@@ -91,7 +91,12 @@ def adult(folder: Path, one_hot_too: bool = True) -> Iterator[Row]:
             errors, times = [], []
             for _ in range(3):
                 model = discreet.PrivateLogisticRegression(
-                    epsilon=EPSILON, delta=DELTA, method=method, sampler="langevin", norm_bound=1.0
+                    epsilon=EPSILON,
+                    delta=DELTA,
+                    method=method,
+                    sampler="langevin",
+                    norm_bound=1.0,
+                    classes=(False, True),
                 )
                 start = time.perf_counter()
                 model.fit(rows[train], labels[train])

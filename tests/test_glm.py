@@ -21,12 +21,13 @@ from discreet import DataError, InvalidInput, NoiseWarning, PrivacyWarning
 from discreet.combined import Inexact
 from discreet.curves import Curve, Gaussian
 from discreet.glm import design as designs
+from discreet.glm import samplers
 from discreet.glm.design import Design, acceptance_floor, chain_mu_squared, design
 from discreet.glm.kernel import NumpyKernel, hessian, kernel, loss, loss_gradient, mode
 from discreet.glm.noise import PrivateNoise, SeededNoise
 from discreet.glm.reference import reference_draws
 from discreet.glm.release import LogisticRelease, clipped
-from discreet.glm.samplers import draw, langevin
+from discreet.glm.samplers import draw, langevin, proximal
 from statistical.goodness import ALPHA
 
 RNG = np.random.default_rng(6)
@@ -136,6 +137,57 @@ def test_draws_and_models_share_the_budget() -> None:
     assert curve.delta_at(1) <= 1e-6
 
 
+def variation(made: Design, distance: float) -> float:
+    """½ W/√η (1 + mη)^{−K} after K + 1 steps, from the formula."""
+    k = made.steps - 1
+    return distance / (2 * math.sqrt(made.step)) * math.exp(-k * math.log1p(made.precision * made.step))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"dimension": 400, "draws": 3}, {"norm_squared": Fraction(9), "prior_precision": 4.0}],
+    ids=str,
+)
+def test_the_proximal_chain_is_as_long_as_its_total_variation_needs(changes: dict[str, Any]) -> None:
+    made = make("proximal", **changes)
+    needed = variation(made, math.sqrt(made.dimension / made.precision))
+    assert needed <= float(made.tau) <= 1.03 * needed
+    assert made.draws * made.models * float(made.tau) * (1 + math.e) <= 1e-9  # a thousandth of δ
+    assert made.step == pytest.approx(4 / (made.weight * made.n * float(made.norm_squared)))
+
+
+@pytest.mark.parametrize("norm_squared", [Fraction(1, 100), Fraction(1), Fraction(10_000)], ids=str)
+@pytest.mark.parametrize("precision", [0.5, 40.0])
+def test_steps_are_those_that_the_proof_covers(norm_squared: Fraction, precision: float) -> None:
+    """η ≤ 2/(m + M), M = m + ρnc²/4, by default, at the limit, and not a hair beyond."""
+    settings: dict[str, Any] = {"norm_squared": norm_squared, "prior_precision": precision}
+    made = make(**settings)
+    most = 2 / (2 * Fraction(made.precision) + Fraction(made.weight) * made.n * norm_squared / 4)
+    assert Fraction(made.step) <= most
+    edge = float(most) * (1 - 1e-12)
+    assert make(**settings, step_size=edge, steps=3).step == edge
+    with pytest.raises(InvalidInput, match="above 2/"):
+        make(**settings, step_size=edge * (1 + 1e-11), steps=3)
+
+
+@pytest.mark.parametrize("precision", [1e-5, 0.7, 4.0, 1e6])
+def test_the_grid_is_a_power_of_two_of_the_prior_s_width(precision: float) -> None:
+    made = replace(make("rejection"), precision=precision)
+    assert 2.0**-31 < float(made.grid) * math.sqrt(precision) <= 2.0**-30
+    assert math.log2(made.grid) % 1 == 0
+
+
+def test_rejection_that_may_never_end_is_said_beforehand() -> None:
+    with pytest.warns(RuntimeWarning, match="may take very long"):
+        assert make("rejection", n=40_000, dimension=15).sampler == "rejection"
+    assert make("auto", n=40_000, dimension=15).sampler == "langevin"
+
+
+def test_settings_of_a_chain_choose_the_chain() -> None:
+    assert make("auto", n=20, steps=7).steps == 7
+    assert make("auto", n=20, step_size=0.01).sampler == "langevin"
+
+
 def test_auto_goes_by_public_values() -> None:
     assert make("auto", n=20).sampler == "rejection"
     assert make("auto", n=100_000).sampler == "langevin"
@@ -161,6 +213,9 @@ def test_the_floor_of_the_acceptance_holds() -> None:
         ({"order": 10}, "a target is epsilon with delta"),
         ({"delta": 0}, "delta=0 cannot be reached"),
         ({"delta": 1}, "below 1"),
+        ({"delta": -1}, "a probability above 0"),
+        ({"delta": "much"}, "a probability above 0"),
+        ({"delta": "1e-19"}, "in double precision"),
         ({"epsilon": -1}, "epsilon=-1"),
         ({"prior_precision": 0}, "prior_precision=0 must be a positive number"),
         ({"prior_precision": "weak"}, "prior_precision='weak'"),
@@ -257,6 +312,21 @@ def test_mode_and_hessian() -> None:
     assert np.allclose(hessian(signed, found, 0.7, 0.3), 0.7 * np.array(numeric) + 0.3 * np.eye(5), atol=1e-6)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_a_step_is_the_one_of_the_proof(backend: str) -> None:
+    """w − η(ρ∇L(w) + m w) + √(2η) ξ, written out record by record; the noise has the whole of its scale."""
+    if backend == "jax":
+        pytest.importorskip("jax", reason="JAX is an extra: pip install 'discreet[gpu]'")
+    rng = np.random.default_rng(1)
+    rows, w, normals = rng.normal(size=(7, 3)), rng.normal(size=(3, 2)), rng.normal(size=(2, 3, 2))
+    weight, precision, step = 0.3, 2.0, 0.05
+    found = kernel(backend, rows).advance(w, normals, weight, precision, step)
+    for noise in normals:
+        slope = -sum(np.outer(v, 1 / (1 + np.exp(v @ w))) for v in rows)
+        w = w - step * (weight * slope + precision * w) + math.sqrt(2 * step) * noise
+    assert np.allclose(found, w, rtol=1e-12, atol=1e-12)
+
+
 def test_jax_gives_the_same_results() -> None:
     pytest.importorskip("jax", reason="JAX is an extra: pip install 'discreet[gpu]'")
     signed, w = rows_of(400, 6), RNG.normal(size=(6, 3))
@@ -288,8 +358,52 @@ def test_private_noise_is_normal_and_uniform(monkeypatch: pytest.MonkeyPatch) ->
     assert np.isfinite(noise.normals((2,))).all()
     assert (noise.uniforms((2,)) < 1).all()
     monkeypatch.setattr("discreet.glm.noise.os.urandom", lambda size: b"\x00" * size)
-    assert noise.normals((1,))[0] == pytest.approx(8.2, abs=0.1)
+    assert abs(noise.normals((1,))[0]) == pytest.approx(16.0, abs=0.1)
     assert (noise.uniforms((2,)) > 0).all()
+
+
+def from_bits(number: int, monkeypatch: pytest.MonkeyPatch) -> float:
+    """The private normal number whose 189 bits, of up to three words, are these."""
+    words = [2 * (number >> 126) + 1, 2 * ((number >> 63) % 2**63), 2 * (number % 2**63)]
+    stream = np.array(words, dtype=np.uint64).tobytes()
+    used = [0]
+
+    def take(size: int) -> bytes:
+        used[0] += size
+        return stream[used[0] - size : used[0]]
+
+    monkeypatch.setattr("discreet.glm.noise.os.urandom", take)
+    return float(PrivateNoise().normals((1,))[0])
+
+
+@pytest.mark.parametrize("place", [0.5, 4.0, 5.0, 7.0, 9.0, 11.0, 13.0])
+def test_normals_are_denser_than_the_grid(place: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near ``place`` the next bits move a number by less than 2⁻⁴⁶ of a deviation: far less than a cell.
+
+    Multiples of 2⁻⁵³ under Φ⁻¹ are 2⁻³³ apart at 5 and 2⁻¹⁶ at 7: an output on a grid finer than that shows
+    the centre of the noise, and rules out the neighbours.
+    """
+    number = int(2 * norm.sf(place) * 2.0**189)
+    step = 1 << (number.bit_length() - 53)
+    here, there = (from_bits(number + by, monkeypatch) for by in (0, step))
+    assert here == pytest.approx(place, rel=1e-9)
+    assert -(2.0**-50) <= here - there <= 2.0**-46
+    last = (number >> 126) << 126 | (2**126 - 1)  # after it the first word changes
+    if place < 9:
+        assert abs(from_bits(last, monkeypatch) - from_bits(last + 1, monkeypatch)) <= 2.0**-46
+
+
+def test_tails_of_private_noise_have_no_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """About 230 numbers beyond 3.5 deviations: Φ(−|z|)·2⁵³ is no whole number and a half, but anything."""
+    monkeypatch.setattr("discreet.glm.noise.os.urandom", np.random.default_rng(5).bytes)
+    size = np.abs(PrivateNoise().normals((500_000,)))
+    tail = size[size > 3.5]
+    assert len(tail) > 100
+    assert ks_1samp(norm.sf(tail) * 2.0**53 % 1, lambda x: x).pvalue > ALPHA
+
+
+def test_a_forked_or_second_source_repeats_nothing() -> None:
+    assert len(np.unique(np.concatenate([PrivateNoise().normals((50,)) for _ in range(4)]))) == 200
 
 
 # Samplers.
@@ -316,6 +430,80 @@ def test_exact_samplers_against_quadrature(sampler: str, radius: float) -> None:
     assert ks_1samp(found, cdf_of(signed, made.weight, made.precision, radius)).pvalue > ALPHA
     if radius == math.inf:
         assert ks_1samp(found, cdf_of(signed, 2 * made.weight, made.precision)).pvalue < ALPHA
+
+
+@pytest.mark.parametrize("radius", [0.05, 0.3])
+@pytest.mark.parametrize("sampler", ["rejection", pytest.param("proximal", marks=pytest.mark.slow)])
+def test_a_ball_that_the_data_point_out_of_is_drawn_from(sampler: str, radius: float) -> None:
+    """100 records that agree: the mode is beyond 2. One test at ALPHA each; another ball is found."""
+    signed = np.ones((100, 1))
+    made = replace(make(sampler, n=100, dimension=1, epsilon=3), draws=1000, radius=radius)
+    assert mode(signed, made.weight, made.precision, 1e-9)[0] > 2
+    made = replace(made, steps=min(made.steps, 60))
+    found = draw(made, signed, SeededNoise(3))[:, 0]
+    assert np.abs(found).max() <= radius
+    assert ks_1samp(found, cdf_of(signed, made.weight, made.precision, radius)).pvalue > ALPHA
+    assert ks_1samp(found, cdf_of(signed, made.weight, made.precision, 1.5 * radius)).pvalue < ALPHA
+
+
+@pytest.mark.parametrize("pull", [0.0, 40.0])
+def test_a_small_ball_in_many_dimensions(pull: float) -> None:
+    """Without data, on ‖w‖ ≤ R ≪ 1 in 20 dimensions the law is nearly uniform, so (‖w‖/R)²⁰ is; at ALPHA.
+
+    With data that pull along one axis, its coordinate has the marginal density e^{hx}(R² − x²)^{19/2}.
+    """
+    d, radius = 20, 0.01
+    signed = np.zeros((60, d))
+    signed[:, 0] = 1.0 if pull else 0.0
+    made = replace(make("rejection", n=60, dimension=d), draws=1000, radius=radius)
+    if pull:
+        made = replace(made, weight=pull / (30 * radius))
+    found = draw(replace(made, precision=1e-3), signed, SeededNoise(8)) / radius
+    lengths = np.linalg.norm(found, axis=1)
+    assert lengths.max() <= 1 + 1e-6
+    if not pull:
+        assert ks_1samp(lengths**d, lambda x: x).pvalue > ALPHA
+        return
+    axis = np.linspace(-1, 1, 4001)
+    density = np.exp(pull * axis) * (1 - axis**2) ** ((d - 1) / 2)
+    shape = np.cumsum(density) / density.sum()
+    assert ks_1samp(found[:, 0], lambda x: np.interp(x, axis, shape)).pvalue > ALPHA
+
+
+@pytest.mark.parametrize("sampler", ["rejection", "proximal"])
+def test_a_sampler_that_keeps_nothing_stops(sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("discreet.glm.samplers._MOST_CELLS", 100_000)
+
+    class Never(SeededNoise):
+        def uniforms(self, shape: tuple[int, ...]) -> np.ndarray:
+            return np.full(shape, np.inf)
+
+    with pytest.raises(discreet.DiscreetError, match="was stopped"):
+        draw(make(sampler, n=50, dimension=2), rows_of(50, 2), Never(0))
+
+
+def test_a_chain_takes_all_its_steps() -> None:
+    seen: list[int] = []
+    for made, run in (
+        (make(n=50, dimension=2), langevin),
+        (make(n=50, dimension=2, steps=1), langevin),
+        (make("proximal", n=50, dimension=2), proximal),
+    ):
+        seen.clear()
+        run(made, rows_of(50, 2), SeededNoise(0), advance=seen.append)
+        assert sum(seen) == made.steps
+
+
+def test_a_chain_on_a_ball_starts_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Still(SeededNoise):
+        def normals(self, shape: tuple[int, ...]) -> np.ndarray:
+            return np.zeros(shape)
+
+    starts: list[np.ndarray] = []
+    monkeypatch.setattr(samplers, "mode", lambda *_: (np.array([30.0, 40.0]), 0.0))
+    monkeypatch.setattr(samplers, "_inner", lambda made, signed, noise, y, *_: starts.append(y) or y)
+    proximal(replace(make("proximal", n=50, dimension=2), radius=0.5), rows_of(50, 2), Still(0))
+    assert np.linalg.norm(starts[0][:, 0]) <= 0.5 * (1 + 1e-12)
 
 
 def test_a_settled_chain_with_small_steps_has_the_posterior_law() -> None:
@@ -427,6 +615,9 @@ def test_clipping_never_exceeds_the_bound() -> None:
         assert sum(Fraction(x) ** 2 for x in row.tolist()) <= Fraction(0.3) ** 2
     short = np.linalg.norm(rows, axis=1) < 0.29
     assert (inside[short] == rows[short]).all()
+    assert np.allclose(clipped(np.array([[3e200, 4e200]]), 1.0), [[0.6, 0.8]]), "its square is infinite"
+    assert np.allclose(clipped(np.array([[3e-190, 4e-190]]), 5e-200) * 1e200, [[3, 4]]), "its square is 0"
+    assert (clipped(np.array([[1e180, 1.0]]), 1e190) == [[1e180, 1.0]]).all()
 
 
 # Names that need scikit-learn.

@@ -7,11 +7,14 @@ import math
 import pickle
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb, ctx
+from scipy.stats import chi2, ks_1samp, norm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import cross_val_score
@@ -31,10 +34,20 @@ from discreet import (
     ReferenceLogisticPosterior,
     RowClipper,
 )
-from discreet.glm.kernel import loss
+from discreet.glm.baselines import found_share, gradient_bound
+from discreet.glm.design import EXACT_NOISE, FLOATS, design
+from discreet.glm.kernel import loss, mode
+from discreet.glm.noise import SeededNoise
+from discreet.glm.release import clipped
 from discreet.guarantees import Guarantee
+from discreet.randomness import SeededEntropy
+from statistical.goodness import ALPHA
 
 TARGET: dict[str, Any] = {"epsilon": 3, "delta": "1e-6"}
+DESIGN: dict[str, Any] = {
+    **TARGET, "method": "diffuse", "sampler": "rejection", "dimension": 3, "norm_squared": Fraction(1),
+    "prior_precision": 1.3,
+}  # fmt: skip
 
 # Every check of scikit-learn is run, on seeded fits: repeatability is part of what the checks ask for. With
 # random_state=None, the private path, scikit-learn itself leaves out the checks that compare two fits (the
@@ -184,6 +197,31 @@ def test_several_classes_share_the_budget() -> None:
     assert np.allclose(model.predict_proba(rows / 60).sum(axis=1), 1)
 
 
+def test_models_of_several_classes_have_noise_of_their_own() -> None:
+    """Rows of zeros: a coefficient is noise alone. Two fits, and two models of a fit, share none of it."""
+    three = np.arange(60) % 3
+    for sampler in ("langevin", "rejection"):
+        model = PrivateLogisticRegression(**TARGET, sampler=sampler, multi_class="ovr", draws=2)
+        drawn = np.concatenate([model.fit(np.zeros((60, 2)), three).coef_draws_.ravel() for _ in range(2)])
+        assert len(np.unique(drawn)) == 2 * 2 * 3 * 2
+        assert model.release_.private
+
+
+def test_the_price_of_a_proximal_draw_has_no_renyi_curve(cancer: tuple[np.ndarray, np.ndarray]) -> None:
+    model = PrivateLogisticRegression(epsilon=1, delta="1e-6", sampler="proximal")
+    spent = model.fit(*cancer).guarantee_
+    for epsilon in (0.5, 1, 2, 4):
+        assert model.price(1).delta_at(epsilon) >= spent.delta_at(epsilon) * (1 - 1e-9)
+    assert model.price(1).zcdp() is None
+    assert PrivateLogisticRegression(epsilon=1, delta="1e-6").price(1).zcdp() is not None
+    assert model.price(1).exact_epsilon == 1
+    assert model.price(2).epsilon > PrivateLogisticRegression(epsilon=1, delta="1e-6").price(2).epsilon
+    with pytest.raises(InvalidInput, match="no Rényi guarantee"):
+        PrivateLogisticRegression(epsilon=1, order=10, sampler="proximal").price(1)
+    with pytest.raises(InvalidInput, match="in double precision"):
+        PrivateLogisticRegression(epsilon=1, delta="1e-19").price(1)
+
+
 def test_draws_show_their_price() -> None:
     model = PrivateLogisticRegression(epsilon=1, delta="1e-6")
     assert model.price(1).epsilon == pytest.approx(1, rel=1e-6)
@@ -231,8 +269,9 @@ def test_declared_n_and_classes(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     rows, labels = cancer
     model = PrivateLogisticRegression(**TARGET, n=569, classes=(0, 1)).fit(rows, labels)
     assert "the set of classes" not in " ".join(model.guarantee_.assumptions)
-    with pytest.raises(DataError, match="n=500 was declared"):
-        PrivateLogisticRegression(**TARGET, n=500).fit(rows, labels)
+    for declared in (500, 568, 570):
+        with pytest.raises(DataError, match=f"n={declared} was declared.*training fold"):
+            PrivateLogisticRegression(**TARGET, n=declared).fit(rows, labels)
     with pytest.raises(DataError, match="not among the declared classes"):
         PrivateLogisticRegression(**TARGET, classes=(0, 2)).fit(rows, labels)
     for classes in ((0, 0, 1), 7):
@@ -249,6 +288,58 @@ def test_declared_n_and_classes(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     assert list(one_sided.classes_) == [0, 1], "a class without records stays possible"
 
 
+def test_classes_from_the_labels_are_warned_of(cancer: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.warns(discreet.PrivacyWarning, match="classes were not declared"):
+        PrivateLogisticRegression(**TARGET).fit(*cancer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivateLogisticRegression(**TARGET, classes=(0, 1)).fit(*cancer)
+        PrivateLogisticRegression(**TARGET, random_state=0).fit(*cancer)
+        ReferenceLogisticPosterior(draws=8).fit(*cancer)
+
+
+def _marked(rows: np.ndarray, mark: Any) -> np.ndarray:
+    changed = rows.astype(object)
+    changed[3, 1] = mark
+    return changed
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda x: x + 0.12345j,
+        lambda x: _marked(x, "hidden"),
+        lambda x: _marked(x, {"hidden": 1}),
+        lambda x: _marked(x, 12345 * 10**400),
+        lambda x: _marked(x, 0.12345j),
+        lambda x: (12345 + np.arange(x.size)).reshape(x.shape).astype("datetime64[D]"),
+        lambda x: np.full(len(x), 0.12345),
+        lambda x: np.where(x == x.max(), np.nan, 0.12345),
+    ],
+)
+def test_no_value_of_a_row_is_quoted(cancer: tuple[np.ndarray, np.ndarray], rows: Any) -> None:
+    with pytest.raises(DataError) as caught:
+        PrivateLogisticRegression(**TARGET).fit(rows(cancer[0]), cancer[1])
+    assert "hidden" not in str(caught.value)
+    assert "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (lambda y: np.where(y == 1, "yes", "hidden"), "not among the declared classes"),
+        (lambda y: np.array([1, "hidden"] * len(y), dtype=object)[: len(y)], "all text or all numbers"),
+        (lambda y: np.array([None, "hidden"] * len(y), dtype=object)[: len(y)], "all text or all numbers"),
+        (lambda y: y.astype("datetime64[D]"), "cannot hold dates"),
+    ],
+)
+def test_no_label_is_quoted(cancer: tuple[np.ndarray, np.ndarray], labels: Any, words: str) -> None:
+    declared = ("no", "yes") if "declared" in words else None
+    with pytest.raises(DataError, match=words) as caught:
+        PrivateLogisticRegression(**TARGET, classes=declared).fit(cancer[0], labels(cancer[1]))
+    assert "hidden" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
@@ -256,7 +347,11 @@ def test_declared_n_and_classes(cancer: tuple[np.ndarray, np.ndarray]) -> None:
         ({"labels": lambda y: np.arange(len(y)) % 3}, DataError, "multi_class='ovr'"),
         ({"labels": lambda y: y + 0.5 * np.arange(len(y))}, DataError, "Unknown label type"),
         ({"labels": lambda y: y[:-1]}, DataError, "inconsistent numbers of samples"),
-        ({"rows": lambda x: np.where(x == x.max(), np.nan, x)}, DataError, "NaN"),
+        (
+            {"rows": lambda x: np.where(x == x.max(), np.nan, x)},
+            DataError,
+            r"\(NaN\): fill them with a declared",
+        ),
         ({"rows": lambda x: np.where(x == x.max(), np.inf, x)}, DataError, "infinity"),
         ({"rows": lambda x: x.astype(object).astype(str).astype(object) + "x"}, DataError, "text or objects"),
         ({"norm_bound": 0}, InvalidInput, "norm_bound=0 must be a positive number"),
@@ -265,6 +360,12 @@ def test_declared_n_and_classes(cancer: tuple[np.ndarray, np.ndarray]) -> None:
         ({"epsilon": None}, InvalidInput, "a target is epsilon with delta"),
         ({"backend": "torch"}, InvalidInput, "backend='torch'"),
         ({"draws": 1.5}, InvalidInput, "draws=1.5"),
+        ({"classes": (0, "1")}, InvalidInput, "of one kind"),
+        ({"norm_bound": 1e200}, InvalidInput, "too extreme"),
+        ({"backend": "jax", "sampler": "rejection"}, InvalidInput, "belongs to sampler='langevin'"),
+        ({"random_state": "a"}, InvalidInput, "random_state='a'"),
+        ({"random_state": -1}, InvalidInput, "random_state=-1"),
+        ({"random_state": False}, InvalidInput, "random_state=False"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -294,6 +395,14 @@ def test_tiny_epsilon_warns(cancer: tuple[np.ndarray, np.ndarray]) -> None:
         PrivateLogisticRegression(epsilon="0.0001", delta="1e-6").fit(*cancer)
 
 
+def test_jax_asks_for_the_chain(cancer: tuple[np.ndarray, np.ndarray]) -> None:
+    pytest.importorskip("jax", reason="JAX is an extra: pip install 'discreet[gpu]'")
+    few = cancer[0][:40], cancer[1][:40]
+    settings: dict[str, Any] = {"epsilon": "0.1", "delta": "1e-6"}
+    assert PrivateLogisticRegression(**settings).fit(*few).design_.sampler == "rejection"
+    assert PrivateLogisticRegression(**settings, backend="jax").fit(*few).design_.sampler == "langevin"
+
+
 def test_progress_bar(cancer: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
     PrivateLogisticRegression(**TARGET, sampler="langevin", steps=50, progress=True).fit(*cancer)
     assert "langevin" in capsys.readouterr().err
@@ -314,6 +423,9 @@ def test_bounded_scaler() -> None:
             BoundedScaler(lower, upper).fit(rows)
     with pytest.raises(InvalidInput, match="finite"):
         BoundedScaler(0, math.inf).fit(rows)
+    with pytest.raises(InvalidInput, match="too close together"):
+        BoundedScaler(0, 5e-324).fit(rows)
+    assert np.abs(BoundedScaler(1, 1 + 2.0**-52).fit_transform(rows)).max() == 1
     one = BoundedScaler(0, 10).fit(rows).transform(rows[:1])
     assert np.array_equal(one, BoundedScaler(0, 10).fit(rows[:1]).transform(rows[:1])), "nothing is learned"
 
@@ -352,6 +464,83 @@ def test_output_perturbation_has_noise_of_the_prior_s_width(cancer: tuple[np.nda
     assert (drawn - drawn.mean(axis=0)).std() == pytest.approx(0.5, rel=6 / math.sqrt(2 * 12_000))
 
 
+def test_output_perturbation_pays_for_its_minimiser(cancer: tuple[np.ndarray, np.ndarray]) -> None:
+    made = OutputPerturbationLogisticRegression(**TARGET, random_state=0).fit(*cancer).design_
+    shift = 2 * made.weight * math.sqrt(1.25) * (1 + 2e-6) / made.precision
+    assert made.guarantee.mu == pytest.approx(shift * math.sqrt(made.precision), rel=1e-12)
+    assert made.guarantee.mu > 2 * made.weight * math.sqrt(1.25) * (1 + 1.9e-6)
+    assert EXACT_NOISE in made.guarantee.assumptions
+    assert FLOATS not in made.guarantee.assumptions
+    assert found_share(10**8) == Fraction(1, 10**4)
+
+
+def test_a_minimum_that_is_not_found_is_refused(
+    cancer: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Away from the minimum by t the gradient is between m·t and M·t: refused from tΔ on, not before."""
+    model = OutputPerturbationLogisticRegression(**TARGET, random_state=0)
+    made = model.fit(*cancer).design_
+    most = 2e-6 * made.weight * math.sqrt(1.25)
+
+    def off(by: float) -> Any:
+        def found(*settings: Any) -> tuple[np.ndarray, float]:
+            w, size = mode(*settings)
+            return w + by * np.eye(len(w))[0], size
+
+        return found
+
+    monkeypatch.setattr("discreet.glm.baselines.mode", off(0.5 * most / made.curvature))
+    model.fit(*cancer)
+    monkeypatch.setattr("discreet.glm.baselines.mode", off(1.01 * most / made.precision))
+    with pytest.raises(discreet.DiscreetError, match="not found"):
+        model.fit(*cancer)
+    monkeypatch.setattr(
+        "discreet.glm.samplers.mode", lambda signed, *_: (np.zeros(31), 1.01e-3 * math.sqrt(31))
+    )
+    with pytest.raises(discreet.DiscreetError, match="not found"):
+        PrivateLogisticRegression(**TARGET, sampler="proximal").fit(*cancer)
+
+
+def test_the_gradient_is_bounded_with_its_rounding() -> None:
+    """Against the gradient with 200 bits, at points and rows of several sizes."""
+    rng = np.random.default_rng(3)
+    for size, scale in ((700, 1.0), (5, 40.0)):
+        signed, w = rng.uniform(-1, 1, (size, 3)) / 2, scale * rng.normal(size=3)
+        made = replace(design(**DESIGN, n=size), weight=0.7)
+        with ctx.workprec(200):
+            total = [arb(0), arb(0), arb(0)]
+            for row in signed.tolist():
+                dot = sum((arb(a) * arb(b) for a, b in zip(row, w.tolist(), strict=True)), arb(0))
+                share = arb(made.weight) / (1 + dot.exp())
+                total = [part - share * arb(a) for part, a in zip(total, row, strict=True)]
+            slope = [part + arb(made.precision) * arb(b) for part, b in zip(total, w.tolist(), strict=True)]
+            true = sum((part * part for part in slope), arb(0)).sqrt()
+            bound = gradient_bound(signed, w, made)
+            assert arb(bound) > true
+            assert arb(bound - 1e-9) < true
+
+
+def test_output_perturbation_has_exact_noise(
+    cancer: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A private fit takes no noise in doubles. 8 draws of 31 numbers are N(ŵ, 1/m): three tests at ALPHA."""
+    monkeypatch.setattr("discreet.glm.baselines.OS_ENTROPY", SeededEntropy(0))
+    monkeypatch.setattr("discreet.glm.noise.os.urandom", None)
+    model = OutputPerturbationLogisticRegression(**TARGET, prior_precision=4, draws=8).fit(*cancer)
+    drawn = np.append(model.coef_draws_[:, 0], 2 * model.release_.intercepts, axis=1)
+    assert model.release_.private
+    assert all((Fraction(x) / model.design_.grid).denominator == 1 for x in drawn.ravel().tolist())
+    signed = np.hstack([clipped(cancer[0], 1.0), np.full((569, 1), 0.5)])
+    signed *= np.where(cancer[1], 1, -1)[:, None]
+    centre, _ = mode(signed, model.design_.weight, 4.0, 1e-9)
+    z = 2 * (drawn - centre).ravel()
+    assert ks_1samp(z, norm.cdf).pvalue > ALPHA / 3
+    assert ks_1samp(2 * (drawn + centre).ravel(), norm.cdf).pvalue < ALPHA, "another centre is found"
+    for tail in (chi2.sf, chi2.cdf):
+        assert tail((z**2).sum(), len(z)) > ALPHA / 3
+    assert chi2.sf(2.25 * (z**2).sum(), len(z)) < ALPHA, "and another width"
+
+
 @pytest.mark.parametrize("record", [-1.0, -0.4, 0.3])
 def test_ops_is_purely_private_on_a_line(record: float) -> None:
     """Densities on the ball, by quadrature: the log-ratio is at most ε, and nearly half of it is met."""
@@ -386,9 +575,92 @@ def test_ops_draws_stay_in_the_ball(cancer: tuple[np.ndarray, np.ndarray]) -> No
     for wrong, words in (
         ({"epsilon": None}, "epsilon is missing"),
         ({"sampler": "langevin"}, "must be 'auto'"),
+        ({"sampler": "proximal", "delta": 0}, "needs a delta above 0"),
+        ({"sampler": "proximal", "delta": None}, "needs a delta above 0"),
+        ({"delta": 5}, "a probability above 0"),
     ):
         with pytest.raises(InvalidInput, match=words):
             OPSLogisticRegression(**{"epsilon": 1, **wrong}).fit(*cancer)
+
+
+def test_the_total_variation_of_ops_is_from_anywhere_in_the_ball() -> None:
+    rows = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    model = OPSLogisticRegression(
+        epsilon=2, delta=1e-9, sampler="proximal", radius=2.5, draws=3, random_state=0
+    )
+    made = model.fit(rows, rows[:, 0] > 0).design_
+    k = made.steps - 1
+    tau = 5.0 / (2 * math.sqrt(made.step)) * math.exp(-k * math.log1p(made.precision * made.step))
+    assert made.radius == 2.5
+    assert tau <= float(made.tau)
+    assert 3 * float(made.tau) * (1 + math.exp(2)) <= 1e-9
+    assert 3 * 2 * made.weight * math.sqrt(made.norm_squared) * made.radius <= 2, "draws share ε"
+    assert made.guarantee.known.delta_at(2) == pytest.approx(1e-9)
+
+
+@pytest.mark.parametrize("radius", [0.1, 1.0])
+def test_ops_on_a_small_ball_ends(cancer: tuple[np.ndarray, np.ndarray], radius: float) -> None:
+    model = OPSLogisticRegression(epsilon="0.1", radius=radius, sampler="rejection", draws=3)
+    for labels in (cancer[1], np.ones_like(cancer[1])):
+        model.set_params(classes=(0, 1)).fit(cancer[0], labels)
+        assert model.guarantee_.exact_delta == 0
+        lengths = np.sqrt((model.coef_draws_**2).sum(axis=2) + 4 * model.release_.intercepts**2)
+        assert 0.5 * radius < lengths.max() <= radius * (1 + 1e-6)
+
+
+# From a table, with a ledger.
+
+
+TABLE = {"x": [0.0, 1.0, 0.25, 0.5] * 15, "z": [3.0, 7.0, 5.0, 5.5] * 15, "y": ["a", "b", "b", "a"] * 15}
+QUESTION: dict[str, Any] = {
+    "target": "y", "classes": ("a", "b"), "features": {"x": (0, 1), "z": (0, 10)}, "delta": "1e-6",
+}  # fmt: skip
+
+
+def table(**changes: Any) -> Any:
+    return pytest.importorskip("pandas").DataFrame({**TABLE, **changes})
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "0.3", "0.7", "3"])
+@pytest.mark.parametrize("draws", [1, 4])
+def test_a_regression_costs_what_it_states(epsilon: str, draws: int, tmp_path: Any) -> None:
+    with discreet.Ledger(tmp_path / "ledger.db") as book:
+        book.create("d", epsilon=epsilon, delta="1e-6")
+        done = discreet.release_logistic(
+            table(), **QUESTION, epsilon=epsilon, draws=draws, ledger=book, dataset="d"
+        )
+        assert book.show("d").spent.epsilon == Fraction(epsilon) == done.guarantee.exact_epsilon
+        charged = Guarantee.from_dict(done.receipt.guarantee)
+        for at in (0.01, 0.1, 1, 3):
+            assert charged.delta_at(at) >= done.guarantee.delta_at(at) * (1 - 1e-9)
+
+
+def test_a_proximal_regression_has_no_price_in_zcdp(tmp_path: Any) -> None:
+    with discreet.Ledger(tmp_path / "ledger.db") as book:
+        book.create("d", zcdp=1)
+        asked = {**QUESTION, "epsilon": 1, "ledger": book, "dataset": "d"}
+        with pytest.raises(discreet.GuaranteeMismatchError):
+            discreet.release_logistic(table(), **asked, sampler="proximal")
+        assert book.show("d").spent.zcdp == 0
+        assert discreet.release_logistic(table(), **asked, sampler="langevin").private
+        assert 0 < book.show("d").spent.zcdp < 1
+
+
+def test_a_regression_from_a_table_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("discreet.glm.estimator.PrivateNoise", lambda: SeededNoise(0))
+    fits = []
+    for top in (1.0, 50.0):  # beyond its bound a value counts as the bound
+        changed = [top if value == 1.0 else value for value in TABLE["x"]]
+        for sampler in ("langevin", "proximal"):
+            done = discreet.release_logistic(
+                table(x=changed), **QUESTION, epsilon=1, sampler=sampler, prior_precision=2.0
+            )
+            assert done.settings["sampler"] == sampler
+            assert done.settings["prior_precision"] == 2
+            assert done.norm_bound == math.sqrt(2)
+            fits.append(done.coefficients)
+    assert np.array_equal(fits[0], fits[2])
+    assert np.array_equal(fits[1], fits[3])
 
 
 def test_reference_is_labelled_and_goes_to_arviz(cancer: tuple[np.ndarray, np.ndarray]) -> None:

@@ -166,7 +166,7 @@ class _MeanFamily(Family):
 
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
         *heights, precision = eta
-        return tuple(_normal_cell(height / precision, precision, grid, source) for height in heights)
+        return tuple(normal_cell(height / precision, precision, grid, source) for height in heights)
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         return gaussian_hockey_stick(_mu_squared(pair), epsilon)
@@ -181,7 +181,8 @@ def _mu_squared(pair: Pair) -> Fraction:
     return sum(((p - q) ** 2 for p, q in zip(first, second, strict=True)), Fraction(0)) / precision
 
 
-def _normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:
+def normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:
+    """The middle of the grid cell that holds a draw from N(centre, 1/precision); see :func:`exact_cell`."""
     approximate = Normal(float(centre), 1 / math.sqrt(precision))
 
     def cdf(theta: Fraction) -> Ball:

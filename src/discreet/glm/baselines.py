@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from discreet.bridges import inference_data
 from discreet.core import DiscreetError, InvalidInput, as_epsilon
 from discreet.curves import Approximate
+from discreet.families.normal import normal_cell
 from discreet.glm.checks import FloatArray, positive
 from discreet.glm.design import (
     FLOATS,
@@ -17,30 +19,35 @@ from discreet.glm.design import (
     Target,
     acceptance_floor,
     allowed_variation,
+    as_delta,
     as_draws,
     as_precision,
     check_length,
     design,
+    least_delta,
     proximal_length,
     proximal_step,
     warn_of_noise,
+    warn_of_waiting,
 )
 from discreet.glm.estimator import LogisticEstimator
-from discreet.glm.kernel import mode, one_thread
+from discreet.glm.kernel import loss_gradient, mode, one_thread
 from discreet.glm.noise import Noise
 from discreet.glm.reference import reference_draws
 from discreet.glm.samplers import Advance, on_grid
 from discreet.guarantees import Guarantee
+from discreet.randomness import OS_ENTROPY
 
 __all__ = ["OPSLogisticRegression", "OutputPerturbationLogisticRegression", "ReferenceLogisticPosterior"]
 
-_FOUND = Fraction(1, 10**6)  # the minimiser is found until its gradient is this part of Δ
+_BLOCK = 256  # rows whose gradients are added in floats before they are added exactly
 
 
 class OutputPerturbationLogisticRegression(LogisticEstimator):
     """The posterior mode plus N(0, I/m): the same μ as a posterior draw, from a minimiser instead of a chain.
 
-    Replacing a record moves the minimiser by at most Δ/m. Parameters as in
+    Replacing a record moves the minimiser by at most Δ/m. The noise is exact: no floating-point number is in
+    it, only in the minimiser, whose distance from the true one is bounded and paid for. Parameters as in
     :class:`~discreet.PrivateLogisticRegression`.
     """
 
@@ -77,12 +84,14 @@ class OutputPerturbationLogisticRegression(LogisticEstimator):
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> Design:
         # A minimiser whose gradient is at most tΔ is within tΔ/m of the true one: Δ grows by 1 + 2t.
-        made = design(
+        grown = 1 + 2 * found_share(n)
+        return design(
             method=self.method,
             sampler="rejection",
+            perturbed=True,
             n=n,
             dimension=width,
-            norm_squared=squared * (1 + 2 * _FOUND) ** 2,
+            norm_squared=squared * grown**2,
             prior_precision=self.prior_precision,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -91,20 +100,54 @@ class OutputPerturbationLogisticRegression(LogisticEstimator):
             models=models,
             assumptions=assumptions,
         )
-        basis = "output perturbation of the posterior mode (proofs/logistic.md)"
-        return replace(made, sampler="output perturbation", guarantee=replace(made.guarantee, basis=basis))
 
     def _draw(self, made: Design, signed: FloatArray, noise: Noise, advance: Advance) -> FloatArray:
-        most = float(_FOUND) * 2 * made.weight * math.sqrt(made.norm_squared) / (1 + 2 * float(_FOUND))
+        share = float(found_share(made.n))
+        most = share / (1 + 2 * share) * math.sqrt(made.sensitivity_squared) * (1 - 1e-12)
         with one_thread():
-            found, gradient = mode(signed, made.weight, made.precision, most / 2)
-        if gradient > most:
+            found, _ = mode(signed, made.weight, made.precision, most / 4)
+            gradient = gradient_bound(signed, found, made)
+        if not gradient <= most:
             raise DiscreetError(
                 "the minimum was not found to the accuracy that the guarantee needs; use a larger "
                 "prior_precision"
             )
-        shift = noise.normals((made.draws, made.dimension)) / math.sqrt(made.precision)
-        return on_grid(found + shift, made)
+        if not noise.private:  # the same law in floats, fast enough for experiments
+            shift = noise.normals((made.draws, made.dimension)) / math.sqrt(made.precision)
+            return on_grid(found + shift, made)
+        precision, half = Fraction(made.precision), made.grid / 2
+        centres = [Fraction(value) for value in found.tolist()]
+        # A cell is half open from its end; shifted by half of it, its middle is a multiple of the grid.
+        return np.array(
+            [
+                [
+                    float(normal_cell(centre + half, precision, made.grid, OS_ENTROPY) - half)
+                    for centre in centres
+                ]
+                for _ in range(made.draws)
+            ],
+            dtype=np.float64,
+        )
+
+
+def found_share(n: int) -> Fraction:
+    """t: the minimiser is found until its gradient is surely at most tΔ; a millionth up to 10⁶ rows."""
+    return max(Fraction(1, 10**6), Fraction(n, 10**12))
+
+
+def gradient_bound(signed: FloatArray, w: FloatArray, made: Design) -> float:
+    """An upper bound on ‖∇U(w)‖ that counts rounding: sums in any order, tanh right to 4 last places.
+
+    With u = 2⁻⁵³ a product v·w is off by at most d·u·c‖w‖, so a term −σ(−v·w)v by (d·c‖w‖/4 + 8)u·c; the sum
+    of a block of b rows by b·u of its b·c, and blocks are added exactly. All of it counts twice.
+    """
+    (n, d), c = signed.shape, math.sqrt(made.norm_squared)
+    parts = [loss_gradient(np, signed[start : start + _BLOCK], w) for start in range(0, n, _BLOCK)]
+    total = np.array([math.fsum(column) for column in zip(*(part.tolist() for part in parts), strict=True)])
+    length, size = float(np.linalg.norm(w)), made.weight * n * c
+    error = (d * c * length / 4 + 8 + _BLOCK) * size + (d + 4) * (size + made.precision * length)
+    found = float(np.linalg.norm(made.weight * total + made.precision * w))
+    return found + float(2 * 2.0**-53 * error)
 
 
 class OPSLogisticRegression(LogisticEstimator):
@@ -155,14 +198,17 @@ class OPSLogisticRegression(LogisticEstimator):
         count = as_draws(self.draws) * models
         weight = ops_weight(budget / count, squared, radius)
         sampler = self.sampler
+        sizes = (weight, max(precision, width / radius**2), n, width, squared)  # candidates fill the ball
         if sampler == "auto":
-            quick = acceptance_floor(weight, precision, n, width, squared) >= 0.01
+            quick = acceptance_floor(*sizes) >= 0.01
             sampler = "rejection" if quick else "proximal"
+        elif sampler == "rejection":
+            warn_of_waiting(*sizes)
         if sampler not in ("rejection", "proximal"):
             raise InvalidInput(f"sampler={sampler!r} must be 'auto', 'rejection' or 'proximal'")
-        step, steps, tau, delta = 0.0, 0, Fraction(0), Fraction(0)
+        step, steps, tau = 0.0, 0, Fraction(0)
+        delta = self._checked_delta(sampler, n)
         if sampler == "proximal":
-            delta = as_epsilon(self.delta, "delta")
             step = proximal_step(weight, n, squared)
             allowed = allowed_variation(budget, delta) / count
             steps, tau = proximal_length(width, precision, step, allowed, 2 * radius)
@@ -193,6 +239,18 @@ class OPSLogisticRegression(LogisticEstimator):
         )
         warn_of_noise(made)
         return made
+
+    def _checked_delta(self, sampler: str, n: int) -> Fraction:
+        """That of the proximal sampler; the other draws from the law itself and has none."""
+        if self.delta is None or self.delta == 0:
+            if sampler == "proximal":
+                raise InvalidInput(
+                    f"delta={self.delta!r}: the total variation of sampler='proximal' needs a delta above 0, "
+                    "such as 1e-9; sampler='rejection' needs none"
+                )
+            return Fraction(0)
+        delta = least_delta(as_delta(self.delta, n, "use sampler='rejection'"))
+        return delta if sampler == "proximal" else Fraction(0)
 
     def _settings(self, made: Design) -> dict[str, Any]:
         return {**super()._settings(made), "radius": made.radius}
@@ -237,6 +295,8 @@ class ReferenceLogisticPosterior(LogisticEstimator):
         self.classes = classes
         self.multi_class = multi_class
         self.random_state = random_state
+
+    _promises = False
 
     def _design(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]

@@ -23,6 +23,10 @@ __all__ = ["FloatArray", "checked_labels", "checked_rows", "declared_classes", "
 FloatArray = npt.NDArray[np.float64]
 
 
+class WrongTypeError(DataError, TypeError):
+    """Rows of a type that is not supported; scikit-learn expects a TypeError."""
+
+
 def positive(value: Any, name: str) -> float:
     """A declared positive number."""
     if value is None:
@@ -40,15 +44,27 @@ def positive(value: Any, name: str) -> float:
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
     """A finite matrix of doubles; sets or compares ``n_features_in_`` and ``feature_names_in_``."""
+    types = np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object)
+    if any(getattr(kind, "kind", None) in ("M", "m") for kind in types.ravel()):  # NumPy would count days
+        raise WrongTypeError(_DATES)
     try:
         if validate_data is not None:
             return np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64))
         rows = check_array(X, dtype=np.float64, estimator=estimator)
-    except TypeError:
-        raise
+    except OverflowError:
+        raise DataError("X holds numbers too large for double precision") from None
+    except TypeError as error:
+        text = str(error)
+        if "parse" not in text and "argument must be" not in text:  # sparse data, the type of an object
+            text = _DATES
+        raise WrongTypeError(text) from None
     except ValueError as error:
         text = str(error).partition("array=")[0].rstrip()
-        if text.startswith("could not convert"):
+        if text.startswith("Complex data"):  # the array follows
+            text = "Complex data not supported: X must hold real numbers"
+        elif "contains NaN" in text:
+            text = _MISSING
+        elif text.startswith("could not convert"):
             text = "X holds text or objects; turn them into numbers with a declared encoding"
         elif "array." in str(error) and "got" in text:
             text += " Reshape your data."
@@ -87,14 +103,22 @@ def checked_labels(
     try:
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)
+        occurring = np.unique(labels)
+    except TypeError:
+        raise DataError(_MIXED) from None
     except ValueError as error:
         text = str(error)
-        raise DataError(text if "Unknown label type" not in text else _KIND) from None
+        if "Unknown label type" in text:
+            objects = np.asarray(y).dtype == object
+            text = "Unknown label type: " + (_MIXED if objects else _KIND)
+        raise DataError(text) from None
     if len(labels) != rows:
         raise DataError(
             f"Found input variables with inconsistent numbers of samples: [{rows}, {len(labels)}]"
         )
-    known = np.unique(labels) if classes is None else declared_classes(classes)
+    known = occurring if classes is None else declared_classes(classes)
+    if not _can_be_written(known.tolist()):
+        raise DataError(_MIXED)
     place = {label: i for i, label in enumerate(known.tolist())}
     index = np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int64)
     if (index < 0).any():
@@ -116,8 +140,9 @@ def checked_labels(
 def declared_classes(classes: Any) -> npt.NDArray[Any]:
     """The declared labels in their own order of sorting, each once."""
     try:
-        known = np.unique(np.asarray(list(classes)))
-        if len(known) != len(list(classes)) or known.ndim != 1:
+        given = list(classes)
+        known = np.unique(np.asarray(given))
+        if known.ndim != 1 or len(known) != len(list(classes)) or not _can_be_written(given):
             raise ValueError
     except (TypeError, ValueError):
         raise InvalidInput(
@@ -126,6 +151,18 @@ def declared_classes(classes: Any) -> npt.NDArray[Any]:
     return known
 
 
-_KIND = (
-    "Unknown label type: labels must be classes, not continuous numbers; maybe you passed a regression target"
+def _can_be_written(labels: list[Any]) -> bool:
+    """All text, or all numbers and truth values: what a release can hold and give back."""
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    return all(isinstance(label, str) for label in plain) or all(
+        isinstance(label, bool | int | float) for label in plain
+    )
+
+
+_DATES = "X holds dates or objects; turn them into numbers with a declared rule"
+_MISSING = (
+    "X holds missing values (NaN): fill them with a declared constant, or drop those records before n is "
+    "declared"
 )
+_MIXED = "labels must be all text or all numbers: a release cannot hold dates, mixtures or missing labels"
+_KIND = "labels must be classes, not continuous numbers; maybe you passed a regression target"

@@ -25,7 +25,7 @@ from discreet.curves import Curve, Gaussian, as_order
 from discreet.guarantees import Guarantee
 from discreet.rigorous import above, ball, enclose, round_up
 
-__all__ = ["FLOATS", "METHODS", "SAMPLERS", "Design", "Target", "chain_mu_squared", "design"]
+__all__ = ["EXACT_NOISE", "FLOATS", "METHODS", "SAMPLERS", "Design", "Target", "chain_mu_squared", "design"]
 
 METHODS = ("diffuse", "concentrated", "direct")
 SAMPLERS = ("auto", "langevin", "rejection", "proximal")
@@ -34,9 +34,15 @@ FLOATS = (
     "double-precision arithmetic and Gaussian noise stand for real numbers (proofs/logistic.md); the output "
     "is rounded to a declared grid"
 )
+EXACT_NOISE = (
+    "the noise is exact, rounded to a declared grid; the minimiser is computed in double precision, and what "
+    "rounding can move it is bounded and paid for (proofs/logistic.md)"
+)
 _HORIZON = 5  # T·η·m: a start that is off decays to e⁻⁵ along the directions in which the data say nothing
 _MOST_STEPS = 500_000
 _LEAST_ACCEPTANCE = 0.01
+_HOPELESS = 1e-14  # such a floor of the acceptance says that rejection may take for ever
+_LEAST_DELTA = Fraction(1, 10**18)  # of noise in doubles: far above what its cut tails can cost
 _TAU_SHARE = 1000  # the total variation of the proximal sampler takes this part of δ
 
 
@@ -62,10 +68,7 @@ class Target:
         if order is not None:
             value = as_order(order)
             return cls(budget, Fraction(0), value, 2 * budget / Fraction(value) * (1 - Fraction(1, 10**13)))
-        assert delta is not None
-        probability = as_target_delta(
-            delta, n, "use OPSLogisticRegression, which draws from a bounded domain"
-        )
+        probability = as_delta(delta, n, "use OPSLogisticRegression, which draws from a bounded domain")
         return cls(budget, probability, None, largest_gaussian(budget, probability))
 
     def met(self, curve: Curve) -> bool:
@@ -148,8 +151,11 @@ class Design:
 
     @property
     def grid(self) -> Fraction:
-        """Coefficients are rounded to multiples of this: a power of two, 2⁻⁴⁰ of the prior's deviation."""
-        return Fraction(2) ** (math.floor(-math.log2(self.precision) / 2) - 40)
+        """Coefficients are rounded to multiples of this: a power of two, 2⁻³⁰ of the prior's deviation.
+
+        Noise in doubles has a value every 2⁻⁴⁶ of a deviation, or closer, so each cell holds many.
+        """
+        return Fraction(2) ** (math.floor(-math.log2(self.precision) / 2) - 30)
 
     @property
     def reach(self) -> float:
@@ -172,29 +178,30 @@ def design(
     models: int = 1,
     steps: int | None = None,
     step_size: float | None = None,
+    perturbed: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> Design:
     """The design that meets the target with all ``draws`` of all ``models`` together, and its guarantee.
 
     μ² is split equally: each chain may have μ²/(draws·models). ρ and m are those of an exact draw for every
     sampler, so that ``order`` gives ρ = √(εm/(2c²λ)) as in the paper; the chain's μ_T is a little smaller.
+    ``perturbed`` is for output perturbation, which has the μ of an exact draw; ``sampler`` is then not used.
     """
     _check_name("method", method, METHODS)
     _check_name("sampler", sampler, SAMPLERS)
     target = Target.checked(epsilon, delta, order, n)
     count = as_draws(draws) * models
-    usable = target
-    if sampler == "proximal":
-        if target.order is not None:
-            raise InvalidInput(
-                "sampler='proximal' has a total variation error and so no Rényi guarantee: give delta "
-                "instead of order, or take sampler='langevin'"
-            )
-        left = target.delta * (1 - Fraction(1, _TAU_SHARE))
-        usable = Target(target.epsilon, left, None, largest_gaussian(target.epsilon, left))
-    square = usable.mu_squared / count
+    if not perturbed and target.order is None:
+        least_delta(target.delta)
+    usable, variation = shares(target, sampler)
+    square = usable / count
     weight, precision = _scalings(method, target, square, norm_squared, as_precision(prior_precision))
-    sampler = _chosen(sampler, weight, precision, n, dimension, norm_squared)
+    sizes = (weight, precision, n, dimension, norm_squared)
+    if sampler == "auto" and (steps is not None or step_size is not None):
+        sampler = "langevin"
+    elif sampler == "rejection" and not perturbed:
+        warn_of_waiting(*sizes)
+    sampler = _chosen(sampler, *sizes)
     whole = 4 * Fraction(weight) ** 2 * norm_squared / Fraction(precision)
     curvature = Fraction(precision) + Fraction(weight) * n * norm_squared / 4
     step, length, tau = 0.0, 0, Fraction(0)
@@ -207,13 +214,16 @@ def design(
         curve: Curve = Gaussian(count * each)
     elif steps is not None or step_size is not None:
         raise InvalidInput(f"steps and step_size belong to sampler='langevin'; this is {sampler!r}")
+    elif perturbed:
+        sampler = "output perturbation"
+        basis = "output perturbation of the posterior mode (proofs/logistic.md)"
+        curve = Gaussian(count * whole)
     elif sampler == "rejection":
         basis = "exact posterior draw (Gopi, Lee and Liu 2022; proofs/logistic.md)"
         curve = Gaussian(count * whole)
     else:
-        allowed = allowed_variation(target.epsilon, target.delta - usable.delta) / count
         step = proximal_step(weight, n, norm_squared)
-        length, tau = proximal_length(dimension, precision, step, allowed)
+        length, tau = proximal_length(dimension, precision, step, variation / count)
         check_length(length, steps, weight, precision)
         basis = "proximal sampler with a certified total variation (proofs/logistic.md)"
         curve = Inexact(Gaussian(count * whole), count * tau)
@@ -229,7 +239,7 @@ def design(
         weight=weight,
         draws=draws,
         models=models,
-        guarantee=guarantee_of(target, curve, basis, assumptions),
+        guarantee=guarantee_of(target, curve, basis, (*assumptions, EXACT_NOISE if perturbed else FLOATS)),
         target=target,
         step=step,
         steps=length,
@@ -244,9 +254,36 @@ def guarantee_of(target: Target, curve: Curve, basis: str, assumptions: tuple[st
         None if target.order is not None else target.epsilon,
         exact_delta=target.delta,
         basis=basis,
-        assumptions=(*assumptions, FLOATS),
+        assumptions=assumptions,
         curve=curve,
     )
+
+
+def shares(target: Target, sampler: str) -> tuple[Fraction, Fraction]:
+    """(μ², τ) that all draws together may have: the proximal sampler keeps a part of δ for its τ."""
+    _check_name("sampler", sampler, SAMPLERS)
+    if sampler != "proximal":
+        return target.mu_squared, Fraction(0)
+    if target.order is not None:
+        raise InvalidInput(
+            "sampler='proximal' has a total variation error and so no Rényi guarantee: give delta "
+            "instead of order, or take sampler='langevin'"
+        )
+    near = target.delta / _TAU_SHARE
+    return largest_gaussian(target.epsilon, target.delta - near), allowed_variation(target.epsilon, near)
+
+
+def warn_of_waiting(weight: float, precision: float, n: int, dimension: int, norm_squared: Fraction) -> None:
+    """A warning when public sizes let rejection, which was asked for, keep next to none of its candidates."""
+    floor = acceptance_floor(weight, precision, n, dimension, norm_squared)
+    if floor < _HOPELESS:
+        warnings.warn(
+            f"sampler='rejection' may take very long: with {n} records and {dimension} coefficients all that "
+            f"is certain is that {floor:.1g} of its candidates are kept. It gives up at last; 'langevin' "
+            "takes the same time for all data",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def warn_of_noise(made: Design) -> None:
@@ -343,8 +380,9 @@ def check_length(length: int, steps: int | None, weight: float, precision: float
         return
     # The length grows as ρ/m, and ρ as √m where it was lowered to meet the target.
     enough = precision * 1.01 * (length / _MOST_STEPS) ** (2 if weight < 1 else 1)
+    number = f"{length:,}" if length < 10**9 else f"{float(length):.1e}"
     raise InvalidInput(
-        f"prior_precision={precision:g} is too weak: the chain would take {length:,} steps, more than "
+        f"prior_precision={precision:g} is too weak: the chain would take {number} steps, more than "
         f"{_MOST_STEPS:,}. prior_precision={enough:.3g} reaches the target within them; steps= gives a "
         "shorter chain, which is private all the same but has not settled"
     )
@@ -365,6 +403,29 @@ def as_step(step_size: float | None, precision: float, curvature: Fraction) -> f
             f"step_size={step_size!r} is above 2/(m + M) = {float(most):.6g}, to which the proof is limited"
         )
     return float(step_size)
+
+
+def as_delta(delta: EpsilonLike | None, n: int, instead: str) -> Fraction:
+    """A target δ, with messages that speak of a probability."""
+    if delta == 0 or delta == "0":
+        return as_target_delta(0, n, instead)
+    try:
+        given = as_epsilon(delta, "delta")  # type: ignore[arg-type]
+    except InvalidInput:
+        given = Fraction(1)
+    if given >= 1:
+        raise InvalidInput(f"delta={delta!r} must be a probability above 0 and below 1, such as 1e-6")
+    return as_target_delta(given, n, instead)
+
+
+def least_delta(delta: Fraction) -> Fraction:
+    """δ, unless it is too small for noise in doubles."""
+    if delta < _LEAST_DELTA:
+        raise InvalidInput(
+            f"delta={float(delta):g} is below {float(_LEAST_DELTA):g}: the noise is made in double "
+            "precision, and nothing is promised about events that are rarer"
+        )
+    return delta
 
 
 def as_steps(steps: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from contextlib import contextmanager
 from fractions import Fraction
@@ -12,10 +13,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import DataError, InvalidInput, as_size
-from discreet.curves import Gaussian
+from discreet.combined import Inexact
+from discreet.core import DataError, InvalidInput, PrivacyWarning, as_size
+from discreet.curves import Curve, Gaussian
 from discreet.glm.checks import FloatArray, checked_labels, checked_rows, positive
-from discreet.glm.design import Design, Target, as_draws, design
+from discreet.glm.design import Design, Target, as_draws, design, least_delta, shares
 from discreet.glm.kernel import BACKENDS
 from discreet.glm.noise import Noise, PrivateNoise, SeededNoise
 from discreet.glm.release import LogisticRelease, clipped, versions
@@ -61,6 +63,7 @@ class LogisticEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n: Any
     classes: Any
     random_state: Any
+    _promises = True
 
     def fit(self, X: Any, y: Any) -> Any:
         """Draws the coefficients. The settings are fixed from public values before the rows are used."""
@@ -70,6 +73,8 @@ class LogisticEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, index = checked_labels(y, len(rows), self.classes, self.multi_class == "ovr")
         models = 1 if len(self.classes_) == 2 else len(self.classes_)
         bound = positive(self.norm_bound, "norm_bound")
+        if not 1e-100 < bound < 1e100:
+            raise InvalidInput(f"norm_bound={bound:g} is too extreme to be computed with; rescale X")
         assumptions = self._public_facts(len(rows))
         constant = float(_CONSTANT) * bound if self.fit_intercept else 0.0
         squared = Fraction(bound) ** 2 * (1 + _CONSTANT**2 if self.fit_intercept else 1)
@@ -118,18 +123,37 @@ class LogisticEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _public_facts(self, rows: int) -> tuple[str, ...]:
         if self.n is not None and as_size(self.n) != rows:
-            raise DataError(f"n={self.n} was declared but X has another number of rows")
+            raise DataError(
+                f"n={self.n} was declared but X has another number of rows. In cross-validation declare the "
+                "number of rows of a training fold, or leave n out"
+            )
         facts = [f"n = {rows}, the number of rows, is public"]
         if self.classes is None:
             facts.append("the set of classes, taken from the labels, is public")
+            if self._promises and self.random_state is None:
+                warnings.warn(
+                    "classes were not declared, so those that occur in y are published: the guarantee does "
+                    "not cover a label that only one record has. Declare them, as in classes=(0, 1)",
+                    PrivacyWarning,
+                    stacklevel=3,
+                )
         return tuple(facts)
 
     def _noise(self) -> Noise:
-        if self.random_state is None:
+        state = self.random_state
+        if state is None:
             return PrivateNoise()
-        if isinstance(self.random_state, np.random.RandomState):
-            return SeededNoise(int(self.random_state.randint(2**31)))
-        return SeededNoise(self.random_state)
+        try:
+            if isinstance(state, bool):
+                raise TypeError
+            if isinstance(state, np.random.RandomState):
+                return SeededNoise(int(state.randint(2**31)))
+            return SeededNoise(state)
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"random_state={state!r} must be None (a private fit), a whole number from 0 on, or a "
+                "generator of NumPy"
+            ) from None
 
     def _finish(self, made: Design, drawn: FloatArray, constant: float, private: bool) -> None:
         columns = self.n_features_in_
@@ -203,9 +227,11 @@ class PrivateLogisticRegression(LogisticEstimator):
         ``"diffuse"`` lets each record count for ρ ≤ 1, ``"concentrated"`` strengthens the prior, until the
         target is met; ``"direct"`` changes neither and is refused if the prior is too weak.
     sampler
-        ``"langevin"``: noisy gradient steps, private whether or not they have converged. ``"rejection"``:
-        exact; its running time depends on the data. ``"proximal"``: within a certified total variation, paid
-        for in δ. ``"auto"``: rejection where public values promise it an acceptance of 1 % or more.
+        ``"langevin"``: noisy gradient steps, private whether or not they have converged. ``"rejection"``: a
+        draw from the posterior itself; its running time depends on the data. ``"proximal"``: within a
+        certified total variation, paid for in δ. ``"auto"``: rejection where public values promise it an
+        acceptance of 1 % or more, unless ``steps`` or ``backend`` ask for a chain. All of them compute in
+        double precision, an assumption that the guarantee lists.
     prior_precision
         m of the prior N(0, I/m) on the coefficients.
     norm_bound
@@ -216,13 +242,13 @@ class PrivateLogisticRegression(LogisticEstimator):
     draws
         Each draw is as private as its share of the budget: see :meth:`price`.
     classes
-        The labels that may occur; if None, those that do occur are taken as public.
+        The labels that may occur; if None, those that do occur are taken as public, with a warning.
     multi_class
         ``"ovr"`` for more than two classes.
     steps
         Length of the langevin chain; any is private.
     backend
-        ``"numpy"`` or ``"jax"``, for langevin.
+        ``"numpy"`` or ``"jax"``, for langevin, which ``sampler="auto"`` then chooses.
     random_state
         For experiments: the fit is then reproducible and **not private**, and says so in ``release_``.
 
@@ -279,18 +305,35 @@ class PrivateLogisticRegression(LogisticEstimator):
         √k times as noisy.
         """
         target = Target.checked(self.epsilon, self.delta, self.order, 1)
-        square = target.mu_squared * as_draws(draws) / as_draws(self.draws)
-        guarantee = Guarantee(None, basis=f"{draws} posterior draws", curve=Gaussian(square))
-        return guarantee if target.order is not None else guarantee.to_dp(target.delta)
+        if target.order is None:
+            least_delta(target.delta)
+        square, tau = shares(target, self.sampler)
+        times = Fraction(as_draws(draws), as_draws(self.draws))
+        curve: Curve = Gaussian(square * times)
+        if tau:
+            curve = Inexact(curve, tau * times)
+        basis = f"{draws} posterior draws"
+        if target.order is not None:
+            return Guarantee(None, basis=basis, curve=curve)
+        if times == 1:  # the target itself: a search for ε could end a hair above it, and above a cap
+            return Guarantee(target.epsilon, exact_delta=target.delta, basis=basis, curve=curve)
+        return Guarantee(None, basis=basis, curve=curve).to_dp(target.delta)
 
     def _design(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> Design:
         if self.backend not in BACKENDS:
             raise InvalidInput(f"backend={self.backend!r} must be one of {', '.join(map(repr, BACKENDS))}")
+        sampler = self.sampler
+        if self.backend != "numpy":
+            if sampler not in ("auto", "langevin"):
+                raise InvalidInput(
+                    f"backend={self.backend!r} belongs to sampler='langevin'; this is {sampler!r}"
+                )
+            sampler = "langevin"
         return design(
             method=self.method,
-            sampler=self.sampler,
+            sampler=sampler,
             n=n,
             dimension=width,
             norm_squared=squared,

@@ -2,6 +2,8 @@
 
 Unlike :mod:`discreet.randomness` these are floating-point numbers: a chain of ten thousand steps over a
 hundred coefficients takes a million of them. What that means for the guarantee is in ``proofs/logistic.md``.
+Where noise is added once (output perturbation) it is made exactly instead, by
+:func:`discreet.families.normal.normal_cell`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from scipy.special import ndtri
 __all__ = ["Noise", "PrivateNoise", "SeededNoise"]
 
 FloatArray = npt.NDArray[np.float64]
+
+_FULL = np.uint64(1 << 53)
+_BELOW_ONE = 1 - 2.0**-53
 
 
 class Noise(Protocol):
@@ -41,17 +46,28 @@ class PrivateNoise:
         number = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(os.urandom(8 * number), dtype=np.uint64).reshape(shape)
 
+    def _sizes(self, words: npt.NDArray[np.uint64], further: int = 2) -> FloatArray:
+        """(k + U)·2⁻⁶³ for the upper 63 bits k of each word: 53 significant bits at every size.
+
+        A k below 2⁵³, one in a thousand, has fewer bits than a double: there U is such a number itself, of
+        words of its own, up to three in all. Multiples of 2⁻⁵³ would leave gaps between the normal numbers,
+        wider than 2⁻⁴⁰ from four deviations on, and a gap shows where the noise began.
+        """
+        whole = words >> np.uint64(1)
+        sizes = whole.astype(np.float64)
+        few = np.flatnonzero(whole < _FULL)
+        if few.size:
+            sizes.reshape(-1)[few] += self._sizes(self._bits((few.size,)), further - 1) if further else 0.5
+        return sizes * 2.0**-63
+
     def normals(self, shape: tuple[int, ...]) -> FloatArray:
-        """−Φ⁻¹(u/2) with a sign: the tail keeps its relative precision, down to 2⁻⁵⁴ (8.2 deviations)."""
-        bits = self._bits(shape)
-        half = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-53
-        sign = np.where(bits & np.uint64(1), 1.0, -1.0)
-        return np.asarray(sign * ndtri(half), dtype=np.float64)
+        """±Φ⁻¹(u/2), the sign from the bit that u does not use: out to 16 deviations."""
+        words = self._bits(shape)
+        below = ndtri(self._sizes(words) / 2)
+        return np.asarray(np.where(words & np.uint64(1), -below, below), dtype=np.float64)
 
     def uniforms(self, shape: tuple[int, ...]) -> FloatArray:
-        return np.asarray(
-            ((self._bits(shape) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52, dtype=np.float64
-        )
+        return np.minimum(self._sizes(self._bits(shape)), _BELOW_ONE)
 
 
 class SeededNoise:

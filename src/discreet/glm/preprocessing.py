@@ -88,12 +88,17 @@ class BoundedScaler(_Declared):
             ends.append(end)
         if not (ends[0] < ends[1]).all():
             raise InvalidInput(f"lower={self.lower!r} must be below upper={self.upper!r} in every column")
+        if not (ends[1] / 2 - ends[0] / 2 > 0).all():
+            raise InvalidInput(
+                f"lower={self.lower!r} and upper={self.upper!r} are too close together to be computed with"
+            )
         return ends[0], ends[1]
 
     def _apply(self, rows: FloatArray) -> FloatArray:
         low, high = self._bounds(rows.shape[1])
         middle, half = low / 2 + high / 2, high / 2 - low / 2
-        return np.asarray((np.clip(rows, low, high) - middle) / half, dtype=np.float64)
+        scaled = (np.clip(rows, low, high) - middle) / half
+        return np.asarray(np.clip(scaled, -1, 1), dtype=np.float64)  # rounding of close bounds
 
 
 class RowClipper(_Declared):

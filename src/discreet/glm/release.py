@@ -25,6 +25,7 @@ FloatArray = npt.NDArray[np.float64]
 FORMAT = "discreet/logistic"
 VERSION = 1
 _BELOW = 1 - 1e-12
+_SQUARABLE = 1e150
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,16 @@ class LogisticRelease:
 
 def clipped(rows: FloatArray, bound: float) -> FloatArray:
     """Rows with ‖x‖ > bound scaled down to it; a little below, so that rounding cannot exceed the bound."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
     most = bound * _BELOW
-    return np.asarray(rows * np.where(norms > most, most / np.maximum(norms, 1e-300), 1.0), dtype=np.float64)
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    plain = (largest == 0) | ((largest > 1 / _SQUARABLE) & (largest < _SQUARABLE))
+    unit = np.where(plain, 1.0, largest)  # squares of the others are infinite or 0
+    inside = rows / unit
+    norms = np.linalg.norm(inside, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        long = norms * unit > most
+    shorter = inside * (most / np.maximum(norms, 1e-300))
+    return np.asarray(np.where(long, shorter, rows), dtype=np.float64)
 
 
 def versions() -> dict[str, str]:

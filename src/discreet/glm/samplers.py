@@ -24,6 +24,7 @@ Advance = Callable[[int], object]
 
 _NOISE = 1 << 19  # normals made at a time: 4 MB
 _CELLS = 1 << 21  # entries of rows × candidates at a time
+_MOST_CELLS = 1 << 33  # entries without a kept candidate: minutes
 
 
 def draw(
@@ -80,22 +81,26 @@ def rejection(made: Design, signed: FloatArray, noise: Noise) -> FloatArray:
     """Exact draws: the log-likelihood lies below its tangent at z, so N(−ρ∇L(z)/m, I/m) is an envelope.
 
     A candidate w is kept with probability exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]). Any z is correct; the mode is
-    the best. How long it takes depends on the data.
+    the best. How long it takes depends on the data. On a ball candidates are narrower: see :func:`_narrowed`.
     """
-    z, _ = mode(signed, made.weight, made.precision, 1e-9 * math.sqrt(made.precision))
-    column = z[:, None]
+    column = _mode_in_ball(made, signed)[:, None]
     gradient, at_z = loss_gradient(np, signed, column), loss(signed, column)
-    center = -made.weight * gradient / made.precision
+    push = -made.weight * gradient
+    narrow = _narrowed(push, made.precision, made.radius)
     batch = max(1, min(4 * made.draws + 64, _CELLS // len(signed)))
     kept: list[FloatArray] = []
     found = 0
+    vain = 0
     while found < made.draws:
-        w = center + noise.normals((made.dimension, batch)) / math.sqrt(made.precision)
+        vain = _counted(vain, batch, signed)
+        w = push / narrow + noise.normals((made.dimension, batch)) / np.sqrt(narrow)
         above_tangent = loss(signed, w) - at_z - gradient[:, 0] @ (w - column)
-        accepted = np.log(noise.uniforms((batch,))) <= -made.weight * above_tangent
-        accepted &= np.linalg.norm(w, axis=0) <= made.radius
+        accepted = np.log(noise.uniforms((batch,))) <= -made.weight * above_tangent + _in_ball(
+            w, narrow - made.precision, made.radius
+        )
         kept.append(w[:, accepted].T)
         found += int(accepted.sum())
+        vain = 0 if accepted.any() else vain
     return np.concatenate(kept)[: made.draws]
 
 
@@ -107,7 +112,7 @@ def proximal(
     The inner draw is exact, so the law after K + 1 steps is within ``made.tau`` of the target in total
     variation whatever the data. How long a step takes depends on the data.
     """
-    start, size = mode(signed, made.weight, made.precision, 1e-9 * math.sqrt(made.precision))
+    start, size = mode(signed, made.weight, made.precision, _tolerance(made))
     if size > 1e-3 * math.sqrt(made.precision * made.dimension):
         raise DiscreetError("the mode of the posterior was not found; scale the rows, or use 'langevin'")
     length = float(np.linalg.norm(start))
@@ -131,22 +136,86 @@ def _inner(
     z = inverse @ pull
     for _ in range(3):  # a few steps to near the inner mode; any z would be correct
         z = z - inverse @ (made.weight * loss_gradient(np, signed, z) + total * z - pull)
+    z = z * np.minimum(1.0, made.radius / np.maximum(np.linalg.norm(z, axis=0), 1e-300))
     gradient, at_z = loss_gradient(np, signed, z), loss(signed, z)
-    center = (pull - made.weight * gradient) / total
+    push = pull - made.weight * gradient
+    narrow = _narrowed(push, total, made.radius)
     result = np.empty_like(y)
     waiting = np.arange(y.shape[1])
-    tries = 1
+    tries, vain = 1, 0
     while waiting.size:
+        vain = _counted(vain, tries * waiting.size, signed)
         tries = max(1, min(2 * tries, _CELLS // (len(signed) * waiting.size)))
         columns = np.repeat(waiting, tries)
-        w = center[:, columns] + noise.normals((len(y), columns.size)) / math.sqrt(total)
+        w = push[:, columns] / narrow[columns]
+        w += noise.normals(w.shape) / np.sqrt(narrow[columns])
         tangent = np.einsum("ij,ij->j", gradient[:, columns], w - z[:, columns])
         above_tangent = loss(signed, w) - at_z[columns] - tangent
-        accepted = np.log(noise.uniforms((columns.size,))) <= -made.weight * above_tangent
-        accepted &= np.linalg.norm(w, axis=0) <= made.radius
+        accepted = np.log(noise.uniforms((columns.size,))) <= -made.weight * above_tangent + _in_ball(
+            w, narrow[columns] - total, made.radius
+        )
         by_column = accepted.reshape(waiting.size, tries)
         done = by_column.any(axis=1)
         first = np.flatnonzero(done) * tries + by_column[done].argmax(axis=1)
         result[:, waiting[done]] = w[:, first]
+        vain = 0 if done.any() else vain
         waiting = waiting[~done]
     return result
+
+
+def _narrowed(push: FloatArray, precision: float, radius: float) -> FloatArray:
+    """κ ≥ m, for each column h of ``push``, such that N(h/κ, I/κ) lies about within the ball.
+
+    e^{h·w − m‖w‖²/2} ≤ e^{h·w − κ‖w‖²/2} · e^{(κ−m)R²/2} for ‖w‖ ≤ R. The κ that makes E‖w‖² = R² keeps a
+    share of about 1/(R√κ), where candidates of precision m would next to never fall into a ball that is
+    small, or that the data point out of.
+    """
+    if radius == math.inf:
+        return np.full(push.shape[1], precision)
+    d, length = len(push), np.linalg.norm(push, axis=0)
+    narrow = (d + np.hypot(d, 2 * radius * length)) / (2 * radius**2)
+    return np.asarray(np.maximum(precision, narrow), dtype=np.float64)
+
+
+def _in_ball(w: FloatArray, more: FloatArray, radius: float) -> FloatArray | float:
+    """What :func:`_narrowed` gave away, as a logarithm: −(κ − m)(R² − ‖w‖²)/2 in the ball, −∞ outside."""
+    if radius == math.inf:
+        return 0.0
+    length = np.linalg.norm(w, axis=0)
+    inside = -more * (radius - length) * (radius + length) / 2
+    return np.where(length <= radius, inside, -math.inf)
+
+
+def _tolerance(made: Design) -> float:
+    return 1e-9 * math.sqrt(made.precision)
+
+
+def _mode_in_ball(made: Design, signed: FloatArray) -> FloatArray:
+    """Near the minimum of U in the ball: a mode with a larger precision where the mode itself is outside."""
+    z, _ = mode(signed, made.weight, made.precision, _tolerance(made))
+    length = float(np.linalg.norm(z))
+    if length <= made.radius:
+        return z
+    z = z * (made.radius / length)
+    # At precision κ the mode is at most ρnc/κ long: at the upper end it is inside.
+    low = math.log(made.precision)
+    high = math.log(made.weight * made.n * math.sqrt(made.norm_squared) / made.radius)
+    for _ in range(12):
+        middle = (low + high) / 2
+        found, _ = mode(signed, made.weight, math.exp(middle), _tolerance(made))
+        if np.linalg.norm(found) <= made.radius:
+            z, high = found, middle
+        else:
+            low = middle
+    return z
+
+
+def _counted(vain: int, candidates: int, signed: FloatArray) -> int:
+    """Entries of rows × candidates that were looked at in vain; gives up when they are too many."""
+    vain += candidates * sum(signed.shape)
+    if vain > _MOST_CELLS:
+        raise DiscreetError(
+            "the sampler kept none of very many candidates and was stopped; use sampler='langevin', or "
+            "'proximal' where there is none. That it was stopped depends on the data: do not publish it"
+        )
+    return vain
