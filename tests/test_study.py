@@ -606,15 +606,17 @@ def test_study_files_that_are_not_there(folder: Path) -> None:
         read_study(folder / "latin.toml")
 
 
+def run(*arguments: str) -> int:
+    """The exit code of the command line."""
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    return int(stopped.value.code or 0)
+
+
 def test_run_and_report_on_the_command_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
-
-    def run(*arguments: str) -> int:
-        with pytest.raises(SystemExit) as stopped:
-            main(arguments)
-        return int(stopped.value.code or 0)
 
     assert run("run", "survey.toml", "--price") == 0
     assert "fits" in capsys.readouterr().out
@@ -641,11 +643,6 @@ def test_a_report_of_one_release_finds_its_receipt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> int:
-        with pytest.raises(SystemExit) as stopped:
-            main(arguments)
-        return int(stopped.value.code or 0)
 
     with discreet.Ledger("ledger.db") as book:
         book.create("survey", epsilon=1)
@@ -677,9 +674,7 @@ def test_an_older_document_finds_its_receipt(tmp_path: Path, monkeypatch: pytest
         spent = discreet.Guarantee(Fraction(1, 2))
         receipt = book.spend("survey", spent, lambda: text, plan={"question": "old"})
     Path("old.json").write_text(text)
-    with pytest.raises(SystemExit) as stopped:
-        main(["report", "old.json", "--out", "old.html", "--ledger", "ledger.db"])
-    assert not stopped.value.code
+    assert run("report", "old.json", "--out", "old.html", "--ledger", "ledger.db") == 0
     assert f"hash {receipt.hash}" in Path("old.html").read_text()
 
 
