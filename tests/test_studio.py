@@ -406,7 +406,7 @@ def test_listed_pictures_are_served(inside: Browser) -> None:
     ("path", "words"),
     [
         ("/plan", ["simulated, not private", "expected error", "62.2 %", "Copy as Python", "lattice"]),
-        ("/plan?kind=mean", ["diffused", "concentrated", "without privacy", "95 % interval"]),
+        ("/plan?kind=mean", ["diffused", "concentrated", "95 % interval", "The prior"]),
         ("/plan/all?levels=2&n=12", ["best", "linear program", "points"]),
         ("/release", ["Upload a file", "deep/survey.csv", "visits.duckdb: odd"]),
         ("/ledger?dataset=survey&verify=1", ["The ledger is sound", "History of survey", "survey"]),

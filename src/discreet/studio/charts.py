@@ -81,6 +81,19 @@ def priors(curves: Sequence[tuple[str, FloatArray, FloatArray]]) -> Spec:
     )
 
 
+def prior_of_mean(prior: Normal, bounds: tuple[float, float]) -> Spec:
+    """The prior of a mean, between the bounds of one record: a mean of clipped records lies there."""
+    x = np.linspace(*bounds, 161)
+    y = prior.logpdf(x)
+    return _spec(
+        "Prior density of the mean",
+        120,
+        data={"values": _points(x, np.exp(y - y.max()))},
+        mark={"type": "area", "line": {"strokeWidth": 2}, "color": "$accent", "fillOpacity": 0.12},
+        encoding={"x": _number_axis(x, "mean before any data"), "y": {**DENSITY, "stack": None}},
+    )
+
+
 def _colours(names: Sequence[str]) -> Spec:
     legend = None if len(names) == 1 else {"orient": "top", "title": None, "labelLimit": 160, "columns": 3}
     return {

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from discreet.core import DiscreetError
+from discreet.families import Normal
 from discreet.studio import charts
 from discreet.studio.fields import MAX_EPSILON, MIN_EPSILON
 from discreet.studio.planning import all_figures, figures, mean_plan, meaning, picture, prior_densities
@@ -77,7 +78,13 @@ def _plan_result(question: PlanQuestion) -> dict[str, Any]:
             question.target_delta,
         )
         release = address("/release", _planned(question, found.drawn_by).query())
-        return {**common, "means": found, "means_spec": charts.means(found), "release": release}
+        return {
+            **common,
+            "means": found,
+            "means_spec": charts.means(found),
+            "prior_spec": charts.prior_of_mean(Normal(*question.start), question.limits),
+            "release": release,
+        }
     shown = picture(question)
     compared = figures(question.alpha, question.records, question.budget)
     return {
