@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import discreet
+from discreet.drawn import given_draws
 from discreet.inference import noise_aware
 from discreet.randomness import OSEntropy
 
@@ -260,6 +261,40 @@ def coverage(repetitions: int = 5_000) -> Iterator[Row]:
             yield Row(group, f"k = {k}, n = {n}, ε = {epsilon}: {label}", share, "%")
 
 
+DRAWN: dict[str, tuple[tuple[float, float], dict[str, object], Callable[..., float]]] = {
+    "gaussian": ((50, 10), {"sigma": 10, "bounds": (0, 100)}, lambda g, t, n: g.normal(n * t, 10 * n**0.5)),
+    "poisson": ((4, 2), {"bounds": (0, 20)}, lambda g, t, n: g.poisson(n * t)),
+    "exponential": ((4, 2), {"bounds": (0, 10)}, lambda g, t, n: g.gamma(n, 1 / t)),
+    "beta": ((1, 1), {}, lambda g, t, n: g.binomial(n, t)),
+}
+
+
+def drawn(repetitions: int = 2_000) -> Iterator[Row]:
+    """90 % intervals given one diffused draw; the naive one takes the draw for what the records said."""
+    group = f"coverage of 90 % intervals given a posterior draw, δ = 1e-6, {repetitions:,} repetitions"
+    for (name, (prior, options, total)), n, epsilon in itertools.product(
+        DRAWN.items(), (100, 1000), ("0.5", "2")
+    ):
+        rng = np.random.default_rng(0)
+        sampler = discreet.posterior_sampler(
+            "diffused", name, prior=prior, n=n, epsilon=epsilon, delta="1e-6", **options
+        )
+        family, start, hits = sampler.family, sampler.prior, {"noise-aware": 0, "naive": 0}
+        limits = [n * float(bound) for bound in options.get("bounds", (0, 1))]
+        for theta in start.sample(repetitions, seed=1):
+            statistic = float(np.clip(total(rng, theta, n), *limits))
+            draw = sampler.simulate(statistic, seed=int(rng.integers(2**63)))
+            law = given_draws(family, start, n, sampler.r, sampler.m, draw)
+            said = n / float(draw[0]) if name == "exponential" else n * float(draw[0])
+            own = family.contribution(Fraction(float(np.clip(said, *limits))), n)
+            naive = family.from_natural(tuple(a + b for a, b in zip(family.natural(start), own, strict=True)))
+            for label, posterior in (("noise-aware", law), ("naive", naive)):
+                one = posterior.marginal(0) if name == "beta" else posterior
+                hits[label] += 0.05 <= float(one.cdf(theta)) <= 0.95
+        for label, count in hits.items():
+            yield Row(group, f"{name}, n = {n}, ε = {epsilon}: {label}", 100 * count / repetitions, "%")
+
+
 def inference() -> Iterator[Row]:
     for name, k, n, epsilon in (
         ("lattice", 2, 1_000, "0.1"),
@@ -302,6 +337,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "inference": inference,
     "ledger": ledger,
     "coverage": coverage,
+    "drawn": drawn,
 }
 
 
