@@ -47,6 +47,7 @@ LAYERS = (
     "mechanisms",
     "expectations",
     "crossovers",
+    "plans",
     "planning",
     "auditing",
     "data",
