@@ -3,12 +3,15 @@
 Every ```python block of README.md and docs/ is executed, and every ``$ discreet …`` line of a ```console
 block is run and must succeed. The blocks of one file share a namespace and an empty directory, in order. A
 page that begins with ``<!-- needs: … -->`` runs among the slow tests, where its component is started; without
-the component it is skipped with the reason, or fails where ``CI`` is set.
+the component it is skipped with the reason, or fails where ``CI`` is set. The examples in docstrings, which
+the reference shows, are run too.
 """
 
 from __future__ import annotations
 
 import contextlib
+import doctest
+import importlib
 import importlib.util
 import io
 import os
@@ -36,6 +39,19 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 NEEDS = re.compile(r"<!-- needs: (\w+) -->")
 PROGRAM = "from discreet.cli import main; main()"
 FENCE = re.compile(r"^([ ]*)```(\w*)[^\n]*\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
+
+
+SOURCES = ROOT / "src"
+EXAMPLES = [path for path in sorted(SOURCES.rglob("*.py")) if ">>> " in path.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_in_docstrings(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 def blocks(text: str) -> Iterator[tuple[str, int, str]]:

@@ -173,7 +173,7 @@ def posterior_sampler(
 
     >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
     >>> sampler.guarantee.rdp(15) <= 0.5, round(sampler.r, 3)
-    (True, 0.293)
+    (True, 0.412)
     """
     if name not in SAMPLERS:
         nearest = difflib.get_close_matches(str(name).lower(), SAMPLERS, n=1)
