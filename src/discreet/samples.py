@@ -163,8 +163,9 @@ class Sample:
     def _headline(self) -> str:
         shown = ", ".join(f"{value:.6g}" if np.ndim(value) == 0 else str(value) for value in self.values[:5])
         more = "" if len(self.draws) <= 5 else f", … ({len(self.draws)} draws)"
+        many = "s" if len(self.draws) > 1 else ""
         return (
-            f"Private posterior draw(s) from n = {self.n} records, {self.sampler} {self.family['name']} "
+            f"Private posterior draw{many} from n = {self.n} records, {self.sampler} {self.family['name']} "
             f"(r = {self.r:.4g}, m = {self.m:.4g}): {shown}{more}"
         )
 
