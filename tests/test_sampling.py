@@ -401,6 +401,20 @@ def test_people_are_declared_wholly() -> None:
         discreet.statistical_query([1], lambda x: x, epsilon=1, order=2, person="who", per_person=1)
 
 
+def test_a_query_sums_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records at the bounds are 0 and 1, to the last bit, whatever the bounds are."""
+    seen: list[Any] = []
+    true = discreet.PosteriorSampler.release
+
+    def release(self: Any, statistic: Any, size: int = 1) -> discreet.Sample:
+        seen.append(statistic)
+        return true(self, statistic, size)
+
+    monkeypatch.setattr(discreet.PosteriorSampler, "release", release)
+    discreet.statistical_query([0.1] * 3 + [0.7] * 5, bounds=(0.1, 0.7), epsilon=1, order=2)
+    assert seen == [5]
+
+
 def test_posterior_sample_is_charged_once(tmp_path: Path) -> None:
     ledger = discreet.Ledger(tmp_path / "ledger.db")
     ledger.create("survey", epsilon=2, delta="1e-5")
