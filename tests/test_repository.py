@@ -72,7 +72,7 @@ LAYERS = (
 
 SKIPPED = {".git", "__pycache__", "site", "out", "dist", "build", "shared"}
 SKIPPED_CACHES = re.compile(r"\.(venv.*|.*_cache|hypothesis)$|.*\.egg-info$")
-BINARY = {".png", ".jpg", ".gif", ".ico", ".parquet", ".gz", ".npz", ".woff2"}
+BINARY = {".db", ".png", ".jpg", ".gif", ".ico", ".parquet", ".gz", ".npz", ".woff2"}
 
 
 def repository_files() -> Iterator[Path]:

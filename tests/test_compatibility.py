@@ -1,0 +1,404 @@
+"""What 0.1.0 wrote is read, shown, reported and verified; what it charged is never charged again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.cli import main
+from discreet.studyfile import load_answer
+
+WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0"
+EXPECTED: dict[str, Any] = json.loads((WRITTEN / "expected.json").read_text("utf-8"))
+DOCUMENTS, GUARANTEES, COMMANDS = (EXPECTED[part] for part in ("documents", "guarantees", "commands"))
+LEDGERS, STUDIES = EXPECTED["ledgers"], EXPECTED["studies"]
+CHARGES = [(book, receipt) for book, about in LEDGERS.items() for receipt in about["receipts"]]
+QUESTIONS = [(book, question) for book, about in LEDGERS.items() for question in about["questions"]]
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+# Names that another version may change: one line each.
+
+
+def load(text: str) -> Any:
+    """An answer of any kind from its document."""
+    return load_answer(text)
+
+
+def rows(answer: Any, interval: float) -> list[dict[str, Any]]:
+    """The table of a release or of a sample."""
+    table: list[dict[str, Any]] = answer.table(interval)
+    return table
+
+
+def ask(question: Mapping[str, Any], ledger: discreet.Ledger, **changed: Any) -> Any:
+    """The question that was charged, asked again."""
+    data = WRITTEN / question["data"] if isinstance(question["data"], str) else question["data"]
+    where = {"ledger": ledger, "dataset": question["dataset"], "request_id": question["request_id"]}
+    verb = getattr(discreet, question["verb"])
+    return verb(data, *question["positional"], **{**question["arguments"], **changed}, **where)
+
+
+# Helpers.
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+
+    def command(*arguments: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    return command
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[[str], discreet.Ledger]]:
+    """A copy of a ledger, opened."""
+    books: list[discreet.Ledger] = []
+
+    def copy(name: str) -> discreet.Ledger:
+        target = tmp_path / f"{Path(name).name}.db"
+        shutil.copyfile(WRITTEN / f"{name}.db", target)
+        books.append(discreet.Ledger(target))
+        return books[-1]
+
+    yield copy
+    for book in books:
+        book.close()
+
+
+def assert_agrees(found: Any, expected: Any, relative: float = 1e-9, where: str = "") -> None:
+    """Everything that was expected is there, numbers to ``relative``; more may be there."""
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            assert key in found, f"{where}/{key}"
+            assert_agrees(found[key], value, relative, f"{where}/{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for index, (one, value) in enumerate(zip(found, expected, strict=True)):
+            assert_agrees(one, value, relative, f"{where}/{index}")
+    elif isinstance(expected, float):
+        assert float(found) == pytest.approx(expected, rel=relative, abs=1e-9), where
+    else:
+        assert type(found) is type(expected), where
+        assert found == expected, where
+
+
+def as_list(value: Any) -> Any:
+    return None if value is None else list(value)
+
+
+def release_values(answer: Any) -> dict[str, Any]:
+    axes = answer.axes
+    return {
+        "table": rows(answer, 0.9),
+        "levels": list(answer.levels),
+        "counts": list(answer.counts),
+        "noisy": as_list(answer.noisy),
+        "n": answer.n,
+        "prior": list(answer.prior),
+        "mechanism": answer.mechanism,
+        "posterior": list(answer.posterior.parameters),
+        "axes": None if axes is None else {name: list(levels) for name, levels in axes.items()},
+        "margins": None if axes is None else {name: list(answer.margin(name).parameters) for name in axes},
+    }
+
+
+def assert_values(answer: Any, about: Mapping[str, Any]) -> None:
+    """The answer holds what 0.1.0 found in its document."""
+    kind, expected = about["kind"], dict(about["values"])
+    if kind == "StudyDocument":
+        assert answer.title == expected["title"]
+        assert list(answer.answers) == list(expected["answers"])
+        for name, one in expected["answers"].items():
+            assert_values(answer.answers[name], one)
+        return
+    assert type(answer).__name__ == kind
+    assert str(answer.guarantee) == about["guarantee"]["text"]
+    assert answer.guarantee.is_private is about["guarantee"]["private"]
+    assert_agrees(answer.guarantee.to_dict(), about["guarantee"]["dict"])
+    if "receipt" in about:
+        assert_agrees(answer.receipt.to_dict(), about["receipt"])
+    if kind == "Release":
+        aware = expected.pop("noise_aware")
+        assert_agrees(release_values(answer), expected)
+        if aware:  # else the table is that of the plug-in posterior
+            noise_aware = answer.noise_aware()
+            means = [noise_aware.marginal(i).mean() for i in range(len(answer.levels))]
+            assert_agrees(means, [row["mean"] for row in expected["table"]])
+    elif kind == "ConditionalRelease":
+        assert_agrees(list(answer.groups), expected["groups"])
+        assert_agrees(list(answer.sizes), expected["sizes"])
+        for one, values in zip(answer.releases, expected["releases"], strict=True):
+            assert (one is None) == (values is None)
+            if one is not None:
+                assert_agrees(release_values(one), {k: v for k, v in values.items() if k != "noise_aware"})
+    elif kind == "Sample":
+        table = expected.pop("table")
+        assert_agrees(answer.values.tolist(), expected.pop("values"))
+        assert_agrees(dict(answer.family), expected.pop("family"))
+        assert_agrees({name: getattr(answer, name) for name in expected}, expected)
+        if table is not None:  # else the grid was too coarse for 0.1.0
+            assert_agrees(rows(answer, 0.9), table)
+    else:
+        assert kind == "LogisticRelease"
+        probe = np.array(expected.pop("probe"))
+        assert_agrees(answer.probabilities(probe).tolist(), expected.pop("probabilities"))
+        for name in ("coefficients", "intercepts"):
+            assert_agrees(getattr(answer, name).tolist(), expected.pop(name))
+        for name in ("classes", "features"):
+            assert_agrees(as_list(getattr(answer, name)), expected.pop(name))
+        assert_agrees({name: getattr(answer, name) for name in expected}, expected)
+
+
+def spent(ledger: discreet.Ledger, dataset: str) -> Any:
+    account = ledger.show(dataset).to_dict()
+    return account["spent"], account["entries"]
+
+
+# Documents.
+
+
+def test_every_file_is_tested() -> None:
+    written = {str(path.relative_to(WRITTEN)) for path in WRITTEN.rglob("*") if path.is_file()}
+    known = {"README.md", "expected.json", "survey.csv", "studies/survey.csv"}
+    known |= {*DOCUMENTS, *GUARANTEES, *COMMANDS, *STUDIES}
+    known |= {name + ending for name in LEDGERS for ending in (".db", ".jsonl")}
+    known |= {study["ledger"] for study in STUDIES.values()}
+    known |= {"studies/people-results/report.html"}  # how a report looked; nothing reads it
+    assert written == known
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_reads_back(path: str) -> None:
+    assert_values(load((WRITTEN / path).read_text("utf-8")), DOCUMENTS[path])
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_is_shown_and_reported(path: str, run: Run, tmp_path: Path) -> None:
+    code, out, err = run("show", WRITTEN / path)
+    assert (code, err) == (0, "")
+    answers = list(DOCUMENTS[path]["values"].get("answers", {}).values()) or [DOCUMENTS[path]]
+    for about in answers:
+        private = about["guarantee"]["private"] and about["values"].get("private", True)
+        assert (about["guarantee"]["text"] if private else "NOT PRIVATE") in out
+    code, _, err = run("report", WRITTEN / path, "--out", tmp_path / "report.html")
+    assert code == 0, err
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.lstrip().lower().startswith("<!doctype html")
+
+
+@pytest.mark.parametrize("path", {about["kind"]: path for path, about in DOCUMENTS.items()}.values())
+def test_a_document_is_shown_as_json(path: str, run: Run) -> None:
+    code, out, err = run("show", WRITTEN / path, "--json")
+    assert (code, err) == (0, "")
+    assert DOCUMENTS[path]["checksum"] in json.dumps(json.loads(out))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_an_edited_document_is_refused(path: str) -> None:
+    document = json.loads((WRITTEN / path).read_text("utf-8"))
+    document["release"]["forged"] = 1
+    with pytest.raises(discreet.CorruptReleaseError):
+        load(json.dumps(document))
+
+
+@pytest.mark.parametrize("path", [path for path, about in DOCUMENTS.items() if "charged" in about])
+def test_a_report_finds_the_receipt(path: str, run: Run, opened: Any, tmp_path: Path) -> None:
+    charged = DOCUMENTS[path]["charged"]
+    opened(charged["ledger"].removesuffix(".db"))
+    copy = tmp_path / Path(charged["ledger"]).name
+    code, _, err = run("report", WRITTEN / path, "--out", tmp_path / "r.html", "--ledger", copy)
+    assert code == 0, err
+    assert charged["hash"] in (tmp_path / "r.html").read_text("utf-8")
+
+
+# Guarantees, plans, audits.
+
+
+@pytest.mark.parametrize("path", GUARANTEES)
+def test_a_guarantee_reads_back(path: str) -> None:
+    content, expected = json.loads((WRITTEN / path).read_text("utf-8")), GUARANTEES[path]
+    guarantee = discreet.Guarantee.from_dict(content)
+    assert (str(guarantee), guarantee.is_private) == (expected["text"], expected["private"])
+    assert_agrees(guarantee.to_dict(), content)
+    if not guarantee.is_private:
+        return
+    found = {
+        "rdp_2": lambda: guarantee.rdp(2),
+        "delta_at_1": lambda: guarantee.delta_at(1),
+        "epsilon_at_1e-6": lambda: guarantee.epsilon_at(1e-6),
+        "max_order": lambda: guarantee.max_order,
+    }
+    for name, compute in found.items():
+        if expected[name] is not None:
+            assert compute() == pytest.approx(float(expected[name]), rel=1e-6, abs=1e-12), name
+    zcdp = guarantee.zcdp()
+    assert (None if zcdp is None else str(zcdp)) == expected["zcdp"]
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if "audit" in path])
+def test_an_audit_finds_the_same(path: str, run: Run) -> None:
+    code, out, err = run(*COMMANDS[path]["arguments"])
+    assert code == COMMANDS[path]["code"], err
+    assert_agrees(json.loads(out), json.loads((WRITTEN / path).read_text("utf-8")))
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if "plan" in path])
+def test_a_plan_finds_the_same(path: str, run: Run) -> None:
+    code, out, err = run(*COMMANDS[path]["arguments"])
+    assert code == COMMANDS[path]["code"], err
+    found, expected = json.loads(out), json.loads((WRITTEN / path).read_text("utf-8"))
+    assert_agrees(found, {name: expected[name] for name in ("prior", "n", "best")})
+    errors = {(one["mechanism"], str(one["options"])): one["expected"] for one in found["mechanisms"]}
+    for one in expected["mechanisms"]:
+        if one["method"] == "exact":
+            key = one["mechanism"], str(one["options"])
+            assert errors[key] == pytest.approx(one["expected"], rel=1e-3), key
+
+
+# Ledgers.
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_a_ledger_verifies(name: str, opened: Any, tmp_path: Path) -> None:
+    ledger, expected = opened(name), LEDGERS[name]
+    hashes = [receipt["hash"] for receipt in expected["receipts"]]
+    export = WRITTEN / f"{name}.jsonl"
+    for found in (ledger.verify(expect=hashes), ledger.verify_export(export, expect=hashes)):
+        assert (found.entries, found.head) == (expected["entries"], expected["head"])
+    for dataset, account in expected["accounts"].items():
+        assert_agrees(ledger.show(dataset).to_dict(), account)
+    assert ledger.export(tmp_path / "again.jsonl").head == expected["head"]
+    assert ledger.verify_export(tmp_path / "again.jsonl", expect=hashes).entries == expected["entries"]
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_a_ledger_at_the_command_line(name: str, run: Run, opened: Any, tmp_path: Path) -> None:
+    opened(name)
+    copy, export, expected = tmp_path / f"{Path(name).name}.db", WRITTEN / f"{name}.jsonl", LEDGERS[name]
+    for place in (("--ledger", copy), ("--file", export)):
+        code, out, _ = run("ledger", "verify", *place)
+        assert code == 0
+        assert expected["head"] in out
+    entries = [json.loads(line) for line in export.read_text("utf-8").splitlines()[1:-1]]
+    for dataset, account in expected["accounts"].items():
+        code, out, _ = run("ledger", "show", dataset, "--ledger", copy, "--json")
+        assert code == 0
+        assert_agrees(json.loads(out), account)
+        code, out, _ = run("ledger", "history", dataset, "--ledger", copy, "--json")
+        assert code == 0
+        own = [{k: v for k, v in e.items() if k != "result"} for e in entries if e["dataset"] == dataset]
+        assert_agrees(json.loads(out)["entries"], own)
+        code, out, _ = run("ledger", "history", dataset, "--ledger", copy)
+        assert code == 0
+        assert all(entry["request_id"] in out for entry in own if entry["request_id"])
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_an_edited_export_is_refused(name: str, tmp_path: Path) -> None:
+    text = (WRITTEN / f"{name}.jsonl").read_bytes()
+    (tmp_path / "edited.jsonl").write_bytes(text.replace(b'"kind":"charge"', b'"kind":"create"', 1))
+    with pytest.raises(discreet.CorruptLedgerError):
+        discreet.Ledger.verify_export(tmp_path / "edited.jsonl")
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_a_ledger_goes_on(name: str, opened: Any) -> None:
+    ledger, expected = opened(name), LEDGERS[name]
+    ledger.create("new", epsilon=1)
+    data = {"no": 7, "yes": 3}
+    discreet.release(data, levels=("no", "yes"), epsilon=1, ledger=ledger, dataset="new", request_id="new")
+    assert ledger.verify(expect=expected["head"]).entries == expected["entries"] + 2
+
+
+@pytest.mark.parametrize(
+    ("name", "charge"), CHARGES, ids=[f"{book}-{c['dataset']}-{c['request_id']}" for book, c in CHARGES]
+)
+def test_a_receipt_reads_back(name: str, charge: dict[str, Any], opened: Any) -> None:
+    ledger = opened(name)
+    before = spent(ledger, charge["dataset"])
+    kept = ledger.receipt(charge["dataset"], charge["request_id"])
+    content = {**kept.to_dict(), "plan": charge["plan"]}
+    assert_agrees(content, {key: value for key, value in charge.items() if key != "result_sha256"})
+    # The same plan again, as whoever keeps their own plans asks: nothing is computed or charged.
+    guarantee = discreet.Guarantee.from_dict(kept.guarantee)
+    again = ledger.spend(
+        charge["dataset"],
+        guarantee,
+        lambda: pytest.fail("it was computed again"),
+        plan=charge["plan"],
+        request_id=charge["request_id"],
+    )
+    assert again.repeated
+    assert hashlib.sha256(again.result).hexdigest() == charge["result_sha256"]
+    with pytest.raises(discreet.RequestConflictError):
+        ledger.spend(
+            charge["dataset"], guarantee, str, plan={"question": "other"}, request_id=charge["request_id"]
+        )
+    assert spent(ledger, charge["dataset"]) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    QUESTIONS,
+    ids=[f"{book}-{q['dataset']}-{q['request_id']}" for book, q in QUESTIONS],
+)
+def test_a_request_is_never_charged_twice(name: str, question: dict[str, Any], opened: Any) -> None:
+    ledger = opened(name)
+    before = spent(ledger, question["dataset"])
+    try:
+        answer = ask(question, ledger)
+    except discreet.RequestConflictError:
+        pass  # refused: the plan is written otherwise today
+    else:
+        assert answer.receipt.repeated
+        assert hashlib.sha256(answer.receipt.result).hexdigest() == question["sha256"]
+    assert spent(ledger, question["dataset"]) == before
+    with pytest.raises(discreet.RequestConflictError):
+        ask(question, ledger, epsilon="1/1000")
+    assert spent(ledger, question["dataset"]) == before
+
+
+# Studies.
+
+
+@pytest.mark.parametrize("path", STUDIES)
+def test_a_study_is_not_charged_again(path: str, run: Run, tmp_path: Path) -> None:
+    expected = STUDIES[path]
+    shutil.copytree(WRITTEN / "studies", tmp_path / "studies")
+    copy, ledger = tmp_path / path, tmp_path / expected["ledger"]
+    code, out, err = run("run", copy, "--out", tmp_path / "results", "--json")
+    if code == 0:
+        assert_agrees(json.loads(out)["budget"], expected["budget"])
+        document = load((tmp_path / "results" / "study.json").read_text("utf-8"))
+        assert_values(document, DOCUMENTS[path.replace(".toml", "-results/study.json")])
+    else:
+        assert "request_id" in err or "RequestConflict" in err  # refused: the plans are written otherwise
+    with discreet.Ledger(ledger) as book:
+        assert book.verify().entries == expected["entries"]
+        assert_agrees(book.show(expected["budget"]["dataset"]).to_dict(), expected["budget"])
+        assert book.verify().head == expected["head"]
+
+
+@pytest.mark.parametrize("path", STUDIES)
+def test_a_study_file_of_then_is_priced_as_then(path: str, run: Run, tmp_path: Path) -> None:
+    shutil.copytree(WRITTEN / "studies", tmp_path / "studies", ignore=shutil.ignore_patterns("*.db"))
+    code, out, err = run("run", tmp_path / path, "--price", "--json")
+    assert code == 0, err
+    price = STUDIES[path]["price"]
+    assert_agrees(json.loads(out), {key: price[key] for key in ("asked", "spent", "cap", "fits", "charged")})
