@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.glm.kernel import Kernel, NumpyKernel, kernel, one_thread
+from discreet.regression.kernel import Kernel, NumpyKernel, kernel, one_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the loader of Adult is an experiment's
 from benchmarks.environments import DIFFPRIVLIB, find
@@ -80,7 +80,7 @@ def adult(folder: Path, one_hot_too: bool = True) -> Iterator[Row]:
     """Time and test error of one private fit; then the same clipped rows for diffprivlib."""
     import discreet
     from discreet.experiments.geumlek2017.glm import adult_rows
-    from discreet.glm.release import clipped
+    from discreet.regression.release import clipped
 
     peer = find(DIFFPRIVLIB)
     for one_hot in (False, True) if one_hot_too else (False,):

@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 import discreet
-from discreet.drawn import given_draws
-from discreet.inference import noise_aware
-from discreet.randomness import OSEntropy
+from discreet.inference.noise_aware import noise_aware
+from discreet.posterior_sampling.given_draws import given_draws
+from discreet.randomness.entropy import OSEntropy
 
 
 @dataclass
@@ -206,7 +206,7 @@ def hellinger() -> Iterator[Row]:
 
 
 def clear_caches() -> None:
-    from discreet.mechanisms import exponential
+    from discreet.mechanisms.hellinger import exponential
 
     for cache in (exponential._candidates, exponential._enumerated, exponential._envelope):
         cache.cache_clear()

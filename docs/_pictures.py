@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import discreet
-from discreet.glm.design import design
+from discreet.regression.design import design
 
 FOLDER = Path(__file__).resolve().parent / "images" / "mechanisms"
 N, COUNTS, EPSILON = 50, (15, 35), 1

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from discreet.glm.kernel import loss_gradient
+from discreet.regression.kernel import loss_gradient
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import discreet.data
-from discreet.core import Domain
+from discreet.declarations import Domain
 
 Row = tuple[str | None, float | None, int | None, str]
 """Text, real number, whole number, person."""

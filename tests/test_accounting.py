@@ -11,8 +11,8 @@ import pytest
 
 import discreet
 from discreet import Guarantee, Odometer, Relation, compose, parallel
-from discreet.combined import Composed
-from discreet.curves import Gaussian
+from discreet.privacy.composite_curves import Composed
+from discreet.privacy.curves import Gaussian
 
 HALF = Guarantee(Fraction(1, 2))
 GAUSS = Guarantee(None, curve=Gaussian(Fraction(1, 4)))

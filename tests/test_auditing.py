@@ -14,9 +14,9 @@ import pytest
 import discreet
 from conformance.cases import CASES, Case
 from conformance.oracle import datasets, law_matrix, neighbours, worst_delta, worst_loss
-from discreet import auditing
-from discreet.compositions import compositions
-from discreet.pairs import candidate_distances, gap_table, neighbouring_rows
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import candidate_distances, gap_table, neighbouring_rows
+from discreet.planning import audit as auditing
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -351,7 +351,7 @@ def test_neighbouring_rows(n: int, k: int) -> None:
 
 @pytest.mark.parametrize("a", [0.001, 1.0, 37.5])
 def test_gap_table(a: float) -> None:
-    from discreet.distance import log_gamma_gap
+    from discreet.numerics.log_gamma import log_gamma_gap
 
     counts = np.arange(301.0)
     expected = log_gamma_gap(a + counts[:, None], a + counts, counts[:, None] - counts)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.choice import IntegerWeights, dyadic
+from discreet.randomness.weights import IntegerWeights, dyadic
 
 
 class Counting:

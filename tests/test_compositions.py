@@ -7,15 +7,10 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from conformance.oracle import datasets
-from discreet.compositions import (
-    IntegerSeparable,
-    Separable,
-    compositions,
-    number_of_compositions,
-    uniform_composition,
-)
-from discreet.core import InvalidInput
-from discreet.randomness import SeededEntropy
+from discreet.errors import InvalidInput
+from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
+from discreet.randomness.compositions import IntegerSeparable, uniform_composition
+from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.core import Domain, Relation, as_counts, as_epsilon, as_integer, as_prior
-from discreet.guarantees import Guarantee
+from discreet.declarations import Domain, Relation, as_counts, as_epsilon, as_integer, as_prior
+from discreet.privacy.guarantee import Guarantee
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet
-from discreet.combined import Composed, Group, Largest, composed
-from discreet.convolution import Profile, discretise
-from discreet.curves import Approximate, Curve, Gaussian
-from discreet.families import BetaFamily
+from discreet.posterior_sampling.families.categorical import BetaFamily
+from discreet.privacy.composite_curves import Composed, Group, Largest, composed
+from discreet.privacy.convolution import Profile, discretise
+from discreet.privacy.curves import Approximate, Curve, Gaussian
 
 HALF = Approximate(Fraction(1, 2))
 ONE = Gaussian(Fraction(1))
@@ -265,7 +265,7 @@ def test_composition_never_costs_less_than_a_part() -> None:
 
 def test_profiles_of_tiny_priors_in_floats_are_those_of_balls() -> None:
     """Where enclosures are quick, down to parameters of 0.001."""
-    from discreet.rigorous import above, enclose
+    from discreet.numerics.enclosures import above, enclose
 
     family, poisson = discreet.DirichletFamily(), discreet.Poisson((0, 10))
     for model, eta, r in (
@@ -312,7 +312,7 @@ def test_composed_pairs_keep_their_delta() -> None:
 
 
 def test_exact_values_are_rounded_to_the_safe_side() -> None:
-    from discreet.rigorous import down, round_up, up
+    from discreet.numerics.enclosures import down, round_up, up
 
     more = Fraction(1, 2) + Fraction(1, 10**20)
     twice = discreet.compose([discreet.Guarantee(more)] * 2)

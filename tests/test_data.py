@@ -25,8 +25,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.core import DataError, Domain, FileError, InvalidInput
 from discreet.data import count_levels
+from discreet.declarations import Domain
+from discreet.errors import DataError, FileError, InvalidInput
 
 SMOKER = Domain(("never", "former", "current"))
 MAPPED = Domain(("never", "former", "current"), other="former", missing="current")

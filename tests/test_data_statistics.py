@@ -23,11 +23,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tables
-from discreet.core import DataError, Domain, FileError, InvalidInput, TooLargeError
 from discreet.data import ClippedSum, Glob, binned, clipped_sum, contingency, count_levels, sql
 from discreet.data import engines as engines_module
 from discreet.data import files as files_module
 from discreet.data.grids import Grid
+from discreet.declarations import Domain
+from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
 from tables import EDGES, LEVELS, STATISTICS, STEPS, TABLES, Row, expected, measured
 
 SECRET = "S3CRET-value-of-a-record"

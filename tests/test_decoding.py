@@ -16,8 +16,9 @@ from scipy.special import gammaln
 
 import discreet
 from conformance.oracle import datasets, neighbours
-from discreet import decoding
-from discreet.decoding import Decoder, log_rising, round_to_total
+from discreet.mechanisms.lattice import decoding
+from discreet.mechanisms.lattice.decoding import Decoder, round_to_total
+from discreet.numerics.log_gamma import log_rising
 
 
 def prior_predictive(points: np.ndarray, prior: tuple[float, ...]) -> np.ndarray:

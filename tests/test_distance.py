@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet
-from discreet.distance import log_gamma_gap, stirling_remainder
+from discreet.numerics.log_gamma import log_gamma_gap, stirling_remainder
 
 
 def exact_gap(a: float, b: float) -> float:

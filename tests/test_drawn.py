@@ -14,20 +14,15 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 
 import discreet
-from discreet.core import TooLargeError
-from discreet.drawn import _weighed, given_draws
-from discreet.families import (
-    BetaFamily,
-    DirichletFamily,
-    Exponential,
-    Family,
-    Gamma,
-    GaussianMean,
-    GaussianVector,
-    Normal,
-    Poisson,
-)
-from discreet.families.mixtures import BetaMixture, GammaMixture, Mixture, Rescaled
+from discreet.distributions.gamma import Gamma
+from discreet.distributions.mixtures import BetaMixture, GammaMixture, Mixture, Rescaled
+from discreet.distributions.normal import Normal
+from discreet.errors import TooLargeError
+from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
+from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
+from discreet.posterior_sampling.families.rates import Exponential, Poisson
+from discreet.posterior_sampling.family import Family
+from discreet.posterior_sampling.given_draws import _weighed, given_draws
 
 SCALINGS = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.2)]
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import discreet
-from discreet.choice import dyadic
-from discreet.compositions import compositions
-from discreet.distance import log_gamma_gap
-from discreet.envelope import Envelope, height
-from discreet.randomness import SeededEntropy
+from discreet.mechanisms.hellinger.envelope import Envelope, height
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.log_gamma import log_gamma_gap
+from discreet.randomness.entropy import SeededEntropy
+from discreet.randomness.weights import dyadic
 from statistical.goodness import ALPHA, chi_square
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.core import FileError
+from discreet.errors import FileError
 from discreet.experiments.beyond import errors, figures
 from discreet.experiments.beyond import limit as beyond_limit
 from discreet.experiments.beyond import study as beyond_study
@@ -77,7 +77,7 @@ def test_m_beta_at_the_rate_of_its_definition(found: Outcome) -> None:
 
     from discreet import hellinger
     from discreet.experiments.paper_b.laws import smoothing
-    from discreet.sensitivity import smooth_sensitivity
+    from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
 
     n, prior = 10, np.array([7.0, 4.0])
     data = np.array([(x, n - x) for x in range(n + 1)])

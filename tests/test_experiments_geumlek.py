@@ -20,7 +20,7 @@ from discreet.experiments.geumlek2017 import figures, glm, lines
 from discreet.experiments.geumlek2017.verdicts import Result
 from discreet.experiments.report import Row, write_outcome
 from discreet.experiments.running import Run
-from discreet.mechanisms.lattice import Lattice
+from discreet.mechanisms.lattice.mechanism import Lattice
 
 COLUMNS = [
     "figure",

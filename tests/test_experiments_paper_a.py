@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from discreet import hellinger
-from discreet.core import as_epsilon
+from discreet.declarations import as_epsilon
 from discreet.experiments.paper_a import comparison, corollaries, theorem, utility
 from discreet.experiments.paper_a.pair import PAPER_GS, Pair
 from discreet.experiments.report import Outcome, Row, Statement
 from discreet.experiments.running import Run
-from discreet.mechanisms.counts import LSHist, LSZhang
-from discreet.mechanisms.exponential import EHD, EHDL
+from discreet.mechanisms.hellinger.exponential import EHD, EHDL
+from discreet.mechanisms.noisy_counts import LSHist, LSZhang
 
 THEOREM = theorem.TheoremSettings(priors=((1.0, 1.0), (0.5, 0.5)), sizes=(2, 10, 50), epsilons=(0.1, 2.0))
 COROLLARY = corollaries.CorollarySettings(epsilons=(0.5, 2.0), steps=(1, 2), largest=40)

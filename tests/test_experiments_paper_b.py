@@ -12,7 +12,6 @@ import pytest
 from scipy.special import chdtri
 
 import discreet
-from discreet.compositions import compositions
 from discreet.experiments.paper_b import (
     accuracy,
     bounds,
@@ -25,7 +24,12 @@ from discreet.experiments.paper_b import (
 )
 from discreet.experiments.report import Row, Statement
 from discreet.experiments.running import Run
-from discreet.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
+from discreet.mechanisms.hellinger.sensitivity import (
+    global_sensitivity,
+    local_sensitivity,
+    smooth_sensitivity,
+)
+from discreet.numerics.count_vectors import compositions
 
 
 def agrees(statements: Sequence[Statement]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from discreet import hellinger
 from discreet.experiments.paper_d import dilation, local, propositions
 from discreet.experiments.report import Outcome, Row, Statement
 from discreet.experiments.running import Run
-from discreet.sensitivity import local_sensitivity, step_distance
+from discreet.mechanisms.hellinger.sensitivity import local_sensitivity, step_distance
 
 UNIFORM = (Fraction(1), Fraction(1))
 PRIORS = [

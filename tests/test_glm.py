@@ -18,16 +18,16 @@ from scipy.stats import ks_1samp, ks_2samp, norm
 
 import discreet
 from discreet import DataError, InvalidInput, NoiseWarning, PrivacyWarning
-from discreet.combined import Inexact
-from discreet.curves import Curve, Gaussian
-from discreet.glm import design as designs
-from discreet.glm import samplers
-from discreet.glm.design import Design, acceptance_floor, chain_mu_squared, design
-from discreet.glm.kernel import NumpyKernel, hessian, kernel, loss, loss_gradient, mode
-from discreet.glm.noise import PrivateNoise, SeededNoise
-from discreet.glm.reference import reference_draws
-from discreet.glm.release import LogisticRelease, clipped
-from discreet.glm.samplers import draw, langevin, proximal
+from discreet.privacy.composite_curves import Inexact
+from discreet.privacy.curves import Curve, Gaussian
+from discreet.regression import design as designs
+from discreet.regression import samplers
+from discreet.regression.design import Design, acceptance_floor, chain_mu_squared, design
+from discreet.regression.doubles import PrivateNoise, SeededNoise
+from discreet.regression.kernel import NumpyKernel, hessian, kernel, loss, loss_gradient, mode
+from discreet.regression.reference import reference_draws
+from discreet.regression.release import LogisticRelease, clipped
+from discreet.regression.samplers import draw, langevin, proximal
 from statistical.goodness import ALPHA
 
 RNG = np.random.default_rng(6)
@@ -346,7 +346,7 @@ def test_unknown_backend() -> None:
 def test_private_noise_is_normal_and_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a fixed stream of bits in place of the operating system's; two tests at ALPHA."""
     stream = np.random.default_rng(11)
-    monkeypatch.setattr("discreet.glm.noise.os.urandom", stream.bytes)
+    monkeypatch.setattr("discreet.regression.doubles.os.urandom", stream.bytes)
     noise = PrivateNoise()
     normals = noise.normals((1000, 200)).ravel()
     assert ks_1samp(normals, norm.cdf).pvalue > ALPHA / 2
@@ -354,10 +354,10 @@ def test_private_noise_is_normal_and_uniform(monkeypatch: pytest.MonkeyPatch) ->
     uniforms = noise.uniforms((100_000,))
     assert 0 < uniforms.min() <= uniforms.max() < 1
     assert ks_1samp(uniforms, lambda x: x).pvalue > ALPHA / 2
-    monkeypatch.setattr("discreet.glm.noise.os.urandom", lambda size: b"\xff" * size)
+    monkeypatch.setattr("discreet.regression.doubles.os.urandom", lambda size: b"\xff" * size)
     assert np.isfinite(noise.normals((2,))).all()
     assert (noise.uniforms((2,)) < 1).all()
-    monkeypatch.setattr("discreet.glm.noise.os.urandom", lambda size: b"\x00" * size)
+    monkeypatch.setattr("discreet.regression.doubles.os.urandom", lambda size: b"\x00" * size)
     assert abs(noise.normals((1,))[0]) == pytest.approx(16.0, abs=0.1)
     assert (noise.uniforms((2,)) > 0).all()
 
@@ -372,7 +372,7 @@ def from_bits(number: int, monkeypatch: pytest.MonkeyPatch) -> float:
         used[0] += size
         return stream[used[0] - size : used[0]]
 
-    monkeypatch.setattr("discreet.glm.noise.os.urandom", take)
+    monkeypatch.setattr("discreet.regression.doubles.os.urandom", take)
     return float(PrivateNoise().normals((1,))[0])
 
 
@@ -395,7 +395,7 @@ def test_normals_are_denser_than_the_grid(place: float, monkeypatch: pytest.Monk
 
 def test_tails_of_private_noise_have_no_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """About 230 numbers beyond 3.5 deviations: Φ(−|z|)·2⁵³ is no whole number and a half, but anything."""
-    monkeypatch.setattr("discreet.glm.noise.os.urandom", np.random.default_rng(5).bytes)
+    monkeypatch.setattr("discreet.regression.doubles.os.urandom", np.random.default_rng(5).bytes)
     size = np.abs(PrivateNoise().normals((500_000,)))
     tail = size[size > 3.5]
     assert len(tail) > 100
@@ -472,7 +472,7 @@ def test_a_small_ball_in_many_dimensions(pull: float) -> None:
 
 @pytest.mark.parametrize("sampler", ["rejection", "proximal"])
 def test_a_sampler_that_keeps_nothing_stops(sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.glm.samplers._MOST_CELLS", 100_000)
+    monkeypatch.setattr("discreet.regression.samplers._MOST_CELLS", 100_000)
 
     class Never(SeededNoise):
         def uniforms(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -670,7 +670,7 @@ def test_release_round_trip_and_damage() -> None:
         LogisticRelease.from_json(text.replace("0.125", "0.25"))
     content = json.loads(text)["release"]
     del content["intercepts"]
-    from discreet.documents import write_document
+    from discreet.documents.base import write_document
 
     with pytest.raises(discreet.CorruptReleaseError, match="lacks a part"):
         LogisticRelease.from_json(write_document("discreet/logistic", 1, content))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.curves import Gaussian
-from discreet.glm.design import chain_mu_squared
+from discreet.privacy.curves import Gaussian
+from discreet.regression.design import chain_mu_squared
 from glm_density import FloatArray, evolved, worst_excess
 
 EPSILONS = np.linspace(0, 3, 13)

@@ -34,13 +34,13 @@ from discreet import (
     ReferenceLogisticPosterior,
     RowClipper,
 )
-from discreet.glm.baselines import found_share, gradient_bound
-from discreet.glm.design import EXACT_NOISE, FLOATS, design
-from discreet.glm.kernel import loss, mode
-from discreet.glm.noise import SeededNoise
-from discreet.glm.release import clipped
-from discreet.guarantees import Guarantee
-from discreet.randomness import SeededEntropy
+from discreet.privacy.guarantee import Guarantee
+from discreet.randomness.entropy import SeededEntropy
+from discreet.regression.baselines import found_share, gradient_bound
+from discreet.regression.design import EXACT_NOISE, FLOATS, design
+from discreet.regression.doubles import SeededNoise
+from discreet.regression.kernel import loss, mode
+from discreet.regression.release import clipped
 from statistical.goodness import ALPHA
 
 TARGET: dict[str, Any] = {"epsilon": 3, "delta": "1e-6"}
@@ -489,13 +489,13 @@ def test_a_minimum_that_is_not_found_is_refused(
 
         return found
 
-    monkeypatch.setattr("discreet.glm.baselines.mode", off(0.5 * most / made.curvature))
+    monkeypatch.setattr("discreet.regression.baselines.mode", off(0.5 * most / made.curvature))
     model.fit(*cancer)
-    monkeypatch.setattr("discreet.glm.baselines.mode", off(1.01 * most / made.precision))
+    monkeypatch.setattr("discreet.regression.baselines.mode", off(1.01 * most / made.precision))
     with pytest.raises(discreet.DiscreetError, match="not found"):
         model.fit(*cancer)
     monkeypatch.setattr(
-        "discreet.glm.samplers.mode", lambda signed, *_: (np.zeros(31), 1.01e-3 * math.sqrt(31))
+        "discreet.regression.samplers.mode", lambda signed, *_: (np.zeros(31), 1.01e-3 * math.sqrt(31))
     )
     with pytest.raises(discreet.DiscreetError, match="not found"):
         PrivateLogisticRegression(**TARGET, sampler="proximal").fit(*cancer)
@@ -524,8 +524,8 @@ def test_output_perturbation_has_exact_noise(
     cancer: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A private fit takes no noise in doubles. 8 draws of 31 numbers are N(ŵ, 1/m): three tests at ALPHA."""
-    monkeypatch.setattr("discreet.glm.baselines.OS_ENTROPY", SeededEntropy(0))
-    monkeypatch.setattr("discreet.glm.noise.os.urandom", None)
+    monkeypatch.setattr("discreet.regression.baselines.OS_ENTROPY", SeededEntropy(0))
+    monkeypatch.setattr("discreet.regression.doubles.os.urandom", None)
     model = OutputPerturbationLogisticRegression(**TARGET, prior_precision=4, draws=8).fit(*cancer)
     drawn = np.append(model.coef_draws_[:, 0], 2 * model.release_.intercepts, axis=1)
     assert model.release_.private
@@ -647,7 +647,7 @@ def test_a_proximal_regression_has_no_price_in_zcdp(tmp_path: Any) -> None:
 
 
 def test_a_regression_from_a_table_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.glm.estimator.PrivateNoise", lambda: SeededNoise(0))
+    monkeypatch.setattr("discreet.regression.estimators.PrivateNoise", lambda: SeededNoise(0))
     fits = []
     for top in (1.0, 50.0):  # beyond its bound a value counts as the bound
         changed = [top if value == 1.0 else value for value in TABLE["x"]]

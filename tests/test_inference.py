@@ -9,10 +9,10 @@ from scipy.stats import beta as scipy_beta
 
 import discreet
 from conformance.oracle import datasets
-from discreet.families.mixtures import BetaMixture
-from discreet.inference import noise_aware
-from discreet.mechanisms.counts import clamped_floor_laplace, clamped_floor_laplace_likelihood
-from discreet.releases import publish
+from discreet.answers.release import publish
+from discreet.distributions.mixtures import BetaMixture
+from discreet.inference.noise_aware import noise_aware
+from discreet.mechanisms.noisy_counts import clamped_floor_laplace, clamped_floor_laplace_likelihood
 
 SETTINGS = [
     ("lattice", (1.0, 1.0), 14, {}),

@@ -34,8 +34,8 @@ from discreet import (
     RequestConflictError,
     UnknownDatasetError,
 )
-from discreet.curves import Gaussian
 from discreet.ledger import Budget, book, budgets, chain, store
+from discreet.privacy.curves import Gaussian
 from evidence import drivers
 
 HALF = Guarantee(Fraction(1, 2))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import discreet
-from discreet.markup import card, facts, paragraph, table
+from discreet._html import card, facts, paragraph, table
 
 ROOT = Path(__file__).resolve().parent.parent
 NASTY = "<script>alert('x')</script> & \"quoted\""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.counts import clamped_floor_laplace
+from discreet.mechanisms.noisy_counts import clamped_floor_laplace
 
 
 def test_lshist_by_hand() -> None:

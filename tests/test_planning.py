@@ -18,9 +18,11 @@ from scipy.special import betaincinv, gammaln, psi
 
 import discreet
 from conformance.oracle import datasets
-from discreet import expectations, planning, proportions
-from discreet.crossovers import crossover
-from discreet.planning import Plan, Row, best_mechanism, kl_divergence, plan
+from discreet.planning import expected_error as expectations
+from discreet.planning import search as planning
+from discreet.planning.crossovers import crossover
+from discreet.planning.search import Plan, Row, best_mechanism, kl_divergence, plan
+from discreet.questions import proportions
 from test_decoding import prior_predictive
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")

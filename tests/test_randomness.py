@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import randomness
-from discreet.randomness import (
-    OSEntropy,
-    SeededEntropy,
-    Source,
+from discreet.randomness import integers as randomness
+from discreet.randomness.entropy import OSEntropy, SeededEntropy, Source, private_source
+from discreet.randomness.integers import (
     bernoulli,
     bernoulli_exp,
     categorical,
@@ -25,7 +23,6 @@ from discreet.randomness import (
     floor_laplace,
     geometric,
     lattice_noise,
-    private_source,
 )
 from statistical.goodness import ALPHA, chi_square
 
@@ -237,7 +234,9 @@ def test_private_draws_consume_the_operating_systems_entropy(
     m = discreet.mechanism(name, prior=(1, 1), n=1000, epsilon="0.5")
     asked = []
     real = secrets.randbelow
-    monkeypatch.setattr("discreet.randomness.secrets.randbelow", lambda n: (asked.append(n), real(n))[1])
+    monkeypatch.setattr(
+        "discreet.randomness.integers.secrets.randbelow", lambda n: (asked.append(n), real(n))[1]
+    )
     m.draw((400, 600))
     assert asked
     before = len(asked)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import discreet
-from discreet.drawings import _ticks
-from discreet.reports import _MECHANISMS, _SAMPLERS, report
-from discreet.sampling import SAMPLERS
+from discreet.posterior_sampling.sampler import SAMPLERS
+from discreet.reporting.figures import _ticks
+from discreet.reporting.report import _MECHANISMS, _SAMPLERS, report
 
 
 def survey(epsilon: float = 1.0, **options: object) -> discreet.Release:

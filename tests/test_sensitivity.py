@@ -13,15 +13,15 @@ from flint import arb, ctx, fmpq, fmpq_poly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.core import InvalidInput
-from discreet.distance import hellinger
-from discreet.sensitivity import (
+from discreet.errors import InvalidInput
+from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
     local_sensitivity,
     log_w,
     smooth_sensitivity,
     step_distance,
 )
+from discreet.numerics.hellinger import hellinger
 
 
 @cache

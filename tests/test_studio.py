@@ -31,8 +31,9 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.core import InvalidInput, Relation, RequestConflictError
-from discreet.guarantees import Guarantee
+from discreet.declarations import Relation
+from discreet.errors import InvalidInput, RequestConflictError
+from discreet.privacy.guarantee import Guarantee
 from discreet.studio.app import create_app
 from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions
 from discreet.studio.pages.release import _promise

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import Study, proportions
+from discreet import Study
 from discreet.cli import main
-from discreet.reports import report
-from discreet.studyfile import load_answer, read_study, run_study
+from discreet.questions import proportions
+from discreet.reporting.report import report
+from discreet.study.study_file import load_answer, read_study, run_study
 
 LEVELS = ("never", "former", "current")
 STUDY = """

@@ -10,17 +10,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from discreet._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from discreet import plots
-    from discreet.accounting import Odometer, compose, parallel
-    from discreet.auditing import Audit, audit, audit_sampler
-    from discreet.core import (
+    from discreet.answers.release import Release
+    from discreet.declarations import Domain, Relation
+    from discreet.distributions.beta_dirichlet import Beta, Dirichlet
+    from discreet.distributions.gamma import Gamma
+    from discreet.distributions.normal import Normal
+    from discreet.errors import (
         BudgetExceededError,
         CorruptLedgerError,
         CorruptReleaseError,
         DataError,
         DiscreetError,
-        Domain,
         FileError,
         GuaranteeMismatchError,
         InvalidInput,
@@ -29,26 +33,33 @@ if TYPE_CHECKING:
         NoiseWarning,
         NotPrivateError,
         PrivacyWarning,
-        Relation,
         RequestConflictError,
         TooLargeError,
         UnknownDatasetError,
     )
-    from discreet.distance import hellinger
-    from discreet.families import (
-        Beta,
-        BetaFamily,
-        Dirichlet,
-        DirichletFamily,
-        Exponential,
-        Family,
-        Gamma,
-        GaussianMean,
-        GaussianVector,
-        Normal,
-        Poisson,
+    from discreet.ledger import Ledger, Receipt
+    from discreet.mechanisms import Mechanism, mechanism
+    from discreet.mechanisms.hellinger.sensitivity import (
+        global_sensitivity,
+        local_sensitivity,
+        smooth_sensitivity,
     )
-    from discreet.glm import (  # noqa: F401
+    from discreet.mechanisms.optimal import optimal_error, optimal_mechanism
+    from discreet.numerics.hellinger import hellinger
+    from discreet.planning.audit import Audit, audit, audit_sampler
+    from discreet.planning.search import Plan, plan
+    from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
+    from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
+    from discreet.posterior_sampling.families.rates import Exponential, Poisson
+    from discreet.posterior_sampling.family import Family
+    from discreet.posterior_sampling.sample import Sample
+    from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
+    from discreet.privacy.composition import Odometer, compose, parallel
+    from discreet.privacy.guarantee import Guarantee
+    from discreet.questions.draws import posterior_sample, statistical_query
+    from discreet.questions.logistic import release_logistic
+    from discreet.questions.proportions import ConditionalRelease, release, release_conditional, release_table
+    from discreet.regression import (  # noqa: F401
         BoundedScaler,
         LogisticRelease,
         OPSLogisticRegression,
@@ -57,34 +68,29 @@ if TYPE_CHECKING:
         ReferenceLogisticPosterior,
         RowClipper,
     )
-    from discreet.guarantees import Guarantee
-    from discreet.ledger import Ledger, Receipt
-    from discreet.mechanisms import Mechanism, mechanism
-    from discreet.mechanisms.optimal import optimal_error, optimal_mechanism
-    from discreet.planning import Plan, plan
-    from discreet.proportions import ConditionalRelease, release, release_conditional, release_table
-    from discreet.queries import posterior_sample, statistical_query
-    from discreet.regression import release_logistic
-    from discreet.releases import Release
-    from discreet.reports import report
-    from discreet.samples import Sample
-    from discreet.sampling import PosteriorSampler, posterior_sampler
-    from discreet.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
-    from discreet.study import Study
-    from discreet.studyfile import run_study
+    from discreet.reporting.report import report
+    from discreet.study.study import Study
+    from discreet.study.study_file import run_study
 
-__version__ = "0.1.0"
 
 _HOME = {
-    "accounting": ("Odometer", "compose", "parallel"),
-    "auditing": ("Audit", "audit", "audit_sampler"),
-    "core": (
+    "answers.release": ("Release",),
+    "declarations": (
+        "Domain",
+        "Relation",
+    ),
+    "distributions.beta_dirichlet": (
+        "Beta",
+        "Dirichlet",
+    ),
+    "distributions.gamma": ("Gamma",),
+    "distributions.normal": ("Normal",),
+    "errors": (
         "BudgetExceededError",
         "CorruptLedgerError",
         "CorruptReleaseError",
         "DataError",
         "DiscreetError",
-        "Domain",
         "FileError",
         "GuaranteeMismatchError",
         "InvalidInput",
@@ -93,40 +99,75 @@ _HOME = {
         "NoiseWarning",
         "NotPrivateError",
         "PrivacyWarning",
-        "Relation",
         "RequestConflictError",
         "TooLargeError",
         "UnknownDatasetError",
     ),
-    "families": (
-        "Beta",
+    "ledger": (
+        "Ledger",
+        "Receipt",
+    ),
+    "mechanisms": (
+        "Mechanism",
+        "mechanism",
+    ),
+    "mechanisms.hellinger.sensitivity": (
+        "global_sensitivity",
+        "local_sensitivity",
+        "smooth_sensitivity",
+    ),
+    "mechanisms.optimal": (
+        "optimal_error",
+        "optimal_mechanism",
+    ),
+    "numerics.hellinger": ("hellinger",),
+    "planning.audit": (
+        "Audit",
+        "audit",
+        "audit_sampler",
+    ),
+    "planning.search": (
+        "Plan",
+        "plan",
+    ),
+    "posterior_sampling.families.categorical": (
         "BetaFamily",
-        "Dirichlet",
         "DirichletFamily",
-        "Exponential",
-        "Family",
-        "Gamma",
+    ),
+    "posterior_sampling.families.means": (
         "GaussianMean",
         "GaussianVector",
-        "Normal",
+    ),
+    "posterior_sampling.families.rates": (
+        "Exponential",
         "Poisson",
     ),
-    "distance": ("hellinger",),
-    "ledger": ("Ledger", "Receipt"),
-    "guarantees": ("Guarantee",),
-    "mechanisms": ("Mechanism", "mechanism"),
-    "mechanisms.optimal": ("optimal_error", "optimal_mechanism"),
-    "planning": ("Plan", "plan"),
-    "proportions": ("ConditionalRelease", "release", "release_conditional", "release_table"),
-    "releases": ("Release",),
-    "regression": ("release_logistic",),
-    "queries": ("posterior_sample", "statistical_query"),
-    "samples": ("Sample",),
-    "sampling": ("PosteriorSampler", "posterior_sampler"),
-    "reports": ("report",),
-    "sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
-    "study": ("Study",),
-    "studyfile": ("run_study",),
+    "posterior_sampling.family": ("Family",),
+    "posterior_sampling.sample": ("Sample",),
+    "posterior_sampling.sampler": (
+        "PosteriorSampler",
+        "posterior_sampler",
+    ),
+    "privacy.composition": (
+        "Odometer",
+        "compose",
+        "parallel",
+    ),
+    "privacy.guarantee": ("Guarantee",),
+    "questions.draws": (
+        "posterior_sample",
+        "statistical_query",
+    ),
+    "questions.logistic": ("release_logistic",),
+    "questions.proportions": (
+        "ConditionalRelease",
+        "release",
+        "release_conditional",
+        "release_table",
+    ),
+    "reporting.report": ("report",),
+    "study.study": ("Study",),
+    "study.study_file": ("run_study",),
 }
 _GLM = (
     "BoundedScaler",
@@ -138,7 +179,7 @@ _GLM = (
     "RowClipper",
 )
 """Estimators that need scikit-learn, an extra: found as attributes, but not loaded by ``import *``."""
-_MODULE_OF = {name: module for module, names in (*_HOME.items(), ("glm", _GLM)) for name in names}
+_MODULE_OF = {name: module for module, names in (*_HOME.items(), ("regression", _GLM)) for name in names}
 
 __all__ = [
     "Audit",

@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.auditing import Audit
-from discreet.core import (
-    DiscreetError,
-    EpsilonLike,
-    NotPrivateError,
-    TooLargeError,
-    as_epsilon,
-    as_prior,
-    as_size,
-)
-from discreet.families import Beta, Dirichlet
+from discreet._typing import EpsilonLike
+from discreet.answers.release import Release
+from discreet.declarations import as_epsilon, as_prior, as_size
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet
+from discreet.errors import DiscreetError, NotPrivateError, TooLargeError
 from discreet.mechanisms.optimal import optimal_error
-from discreet.planning import Choice, chosen_mechanisms, label, plan, simulated_errors
-from discreet.releases import Release
-from discreet.samples import Sample
+from discreet.planning.audit import Audit
+from discreet.planning.search import Choice, chosen_mechanisms, label, plan, simulated_errors
+from discreet.posterior_sampling.sample import Sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

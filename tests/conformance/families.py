@@ -15,8 +15,7 @@ from typing import Any
 from scipy import stats
 
 import discreet
-from discreet.families import Family
-from discreet.families.base import Natural
+from discreet.posterior_sampling.family import Family, Natural
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from scipy import optimize
 
 import discreet
 from conformance.families import ROWS, Row
-from discreet.families import FAMILIES
-from discreet.families.base import Natural, Pair, renyi
-from discreet.randomness import SeededEntropy
-from discreet.rigorous import above, enclose
+from discreet._registry import FAMILIES
+from discreet.numerics.enclosures import above, enclose
+from discreet.posterior_sampling.family import Natural, Pair, renyi
+from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
 # Near 1 the densities of SciPy are noisy at the last digits, which quad reports; the comparison decides.

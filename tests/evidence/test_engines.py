@@ -23,8 +23,9 @@ from typing import Any
 import pytest
 
 import discreet
-from discreet.core import DataError, Domain, InvalidInput
 from discreet.data import binned, clipped_sum, contingency, count_levels
+from discreet.declarations import Domain
+from discreet.errors import DataError, InvalidInput
 from evidence.components import need
 from tables import STATISTICS, STEPS, TABLES, Row, expected, measured
 

@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import ks_2samp, norm
 
 from discreet.experiments.geumlek2017.glm import NORM_SQUARED, load
-from discreet.glm.design import Design, design
-from discreet.glm.kernel import hessian, mode
-from discreet.glm.noise import SeededNoise
-from discreet.glm.samplers import draw
+from discreet.regression.design import Design, design
+from discreet.regression.doubles import SeededNoise
+from discreet.regression.kernel import hessian, mode
+from discreet.regression.samplers import draw
 from glm_density import evolved, worst_excess
 from statistical.goodness import ALPHA
 from test_glm_audit import EPSILONS, bound, largest_step, plane_ratio

@@ -10,8 +10,8 @@ import pytest
 
 from conformance.cases import CASES, EPSILONS, PRIORS, Case
 from discreet.mechanisms import MECHANISMS
-from discreet.mechanisms.lattice import Lattice
-from discreet.randomness import SeededEntropy
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, combined_p, fit
 
 DRAWS = 100_000

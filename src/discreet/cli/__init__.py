@@ -28,7 +28,7 @@ from discreet.cli.console import (
     USAGE,
     printable,
 )
-from discreet.core import (
+from discreet.errors import (
     CorruptLedgerError,
     CorruptReleaseError,
     DataError,

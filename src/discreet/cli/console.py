@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.core import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInput
 
 OK, USAGE, DATA, FILE, CORRUPT, LOSS, REFUSED, LEDGER, INTERNAL = 0, 2, 3, 4, 5, 6, 7, 8, 70
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.console import EPILOG, REFUSED, Force, Json, LedgerUrl, print_json, print_table, printable
-from discreet.core import InvalidInput, Relation
+from discreet.declarations import Relation
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.ledger import Account, Ledger

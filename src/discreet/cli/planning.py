@@ -27,8 +27,8 @@ from discreet.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from discreet.auditing import Audit
-    from discreet.planning import Plan
+    from discreet.planning.audit import Audit
+    from discreet.planning.search import Plan
 
 
 def register(app: typer.Typer) -> None:
@@ -143,7 +143,7 @@ def _mechanisms(as_json: Json = False) -> None:
 
 def show_version(as_json: Json = False) -> None:
     """Show the version."""
-    from discreet import __version__
+    from discreet._version import __version__
 
     if as_json:
         print_json({"version": __version__})

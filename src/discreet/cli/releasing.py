@@ -34,12 +34,12 @@ from discreet.cli.console import (
     source,
     split,
 )
-from discreet.core import CorruptReleaseError, InvalidInput, TooLargeError
+from discreet.errors import CorruptReleaseError, InvalidInput, TooLargeError
 
 if TYPE_CHECKING:
+    from discreet.answers.release import Release
     from discreet.ledger import Receipt
-    from discreet.releases import Release
-    from discreet.samples import Sample
+    from discreet.posterior_sampling.sample import Sample
 
 
 Person = Annotated[str | None, typer.Option(help="Column that says whose record it is.")]
@@ -239,9 +239,9 @@ def _show(
             text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
-    from discreet.releases import Release
-    from discreet.samples import Sample
-    from discreet.studyfile import load_answer
+    from discreet.answers.release import Release
+    from discreet.posterior_sampling.sample import Sample
+    from discreet.study.study_file import load_answer
 
     result = load_answer(text)
     if isinstance(result, Sample):

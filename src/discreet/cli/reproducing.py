@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.console import DATA, EPILOG, FILE, Json, print_json, print_table, printable
-from discreet.core import InvalidInput
+from discreet.errors import InvalidInput
 
 
 def register(app: typer.Typer) -> None:

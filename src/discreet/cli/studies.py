@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.console import EPILOG, REFUSED, Force, Json, file_problems, new_file, print_json, printable
-from discreet.core import CorruptReleaseError, InvalidInput
+from discreet.errors import CorruptReleaseError, InvalidInput
 
 
 def register(app: typer.Typer) -> None:
@@ -31,8 +31,8 @@ def _run(
 
     Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
     """
-    from discreet.reports import report
-    from discreet.studyfile import read_study, run_study
+    from discreet.reporting.report import report
+    from discreet.study.study_file import read_study, run_study
 
     declared = read_study(file)
     if price:
@@ -88,8 +88,8 @@ def _report(
     except UnicodeDecodeError:
         raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
     with new_file(out, force, "--out") as write:
-        from discreet.reports import report
-        from discreet.studyfile import load_answer
+        from discreet.reporting.report import report
+        from discreet.study.study_file import load_answer
 
         answer = load_answer(text)
         if ledger is not None:
@@ -101,7 +101,7 @@ def _report(
 def _with_receipt(answer: Any, text: str, url: str) -> Any:
     """The answer with the receipt of its charge, found by the document itself."""
     from discreet.ledger import Ledger
-    from discreet.studyfile import StudyDocument
+    from discreet.study.study_file import StudyDocument
 
     if isinstance(answer, StudyDocument):
         raise InvalidInput("--ledger is for a single release: the document of a study has its receipts")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.console import EPILOG, LedgerUrl, printable
-from discreet.core import InvalidInput
+from discreet.errors import InvalidInput
 
 
 def register(app: typer.Typer) -> None:

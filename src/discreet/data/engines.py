@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from discreet.core import DataError, DiscreetError, InvalidInput
 from discreet.data.levels import WHITE, Levels
 from discreet.data.values import Coder, Tally, count_weighted, is_missing, plain, wrong_type
+from discreet.errors import DataError, DiscreetError, InvalidInput
 
 if TYPE_CHECKING:
     import narwhals as nw

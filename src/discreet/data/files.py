@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from discreet.core import DataError, FileError, InvalidInput, TooLargeError
 from discreet.data.engines import OUT_OF_MEMORY, EngineError, Table, as_table, nearest, no_column, only
 from discreet.data.levels import Levels
 from discreet.data.paths import Files, is_files, literal, start_of
 from discreet.data.values import Coder
+from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
 
 FEW_MB = 128
 """Memory in which the distinct values of a Parquet column are counted before anything else, or not at all."""

@@ -17,8 +17,9 @@ from fractions import Fraction
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from discreet.core import InvalidInput, as_integer
 from discreet.data.values import RANGES, Coder, Tally, plain, wrong_type
+from discreet.declarations import as_integer
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -19,8 +19,9 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet.core import Domain, InvalidInput
 from discreet.data.values import RANGES, Coder, Tally, plain, wrong_type
+from discreet.declarations import Domain
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -9,7 +9,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from discreet.core import FileError
+from discreet.errors import FileError
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson")
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from discreet.core import DataError, InvalidInput
 from discreet.data.engines import as_frame, fetch, no_column
 from discreet.data.files import sql
 from discreet.data.paths import is_files
+from discreet.errors import DataError, InvalidInput
 
 
 def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from discreet.core import DataError, Domain, InvalidInput, TooLargeError, as_integer
 from discreet.data.engines import Table, as_frame, as_table, count_cells, near_misses, sum_codes
 from discreet.data.files import opened
 from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
 from discreet.data.values import Coder, Tally, count_values
+from discreet.declarations import Domain, as_integer
+from discreet.errors import DataError, InvalidInput, TooLargeError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,8 @@ from decimal import Decimal
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet.core import DataError, InvalidInput, as_integer
+from discreet.declarations import as_integer
+from discreet.errors import DataError, InvalidInput
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from discreet.core import InvalidInput
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.experiments.report import Outcome

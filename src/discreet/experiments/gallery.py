@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from discreet.core import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInput
 from discreet.experiments.catalogue import EXPERIMENTS, PAPERS
 
 __all__ = ["Entry", "collect", "entries", "markdown", "rewrite"]

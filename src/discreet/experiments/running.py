@@ -18,7 +18,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from discreet.core import DiscreetError, FileError, InvalidInput, as_integer
+from discreet.declarations import as_integer
+from discreet.errors import DiscreetError, FileError, InvalidInput
 from discreet.experiments.catalogue import EXPERIMENTS, Experiment
 from discreet.experiments.report import Row, digest, write_outcome
 
@@ -198,7 +199,7 @@ class _Task:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    from discreet.glm.kernel import one_thread
+    from discreet.regression.kernel import one_thread
 
     with one_thread():
         yield

@@ -12,19 +12,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from discreet.core import (
+from discreet._typing import EpsilonLike
+from discreet.declarations import Relation
+from discreet.errors import (
     BudgetExceededError,
     CorruptLedgerError,
-    EpsilonLike,
     FileError,
     GuaranteeMismatchError,
     InvalidInput,
     LedgerError,
-    Relation,
     RequestConflictError,
     UnknownDatasetError,
 )
-from discreet.guarantees import Guarantee
 from discreet.ledger.budgets import Budget, price_of
 from discreet.ledger.chain import (
     ROOT,
@@ -37,6 +36,7 @@ from discreet.ledger.chain import (
 )
 from discreet.ledger.statements import Account, Price, Receipt, Verification
 from discreet.ledger.store import ENTRIES, Store
+from discreet.privacy.guarantee import Guarantee
 
 
 def _step(label: str) -> None:

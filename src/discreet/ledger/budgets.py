@@ -8,8 +8,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from discreet.core import EpsilonLike, GuaranteeMismatchError, InvalidInput, NotPrivateError, as_epsilon
-from discreet.guarantees import Guarantee
+from discreet._typing import EpsilonLike
+from discreet.declarations import as_epsilon
+from discreet.errors import GuaranteeMismatchError, InvalidInput, NotPrivateError
+from discreet.privacy.guarantee import Guarantee
 
 MAX_BITS = 13_000
 """About 3,900 decimal digits: Python writes no integer of more than 4,300 as text."""

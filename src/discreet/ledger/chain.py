@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from discreet.core import CorruptLedgerError, InvalidInput
+from discreet.errors import CorruptLedgerError, InvalidInput
 from discreet.ledger.budgets import Budget
 
 FORMAT = "discreet/ledger"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from discreet.core import InvalidInput
-from discreet.guarantees import Guarantee
+from discreet.errors import InvalidInput
 from discreet.ledger.book import Ledger
 from discreet.ledger.statements import Receipt
+from discreet.privacy.guarantee import Guarantee
 
 LedgerLike: TypeAlias = Ledger | str | os.PathLike[str]
 

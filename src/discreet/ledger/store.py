@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from discreet.core import CorruptLedgerError, InvalidInput, LedgerError, MissingLedgerError
+from discreet.errors import CorruptLedgerError, InvalidInput, LedgerError, MissingLedgerError
 
 SYNCHRONOUS = "FULL"
 LOCK_KEY = 0x64697363  # "disc": the advisory lock under which PostgreSQL tables are made

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from discreet.core import EpsilonLike, InvalidInput, NoiseWarning, as_epsilon, as_prior, as_size
+from discreet._typing import EpsilonLike
+from discreet.declarations import as_epsilon, as_prior, as_size
+from discreet.errors import InvalidInput, NoiseWarning
 from discreet.mechanisms.base import Mechanism, Output
-from discreet.mechanisms.counts import LSDim, LSHist, LSZhang
-from discreet.mechanisms.exponential import EHD, EHDL, EHDS, EHDLCalibrated, MBeta
-from discreet.mechanisms.lattice import Lattice
+from discreet.mechanisms.hellinger.exponential import EHD, EHDL, EHDS, EHDLCalibrated, MBeta
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.noisy_counts import LSDim, LSHist, LSZhang
 from discreet.mechanisms.optimal import Optimal
 
 MECHANISMS: dict[str, type[Mechanism]] = {

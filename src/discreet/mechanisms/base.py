@@ -10,23 +10,13 @@ from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.bridges import opendp_measurement
-from discreet.core import (
-    InvalidInput,
-    NotPrivateError,
-    TooLargeError,
-    as_counts,
-    as_epsilon,
-    as_prior,
-    as_size,
-)
-from discreet.guarantees import Guarantee
-from discreet.randomness import OSEntropy, Source, private_source
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
+from discreet._typing import FloatArray, IntArray
+from discreet.declarations import as_counts, as_epsilon, as_prior, as_size
+from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.interop import opendp_measurement
+from discreet.randomness.entropy import OSEntropy, Source, private_source
 
 MAX_OUTPUTS = 10_000_000
 MAX_SIMULATED_N = 2**53

@@ -22,13 +22,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.compositions import compositions, number_of_compositions
-from discreet.core import DiscreetError, EpsilonLike, TooLargeError, as_epsilon, as_prior, as_size
-from discreet.decoding import decoder, log_rising
-from discreet.guarantees import Guarantee
-from discreet.mechanisms.base import FloatArray, IntArray, Mechanism, Output
-from discreet.pairs import neighbouring_rows
-from discreet.randomness import Source, categorical
+from discreet._typing import EpsilonLike, FloatArray, IntArray
+from discreet.declarations import as_epsilon, as_prior, as_size
+from discreet.errors import DiscreetError, TooLargeError
+from discreet.mechanisms.base import Mechanism, Output
+from discreet.mechanisms.lattice.decoding import decoder
+from discreet.numerics.count_vectors import compositions, number_of_compositions
+from discreet.numerics.log_gamma import log_rising
+from discreet.numerics.neighbours import neighbouring_rows
+from discreet.privacy.guarantee import Guarantee
+from discreet.randomness.entropy import Source
+from discreet.randomness.integers import categorical
 
 MAX_N_OF_A_PAIR = 100
 MAX_RATIOS = 50_000

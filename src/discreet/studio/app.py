@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
-from discreet.core import DiscreetError
+from discreet.errors import DiscreetError
 from discreet.ledger import Ledger
 from discreet.studio.gallery import Gallery
 from discreet.studio.guard import Guard, Sessions

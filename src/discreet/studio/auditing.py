@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.auditing import Audit, audit
 from discreet.mechanisms import check_options
+from discreet.planning.audit import Audit, audit
 from discreet.studio.questions import AuditQuestion
 
 _busy = threading.Lock()

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.families import Normal
+from discreet._typing import FloatArray
+from discreet.distributions.normal import Normal
 from discreet.studio.planning import Comparison, MeanPlan, Picture, densities, grid
 
-FloatArray = npt.NDArray[np.float64]
 Spec = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"

@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Self
 from urllib.parse import urlencode
 
-from discreet.core import InvalidInput, TooLargeError, as_epsilon, as_prior, as_size
+from discreet.declarations import as_epsilon, as_prior, as_size
+from discreet.errors import InvalidInput, TooLargeError
 
 MAX_TEXT = 4000
 MIN_EPSILON, MAX_EPSILON = Fraction(1, 1000), Fraction(20)

@@ -17,18 +17,18 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.core import DiscreetError, InvalidInput, TooLargeError
-from discreet.expectations import Setting, default_mechanisms, label, seconds_per_decoding
-from discreet.families import Beta, Normal, dirichlet
+from discreet._typing import FloatArray
+from discreet.distributions import beta_dirichlet as dirichlet
+from discreet.distributions.beta_dirichlet import Beta
+from discreet.distributions.normal import Normal
+from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS
-from discreet.mechanisms.lattice import Lattice
+from discreet.mechanisms.lattice.mechanism import Lattice
 from discreet.mechanisms.optimal import check_size
-from discreet.planning import Plan, plan
+from discreet.planning.expected_error import Setting, default_mechanisms, label, seconds_per_decoding
+from discreet.planning.search import Plan, plan
 from discreet.studio.questions import PlanQuestion
-
-FloatArray = npt.NDArray[np.float64]
 
 SIMULATED = 10
 QUICK = ("lattice", "lshist", "lsdim", "lszhang")
@@ -271,8 +271,8 @@ def mean_plan(
     delta: Fraction,
 ) -> MeanPlan:
     """Posterior draws of a Gaussian mean for n made-up records whose mean is the middle of the bounds."""
-    from discreet.drawn import given_draws
-    from discreet.sampling import posterior_sampler
+    from discreet.posterior_sampling.given_draws import given_draws
+    from discreet.posterior_sampling.sampler import posterior_sampler
 
     made_up = sum(bounds) / 2
     centre, deviation = _normal(prior, n, sigma, made_up, 1.0, 1.0)

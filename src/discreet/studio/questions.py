@@ -9,7 +9,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from discreet.core import DiscreetError, InvalidInput, TooLargeError, as_epsilon
+from discreet.declarations import as_epsilon
+from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS
 from discreet.studio.fields import (
     Fields,

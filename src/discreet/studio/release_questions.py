@@ -15,9 +15,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from discreet.core import InvalidInput, Relation, TooLargeError
+from discreet.declarations import Relation
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS
-from discreet.sampling import SAMPLERS
+from discreet.posterior_sampling.sampler import SAMPLERS
 from discreet.studio.fields import (
     MIN_EPSILON,
     Fields,

@@ -11,19 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from discreet.answers import Quote
-from discreet.core import FileError, GuaranteeMismatchError, InvalidInput, Relation, RequestConflictError
+from discreet.answers.release import Release
 from discreet.data import clipped_sum
-from discreet.guarantees import Guarantee
+from discreet.declarations import Relation
+from discreet.errors import FileError, GuaranteeMismatchError, InvalidInput, RequestConflictError
 from discreet.ledger import Ledger, Receipt
 from discreet.ledger.statements import Account, Price
-from discreet.proportions import release
-from discreet.queries import posterior_sample
-from discreet.releases import Release
-from discreet.samples import Sample
+from discreet.posterior_sampling.sample import Sample
+from discreet.privacy.guarantee import Guarantee
+from discreet.questions.answering import Quote
+from discreet.questions.draws import posterior_sample
+from discreet.questions.proportions import release
 from discreet.studio.release_questions import FAMILIES, ReleaseQuestion
 from discreet.studio.sources import Source, Sources, opened
-from discreet.studyfile import load_answer
+from discreet.study.study_file import load_answer
 
 Found: TypeAlias = Release | Sample
 

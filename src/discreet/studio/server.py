@@ -16,7 +16,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from discreet.core import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInput
 from discreet.studio.app import create_app
 from discreet.studio.questions import PlanQuestion
 from discreet.studio.settings import StudioSettings

@@ -16,8 +16,15 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
-from discreet import __version__
-from discreet.core import DataError, DiscreetError, FileError, LedgerError, LedgerRefusal, UnknownDatasetError
+from discreet._version import __version__
+from discreet.errors import (
+    DataError,
+    DiscreetError,
+    FileError,
+    LedgerError,
+    LedgerRefusal,
+    UnknownDatasetError,
+)
 from discreet.ledger import Ledger
 from discreet.studio import charts
 from discreet.studio.gallery import Gallery

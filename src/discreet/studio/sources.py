@@ -22,8 +22,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from discreet.core import DiscreetError, FileError, InvalidInput
 from discreet.data import FORMATS, sql
+from discreet.errors import DiscreetError, FileError, InvalidInput
 
 DATABASES = (".duckdb", ".ddb")
 """Endings of DuckDB files, whose tables can be chosen."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core import FileError
+from discreet.errors import FileError
 
 __all__ = ["COUNTS_FILE", "SURVEYS", "Column", "bundled_columns", "survey_columns"]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from discreet.core import NoiseWarning, TooLargeError
-from discreet.expectations import Setting
+from discreet.errors import NoiseWarning, TooLargeError
 from discreet.experiments.report import Answer, Row
 from discreet.mechanisms import mechanism
 from discreet.mechanisms.optimal import optimal_error
+from discreet.planning.expected_error import Setting
 
 __all__ = ["LOOKS", "MECHANISMS", "Case", "answer", "draw_lines", "draw_names", "of", "ratios"]
 

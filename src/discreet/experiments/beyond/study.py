@@ -15,22 +15,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.core import NoiseWarning
-from discreet.distance import hellinger
-from discreet.expectations import seconds_per_dataset, seconds_per_decoding
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import NoiseWarning
 from discreet.experiments.beyond.columns import Column, bundled_columns, survey_columns
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.inference import noise_aware
+from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import Mechanism, mechanism
-from discreet.mechanisms.lattice import Lattice
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.numerics.hellinger import hellinger
+from discreet.planning.expected_error import seconds_per_dataset, seconds_per_decoding
 
 __all__ = ["Settings", "measure", "study", "verdicts"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 MECHANISMS = ("lattice", "lshist", "lsdim", "lszhang", "ehds", "ehd")
 LEVEL = 0.9

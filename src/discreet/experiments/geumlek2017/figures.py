@@ -24,7 +24,7 @@ from discreet.experiments.geumlek2017.lines import BEYOND, RELEASED, Line, Setti
 from discreet.experiments.geumlek2017.verdicts import Result, common, matching, uniform
 from discreet.experiments.report import Outcome, Row, new_figure
 from discreet.experiments.running import Run
-from discreet.sampling import posterior_sampler
+from discreet.posterior_sampling.sampler import posterior_sampler
 
 __all__ = ["FIGURE1", "FIGURE2", "FIGURES", "experiment1", "experiment2", "figure1", "figure2"]
 

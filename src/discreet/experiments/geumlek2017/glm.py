@@ -4,7 +4,7 @@ Lines of the paper: ``diffuse``, ``concentrated``, ``ops`` (one posterior sample
 non-private posterior. Beyond it: ``output``, the mode of the diffuse posterior plus N(0, I/m), with the same
 Rényi curve. The target is (λ, ε)-Rényi privacy with λ → 1, 10 and 100.
 
-Draws come from long Metropolis chains with seeds (:mod:`discreet.glm.reference`): the law that every sampler
+Draws come from long Metropolis chains with seeds (:mod:`discreet.regression.reference`): the law that every sampler
 of the package converges to, and not private. The paper's text names neither its prior nor its preprocessing
 nor the radius of OPS: ours are in the settings and the loaders. All columns are scaled by declared bounds.
 
@@ -29,18 +29,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import FileError, InvalidInput
+from discreet._typing import FloatArray
+from discreet.errors import FileError, InvalidInput
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.glm.baselines import ops_radius, ops_weight
-from discreet.glm.kernel import mode, one_thread
-from discreet.glm.noise import SeededNoise
-from discreet.glm.reference import reference_draws
-from discreet.glm.release import clipped
+from discreet.regression.baselines import ops_radius, ops_weight
+from discreet.regression.doubles import SeededNoise
+from discreet.regression.kernel import mode, one_thread
+from discreet.regression.reference import reference_draws
+from discreet.regression.release import clipped
 
 __all__ = ["LARGE", "SMALL", "Problem", "Settings", "experiment", "load", "measure", "verdicts"]
 
-FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 CONSTANT = 0.5

@@ -28,8 +28,9 @@ from scipy.optimize import brentq
 from scipy.special import digamma, ndtr
 from scipy.stats import binom
 
-from discreet.mechanisms.lattice import Lattice
-from discreet.sampling import PosteriorSampler, posterior_sampler
+from discreet._typing import FloatArray, IntArray
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
 
 __all__ = [
     "BASELINES",
@@ -52,8 +53,6 @@ __all__ = [
     "without_data",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 QUICK_EPSILONS = (0.01, 0.1, 1.0, 10.0)

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet._typing import FloatArray
 from discreet.experiments.geumlek2017.lines import (
     BASELINES,
     PRIVATE,
     RELEASED,
-    FloatArray,
     Settings,
     limits,
     sampled,
     without_data,
 )
 from discreet.experiments.report import Answer, Row, Statement
-from discreet.sampling import posterior_sampler
+from discreet.posterior_sampling.sampler import posterior_sampler
 
 __all__ = ["Result", "common", "matching", "uniform"]
 

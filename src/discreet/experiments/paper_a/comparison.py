@@ -13,22 +13,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.core import as_epsilon
-from discreet.expectations import Setting
+from discreet.declarations import as_epsilon
 from discreet.experiments.paper_a.pair import PAPER_GS
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.counts import LSDim, LSHist, LSZhang
-from discreet.mechanisms.exponential import EHD, EHDL, EHDS
-from discreet.mechanisms.lattice import Lattice
-from discreet.sensitivity import global_sensitivity
+from discreet.mechanisms.hellinger.exponential import EHD, EHDL, EHDS
+from discreet.mechanisms.hellinger.sensitivity import global_sensitivity
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.noisy_counts import LSDim, LSHist, LSZhang
+from discreet.planning.expected_error import Setting
 
 __all__ = ["Settings", "crossover", "measure", "mechanisms", "verdicts"]
 
-FloatArray = npt.NDArray[np.float64]
 Prior = tuple[float, ...]
 GAMMAS = (0.01, 0.1, 1.0)
 NOISE = ("lszhang", "lsdim", "lshist")

@@ -9,17 +9,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet._typing import FloatArray, IntArray
 from discreet.experiments.paper_a.pair import ANSWERS, CONSTANT, PAPER_GS, SAME, Pair, Prior, prior_words
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.sensitivity import global_sensitivity
+from discreet.mechanisms.hellinger.sensitivity import global_sensitivity
 
 __all__ = ["CorollarySettings", "compare", "corollaries", "corollary_statements"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

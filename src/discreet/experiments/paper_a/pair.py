@@ -10,15 +10,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.compositions import compositions
-from discreet.mechanisms.counts import clamped_floor_laplace
-from discreet.pairs import candidate_distances
+from discreet._typing import FloatArray
+from discreet.mechanisms.noisy_counts import clamped_floor_laplace
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import candidate_distances
 
 __all__ = ["ANSWERS", "CONSTANT", "PAPER_GS", "SAME", "Pair", "Prior", "noisy_counts", "prior_words"]
 
-FloatArray = npt.NDArray[np.float64]
 Prior = tuple[float, float]
 
 PAPER_GS = math.sqrt(1 - math.pi / 4)

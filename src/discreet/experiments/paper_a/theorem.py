@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.expectations import Setting
+from discreet._typing import FloatArray, IntArray
 from discreet.experiments.paper_a.pair import (
     ANSWERS,
     CONSTANT,
@@ -29,11 +28,10 @@ from discreet.experiments.paper_a.pair import (
 )
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
+from discreet.planning.expected_error import Setting
 
 __all__ = ["TheoremSettings", "curve", "measure_theorem", "step_rows", "theorem", "theorem_statements"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 ROUNDING = 1e-9
 
 CLAIMS = {

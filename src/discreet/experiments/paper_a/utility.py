@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.compositions import compositions
-from discreet.core import as_epsilon
-from discreet.distance import hellinger
-from discreet.expectations import kl_divergence
+from discreet._typing import FloatArray
+from discreet.declarations import as_epsilon
 from discreet.experiments.paper_a.pair import PAPER_GS
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.mechanisms.counts import LSHist, LSZhang
+from discreet.mechanisms.noisy_counts import LSHist, LSZhang
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.hellinger import hellinger
+from discreet.planning.expected_error import kl_divergence
 
 __all__ = ["Settings", "measure", "reach", "utility", "verdicts"]
 
-FloatArray = npt.NDArray[np.float64]
 Prior = tuple[float, float]
 CONSTANT = 4.0
 PLACES = {"edge": 0.0, "quarter": 0.25, "balanced": 0.5}

@@ -22,22 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from discreet.compositions import compositions, number_of_compositions
-from discreet.distance import hellinger
-from discreet.experiments.paper_b.laws import (
-    RATES,
-    Counts,
-    FloatArray,
-    Prior,
-    exponential,
-    sensitivity,
-    smoothing,
-)
+from discreet._typing import FloatArray
+from discreet.experiments.paper_b.laws import RATES, Counts, Prior, exponential, sensitivity, smoothing
 from discreet.experiments.report import Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.mechanisms.exponential import MBeta
-from discreet.pairs import candidate_distances
-from discreet.sensitivity import smooth_sensitivity
+from discreet.mechanisms.hellinger.exponential import MBeta
+from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
+from discreet.numerics.count_vectors import compositions, number_of_compositions
+from discreet.numerics.hellinger import hellinger
+from discreet.numerics.neighbours import candidate_distances
 
 __all__ = ["Settings", "bounds", "least_normaliser", "measure", "normalisers", "statements"]
 

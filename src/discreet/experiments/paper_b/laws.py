@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.compositions import compositions
-from discreet.distance import log_gamma_gap
-from discreet.mechanisms.counts import clamped_floor_laplace
-from discreet.sensitivity import global_sensitivity, local_sensitivity, smooth_sensitivity
+from discreet._typing import FloatArray, IntArray
+from discreet.mechanisms.hellinger.sensitivity import (
+    global_sensitivity,
+    local_sensitivity,
+    smooth_sensitivity,
+)
+from discreet.mechanisms.noisy_counts import clamped_floor_laplace
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.log_gamma import log_gamma_gap
 
 __all__ = [
     "RATES",
@@ -36,8 +40,6 @@ __all__ = [
     "uniform_counts",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Counts = tuple[int, ...]
 Prior = tuple[float, ...]
 Sensitivity = Literal["global", "local", "smooth"]

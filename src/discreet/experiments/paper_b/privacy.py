@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from discreet.compositions import compositions
 from discreet.experiments.paper_b.laws import (
     RATES,
     Prior,
@@ -20,8 +19,9 @@ from discreet.experiments.paper_b.laws import (
 )
 from discreet.experiments.report import Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.pairs import HellingerLaws
-from discreet.sensitivity import smooth_sensitivity
+from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import HellingerLaws
 
 __all__ = ["Settings", "figure11", "measure", "own_loss", "statements"]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.distance import hellinger
 from discreet.experiments.paper_b.laws import smoothing, uniform_counts
 from discreet.experiments.paper_b.readings import Settings, evenest, local_sensitivities, with_local
 from discreet.experiments.paper_b.tables import digits_apart
 from discreet.experiments.report import Row, Statement
-from discreet.sensitivity import global_sensitivity, smooth_sensitivity
+from discreet.mechanisms.hellinger.sensitivity import global_sensitivity, smooth_sensitivity
+from discreet.numerics.hellinger import hellinger
 
 __all__ = ["constant_claims", "constants"]
 

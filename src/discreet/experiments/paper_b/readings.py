@@ -12,12 +12,10 @@ from functools import partial
 
 import numpy as np
 
-from discreet.compositions import compositions
+from discreet._typing import FloatArray, IntArray
 from discreet.experiments.paper_b.laws import (
     RATES,
     Counts,
-    FloatArray,
-    IntArray,
     Law,
     Prior,
     Sensitivity,
@@ -30,7 +28,8 @@ from discreet.experiments.paper_b.laws import (
 )
 from discreet.experiments.report import Row
 from discreet.experiments.running import Run
-from discreet.sensitivity import step_distance
+from discreet.mechanisms.hellinger.sensitivity import step_distance
+from discreet.numerics.count_vectors import compositions
 
 __all__ = [
     "FIGURE3",

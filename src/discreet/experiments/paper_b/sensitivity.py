@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.compositions import compositions
-from discreet.experiments.paper_b.laws import Counts, FloatArray, IntArray, Prior, exponential, sensitivity
+from discreet._typing import FloatArray, IntArray
+from discreet.experiments.paper_b.laws import Counts, Prior, exponential, sensitivity
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.pairs import candidate_distances, neighbouring_rows
-from discreet.sensitivity import local_sensitivity
+from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import candidate_distances, neighbouring_rows
 
 __all__ = [
     "Grid",

@@ -11,20 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.compositions import compositions
-from discreet.experiments.paper_b.laws import (
-    Counts,
-    FloatArray,
-    IntArray,
-    Prior,
-    exponential,
-    floored_laplace,
-    sensitivity,
-)
+from discreet._typing import FloatArray, IntArray
+from discreet.experiments.paper_b.laws import Counts, Prior, exponential, floored_laplace, sensitivity
 from discreet.experiments.report import Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.pairs import HellingerLaws
-from discreet.sensitivity import local_sensitivity
+from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import HellingerLaws
 
 __all__ = ["PRINTED", "Printed", "Settings", "digits_apart", "losses", "measure", "statements", "tables"]
 

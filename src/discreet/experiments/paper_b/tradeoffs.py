@@ -29,7 +29,7 @@ from discreet.experiments.paper_b.laws import (
 )
 from discreet.experiments.report import Answer, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.sensitivity import smooth_sensitivity
+from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
 
 __all__ = [
     "LOOKS",

@@ -21,13 +21,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.compositions import compositions
+from discreet._typing import FloatArray
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.pairs import candidate_distances
-from discreet.sensitivity import smooth_sensitivity
+from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import candidate_distances
 
 __all__ = [
     "Settings",
@@ -41,7 +41,6 @@ __all__ = [
     "verdicts",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 Prior = tuple[float, float]
 SAME = 1e-10
 

@@ -8,20 +8,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.auditing import audit
-from discreet.compositions import compositions
-from discreet.core import as_epsilon
+from discreet._typing import FloatArray
+from discreet.declarations import as_epsilon
 from discreet.experiments.report import Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.mechanisms.exponential import EHDL
-from discreet.pairs import HellingerLaws, candidate_distances
-from discreet.sensitivity import local_sensitivity
+from discreet.mechanisms.hellinger.exponential import EHDL
+from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import HellingerLaws, candidate_distances
+from discreet.planning.audit import audit
 
 __all__ = ["LocalSettings", "chain", "local", "local_loss", "local_statements", "smallest_size"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

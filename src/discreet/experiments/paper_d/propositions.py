@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.compositions import compositions
+from discreet._typing import IntArray
 from discreet.experiments.report import Answer, Outcome, Row, Statement, new_figure
 from discreet.experiments.running import Run
-from discreet.pairs import candidate_distances
-from discreet.sensitivity import local_sensitivity, log_w, step_distance
+from discreet.mechanisms.hellinger.sensitivity import local_sensitivity, log_w, step_distance
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import candidate_distances
 
 __all__ = [
     "StatementSettings",
@@ -34,7 +34,6 @@ __all__ = [
     "step_signs",
 ]
 
-IntArray = npt.NDArray[np.int64]
 ExactPrior = tuple[Fraction, Fraction]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from discreet.core import DiscreetError
+from discreet.errors import DiscreetError
 from discreet.mechanisms import MECHANISMS
 from discreet.studio import charts
 from discreet.studio.auditing import audited

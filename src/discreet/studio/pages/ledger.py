@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from discreet.core import LedgerError, MissingLedgerError
+from discreet.errors import LedgerError, MissingLedgerError
 from discreet.ledger import Ledger
 from discreet.studio.release_questions import FAMILIES
 from discreet.studio.shell import Studio, problem

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from discreet.core import DiscreetError
-from discreet.families import Normal
+from discreet.distributions.normal import Normal
+from discreet.errors import DiscreetError
 from discreet.studio import charts
 from discreet.studio.fields import MAX_EPSILON, MIN_EPSILON
 from discreet.studio.planning import all_figures, figures, mean_plan, meaning, picture, prior_densities

@@ -13,12 +13,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from discreet.core import FileError, InvalidInput, MissingLedgerError, Relation, TooLargeError
+from discreet.answers.release import Release
+from discreet.declarations import Relation
+from discreet.errors import FileError, InvalidInput, MissingLedgerError, TooLargeError
 from discreet.mechanisms import MECHANISMS, check_options
-from discreet.releases import Release
-from discreet.reports import report
-from discreet.samples import Sample
-from discreet.sampling import SAMPLERS
+from discreet.posterior_sampling.sample import Sample
+from discreet.posterior_sampling.sampler import SAMPLERS
+from discreet.reporting.report import report
 from discreet.studio import charts
 from discreet.studio.guard import UPLOAD
 from discreet.studio.planning import meaning

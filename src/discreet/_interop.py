@@ -1,0 +1,22 @@
+"""To other libraries: draws as inference data of ArviZ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.errors import InvalidInput
+
+
+def inference_data(draws: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+    """ArviZ inference data of (chain, draw, …) arrays, for ArviZ before and after 1.0."""
+    try:
+        import arviz
+    except ImportError:
+        raise InvalidInput("to_arviz needs ArviZ: pip install 'discreet[arviz]'") from None
+    if int(arviz.__version__.partition(".")[0]) < 1:
+        data = arviz.from_dict(posterior=dict(draws))
+    else:
+        data = arviz.from_dict({"posterior": dict(draws)})
+    data.posterior.attrs.update(attributes)
+    return data

@@ -1,0 +1,89 @@
+"""Which module has a thing that is known by its kind: loaded when it is first asked for.
+
+What ships is listed here by address; what others write registers itself by being imported (``register``). So a new kind
+is one file more, and nothing else has a list of kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from discreet._text import nearest
+from discreet.errors import InvalidInput
+
+
+class Registry:
+    """Things of one sort by their kind."""
+
+    def __init__(self, what: str, homes: dict[str, str]) -> None:
+        self.what = what
+        self._homes = homes
+        self._loaded: dict[str, Any] = {}
+
+    def register(self, kind: str, thing: Any) -> Any:
+        """``thing`` under ``kind`` from now on; the same kind twice is an error, the same thing twice is not."""
+        home = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
+        known = self._loaded.get(kind)
+        same = known is None or (known.__module__, known.__qualname__) == (
+            thing.__module__,
+            thing.__qualname__,
+        )
+        if self._homes.setdefault(kind, home) != home or not same:
+            raise InvalidInput(f"{self.what} {kind!r} exists already; choose another name")
+        self._loaded[kind] = thing
+        return thing
+
+    def unregister(self, kind: str) -> None:
+        """Forget a kind that was registered; for tests and notebooks."""
+        self._loaded.pop(kind, None)
+        self._homes.pop(kind, None)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._homes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+    def __getitem__(self, kind: str) -> Any:
+        if kind not in self._homes:
+            raise InvalidInput(f"{self.what} {kind!r} is unknown{nearest(kind, self._homes)}")
+        if kind not in self._loaded:
+            module, _, name = self._homes[kind].partition(":")
+            self._loaded[kind] = getattr(import_module(module), name)
+        return self._loaded[kind]
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every kind with its thing; loads all of them."""
+        return ((kind, self[kind]) for kind in list(self._homes))
+
+
+CURVES = Registry(
+    "a privacy curve of kind",
+    {
+        "approximate": "discreet.privacy.curves:Approximate",
+        "gaussian": "discreet.privacy.curves:Gaussian",
+        "largest": "discreet.privacy.composite_curves:Largest",
+        "group": "discreet.privacy.composite_curves:Group",
+        "inexact": "discreet.privacy.composite_curves:Inexact",
+        "tabulated": "discreet.privacy.composite_curves:Tabulated",
+        "composed": "discreet.privacy.composite_curves:Composed",
+        "posterior": "discreet.posterior_sampling.family:PosteriorCurve",
+    },
+)
+
+FAMILIES = Registry(
+    "family",
+    {
+        "beta": "discreet.posterior_sampling.families.categorical:BetaFamily",
+        "dirichlet": "discreet.posterior_sampling.families.categorical:DirichletFamily",
+        "poisson": "discreet.posterior_sampling.families.rates:Poisson",
+        "exponential": "discreet.posterior_sampling.families.rates:Exponential",
+        "gaussian": "discreet.posterior_sampling.families.means:GaussianMean",
+        "gaussian-vector": "discreet.posterior_sampling.families.means:GaussianVector",
+    },
+)

@@ -1,0 +1,213 @@
+"""The types everything else is written in: relations, domains, and the errors people meet.
+
+Nothing here imports another module of the package.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from discreet._typing import EpsilonLike
+from discreet.errors import InvalidInput, PrivacyWarning
+
+
+class Relation(StrEnum):
+    """Which pairs of datasets a guarantee protects.
+
+    ``replace-one``: the same number of records n (public), one record differs.
+    ``replace-person``: one person, with all their records, is replaced by another person; the number of
+    records that enter is public.
+    ``add-remove``: one dataset is the other with one record more.
+
+    None of them implies another: a record that moves from one person to another changes two people.
+    """
+
+    REPLACE_ONE = "replace-one"
+    REPLACE_PERSON = "replace-person"
+    ADD_REMOVE = "add-remove"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The declared set of values that one record may take: public, never read from the data.
+
+    ``other`` is the level that receives values outside ``levels``; ``missing`` the one that receives null
+    and NaN. Where they are None such a record is an error.
+    """
+
+    levels: Sequence[Any]
+    other: Any = None
+    missing: Any = None
+
+    def __post_init__(self) -> None:
+        levels = self.levels
+        if isinstance(levels, str | bytes | set | frozenset | Mapping) or not isinstance(levels, Iterable):
+            raise InvalidInput(
+                f"levels={levels!r} must be a sequence in a fixed order, such as ('no', 'yes')"
+            )
+        levels = tuple(levels)
+        object.__setattr__(self, "levels", levels)
+        if len(levels) < 2:
+            raise InvalidInput(
+                f"levels={levels!r} has {len(levels)} level(s); a proportion needs at least two: "
+                "declare every value that a record may take, not only those that occur"
+            )
+        for level in levels:
+            if level is None or (isinstance(level, float) and math.isnan(level)):
+                raise InvalidInput(
+                    f"levels={levels!r} holds a missing value; map missing values with missing=LEVEL instead"
+                )
+        printed: set[str] = set()
+        stripped: set[str] = set()
+        equal: set[Any] = set()
+        for level in levels:
+            try:
+                again = str(level) in printed or level in equal
+                equal.add(level)
+            except TypeError:
+                raise InvalidInput(f"level {level!r} must be text, a number or a truth value") from None
+            if again:
+                raise InvalidInput(f"levels={levels!r} names {level!r} twice; every level must be distinct")
+            if str(level).strip() in stripped:
+                raise InvalidInput(
+                    f"levels={levels!r}: {level!r} differs from another level only in white space; remove one"
+                )
+            printed.add(str(level))
+            stripped.add(str(level).strip())
+        for name, target in (("other", self.other), ("missing", self.missing)):
+            if target is not None and target not in levels:
+                raise InvalidInput(f"{name}={target!r} is not one of levels={levels!r}")
+
+    @property
+    def k(self) -> int:
+        return len(self.levels)
+
+
+def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
+    """The privacy budget as an exact rational: a float means the decimal number that it prints as."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal | str):
+        raise InvalidInput(
+            f"{name}={value!r} must be a number, a string such as '0.8' or '4/5', or a Fraction"
+        )
+    try:
+        if isinstance(value, str):
+            approximate = math.prod(float(p) ** s for p, s in zip(value.split("/"), (1, -1), strict=False))
+            if value.count("/") > 1:
+                raise ValueError
+        else:
+            approximate = float(value)
+    except (ValueError, ZeroDivisionError):
+        raise InvalidInput(f"{name}={value!r} is not a number; write it like 0.8 or '4/5'") from None
+    except OverflowError:
+        approximate = math.inf
+    if math.isnan(approximate) or math.isinf(approximate):
+        raise InvalidInput(f"{name}={value!r} must be finite; a usual choice is between 0.1 and 3")
+    if approximate <= 0:
+        raise InvalidInput(f"{name}={value!r} must be positive; a usual choice is between 0.1 and 3")
+    if isinstance(value, str):
+        parts = [Fraction(part.strip()) for part in value.split("/")]
+        return parts[0] / parts[1] if len(parts) == 2 else parts[0]
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, Decimal):
+        return Fraction(value)
+    return Fraction(str(value))  # the decimal that it prints as, also for a float of half the length
+
+
+def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
+    """The δ that a posterior draw is to reach: above 0, below 1, with a warning from 1/n on."""
+    if delta == 0:
+        raise InvalidInput(
+            "delta=0 cannot be reached: the ratio of two posterior densities has no bound; give a delta such "
+            f"as 1e-6, or {instead}"
+        )
+    probability = as_epsilon(delta, "delta")
+    if probability >= 1:
+        raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+    if probability * n >= 1:
+        warnings.warn(
+            f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits publishing "
+            "a record chosen at random; choose delta well below 1/n",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+    return probability
+
+
+def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[float, ...]:
+    """Dirichlet prior parameters: k positive reals; one number stands for all k when k is known."""
+    if isinstance(prior, numbers.Real):
+        if k is None:
+            raise InvalidInput(
+                f"prior={prior!r} must be a sequence with one parameter per level, such as (1, 1)"
+            )
+        values: list[Any] = [prior] * k
+    else:
+        try:
+            values = list(prior)  # type: ignore[arg-type]
+        except TypeError:
+            raise InvalidInput(f"prior={prior!r} must be a positive number or a sequence of them") from None
+    try:
+        parameters = tuple(float(value) for value in values)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"prior={prior!r} must hold numbers only") from None
+    if k is not None and len(parameters) != k:
+        raise InvalidInput(f"prior={prior!r} has {len(parameters)} parameters for {k} levels")
+    if len(parameters) < 2:
+        raise InvalidInput(
+            f"prior={prior!r} has {len(parameters)} parameter(s); at least two levels are needed"
+        )
+    for parameter in parameters:
+        if not (math.isfinite(parameter) and parameter > 0):
+            raise InvalidInput(f"prior={prior!r} must be positive and finite; 1 is uniform, 0.5 is Jeffreys'")
+        if parameter > 1e300:
+            raise InvalidInput(f"prior={prior!r}: a parameter must be at most 1e300")
+    return parameters
+
+
+def as_integer(value: Any, name: str) -> int:
+    """An exact Python int from any integer type, or from a float that is one."""
+    if isinstance(value, bool):
+        raise InvalidInput(f"{name}={value!r} must be a whole number")
+    try:
+        return operator.index(value)
+    except TypeError:
+        pass
+    if isinstance(value, numbers.Real) and math.isfinite(number := float(value)) and number.is_integer():
+        if abs(number) > 2**53:
+            raise InvalidInput(f"{name}={value!r} is a float too large to be exact; give an int")
+        return int(number)
+    raise InvalidInput(f"{name}={value!r} must be a whole number")
+
+
+def as_size(n: Any) -> int:
+    size = as_integer(n, "n")
+    if size < 1:
+        raise InvalidInput(f"n={n!r} must be at least 1: there are no data to protect")
+    return size
+
+
+def as_counts(counts: Iterable[Any], k: int, n: int) -> tuple[int, ...]:
+    """Counts of the k levels as exact ints that are non-negative and sum to the public n."""
+    if isinstance(counts, Mapping):
+        raise InvalidInput("counts must be a sequence in the order of the levels, not a mapping")
+    try:
+        values = tuple(as_integer(count, "counts") for count in counts)
+    except (InvalidInput, TypeError):  # whose message would quote a private count
+        raise InvalidInput(f"counts must be a sequence of {k} whole numbers, one per level") from None
+    if len(values) != k:
+        raise InvalidInput(f"counts has {len(values)} entries for {k} levels")
+    if any(value < 0 for value in values):
+        raise InvalidInput("counts must not be negative")
+    if sum(values) != n:
+        raise InvalidInput(f"counts do not sum to the declared n={n}")
+    return values

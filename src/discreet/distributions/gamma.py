@@ -1,0 +1,107 @@
+"""The Gamma distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import FloatArray
+from discreet.declarations import as_size
+from discreet.distributions.beta_dirichlet import IntervalKind, credible_interval
+from discreet.errors import InvalidInput
+from discreet.posterior_sampling.family import (
+    as_exact,
+    as_numbers,
+)
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Gamma(shape, rate) over a rate θ > 0; its mean is shape/rate."""
+
+    shape: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        for name in ("shape", "rate"):
+            value = float(as_exact(getattr(self, name), name))
+            if not 0 < value <= 1e300:
+                raise InvalidInput(
+                    f"{name}={getattr(self, name)!r} of a Gamma must be positive, at most 1e300"
+                )
+            object.__setattr__(self, name, value)
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        return self.shape, self.rate
+
+    def updated(self, total: float, n: int, likelihood: str = "poisson") -> Gamma:
+        """The posterior after n records with this total: counts (``poisson``) or waiting times."""
+        size, added = as_size(n), float(as_exact(total, "total"))
+        if added < 0:
+            raise InvalidInput("total must not be negative: it is a sum of counts or of waiting times")
+        if likelihood == "poisson":
+            return Gamma(self.shape + added, self.rate + size)
+        if likelihood == "exponential":
+            return Gamma(self.shape + size, self.rate + added)
+        raise InvalidInput(f"likelihood={likelihood!r} must be 'poisson' or 'exponential'")
+
+    def updated_with_public(self, data: Sequence[float], likelihood: str = "poisson") -> Gamma:
+        """The prior that knows public records too; they cost no privacy, and strengthen it."""
+        values = as_numbers(data)
+        if values.ndim != 1 or not (np.isfinite(values) & (values >= 0)).all():
+            raise InvalidInput("public data must be a sequence of finite numbers, at least 0")
+        return self.updated(math.fsum(values), len(values), likelihood) if len(values) else self
+
+    def mean(self) -> float:
+        return self.shape / self.rate
+
+    def var(self) -> float:
+        return self.shape / self.rate / self.rate
+
+    def std(self) -> float:
+        return math.sqrt(self.shape) / self.rate
+
+    def mode(self) -> float:
+        return max(0.0, self.shape - 1) / self.rate
+
+    def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
+        from scipy.special import gammaln, xlogy
+
+        theta = np.asarray(theta, dtype=np.float64)
+        x = np.where(theta >= 0, theta, 1.0)
+        value = xlogy(self.shape - 1, x) - self.rate * x + self.shape * math.log(self.rate)
+        return np.asarray(np.where(theta >= 0, value - gammaln(self.shape), -np.inf), dtype=np.float64)
+
+    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
+        return np.exp(self.logpdf(theta))
+
+    def cdf(self, theta: npt.ArrayLike) -> FloatArray:
+        from scipy.special import gammainc
+
+        x = np.maximum(np.asarray(theta, dtype=np.float64), 0.0)
+        return np.asarray(gammainc(self.shape, self.rate * x), dtype=np.float64)
+
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        from scipy.special import gammaincinv
+
+        return np.asarray(gammaincinv(self.shape, probability) / self.rate, dtype=np.float64)
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
+        """A credible interval for θ: ``equal-tailed``, or ``highest-density``, the shortest."""
+        return credible_interval(self.ppf, level, kind)
+
+    def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
+        """Draws of θ, in floats: for a distribution that may be known. Not a private release."""
+        return np.random.default_rng(seed).gamma(self.shape, 1 / self.rate, size)
+
+    def to_scipy(self) -> Any:
+        """The frozen ``scipy.stats.gamma``."""
+        from scipy import stats
+
+        return stats.gamma(self.shape, scale=1 / self.rate)

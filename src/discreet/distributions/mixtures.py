@@ -1,0 +1,205 @@
+"""Mixtures of Betas and of Gammas: what is known of a share or a rate when its statistic is uncertain."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import FloatArray
+from discreet.distributions.beta_dirichlet import IntervalKind, beta_cdf, beta_logpdf, credible_interval
+
+
+class Law(Protocol):
+    """A law of one number, as every posterior of this package has it."""
+
+    def mean(self) -> float: ...
+    def std(self) -> float: ...
+    def pdf(self, theta: npt.ArrayLike) -> FloatArray: ...
+    def cdf(self, theta: npt.ArrayLike) -> FloatArray: ...
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray: ...
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]: ...
+    def sample(self, size: int = 1, seed: int | None = None) -> FloatArray: ...
+
+
+@dataclass(frozen=True)
+class Mixture(ABC):
+    """Σ_j weight_j · component_j. A subclass says what the components are."""
+
+    weight: FloatArray
+
+    @abstractmethod
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of every component."""
+
+    @abstractmethod
+    def cdfs(self, theta: FloatArray) -> FloatArray:
+        """The distribution function of every component, along a last axis."""
+
+    @abstractmethod
+    def logpdfs(self, theta: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def bracket(self, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Two numbers between which the quantile of the mixture lies."""
+
+    @abstractmethod
+    def draw(self, chosen: npt.NDArray[np.int64], rng: np.random.Generator) -> FloatArray:
+        """One draw of each chosen component."""
+
+    def mean(self) -> float:
+        return float(self.weight @ self.moments()[0])
+
+    def var(self) -> float:
+        means, within = self.moments()
+        return float(self.weight @ (within + (means - self.weight @ means) ** 2))
+
+    def std(self) -> float:
+        return math.sqrt(self.var())
+
+    def cdf(self, theta: npt.ArrayLike) -> FloatArray:
+        values = self.cdfs(np.asarray(theta, dtype=np.float64)[..., None])
+        return np.asarray(values @ self.weight, dtype=np.float64)
+
+    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
+        values = np.exp(self.logpdfs(np.asarray(theta, dtype=np.float64)[..., None]))
+        return np.asarray(values @ self.weight, dtype=np.float64)
+
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        """Quantiles, by Newton's method kept inside a shrinking bracket."""
+        wanted = np.asarray(probability, dtype=np.float64)
+        low, high = self.bracket(wanted)
+        found = np.asarray(np.where(wanted > 0, high, low), dtype=np.float64)
+        inner = (wanted > 0) & (wanted < 1)
+        found[inner] = self._solved(wanted[inner], low[inner], high[inner])
+        return found
+
+    def _solved(self, wanted: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        from scipy.special import ndtri
+
+        theta = np.clip(self.mean() + self.std() * ndtri(wanted), low, high)
+        for _ in range(100):
+            error = self.cdf(theta) - wanted
+            low, high = np.where(error < 0, theta, low), np.where(error > 0, theta, high)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                step = np.where(error == 0, theta, theta - error / self.pdf(theta))
+            found = (np.abs(error) < 1e-6) & (np.abs(step - theta) <= 1e-10 * np.abs(theta))
+            inside = (step > low) & (step < high)
+            # A quantile may be 1e-30 where another is 1: the middle is that of the logarithms.
+            middle = np.where(high > 4 * low, np.sqrt(np.maximum(low, 1e-300) * high), 0.5 * (low + high))
+            theta = np.where(found, np.clip(step, low, high), np.where(inside, step, middle))
+            if found.all():
+                break
+        return np.asarray(theta, dtype=np.float64)
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
+        """A credible interval (low, high) of probability ``level``."""
+        return credible_interval(self.ppf, level, kind)
+
+    def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
+        """Draws. What this law is made from is public, so they cost no privacy."""
+        rng = np.random.default_rng(seed)
+        return self.draw(rng.choice(len(self.weight), size, p=self.weight), rng)
+
+
+@dataclass(frozen=True)
+class BetaMixture(Mixture):
+    """Σ_j weight_j Beta(a_j, total − a_j): a share whose count is uncertain."""
+
+    a: FloatArray
+    total: float
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        mean = self.a / self.total
+        return mean, mean * (1 - mean) / (self.total + 1)
+
+    def cdfs(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(beta_cdf(self.a, self.total - self.a, theta), dtype=np.float64)
+
+    def logpdfs(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(beta_logpdf(self.a, self.total - self.a, theta), dtype=np.float64)
+
+    def bracket(self, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.zeros(probability.shape), np.ones(probability.shape)
+
+    def draw(self, chosen: npt.NDArray[np.int64], rng: np.random.Generator) -> FloatArray:
+        return rng.beta(self.a[chosen], self.total - self.a[chosen])
+
+
+@dataclass(frozen=True)
+class GammaMixture(Mixture):
+    """Σ_j weight_j Gamma(shape_j, rate_j): a rate whose sum of records is uncertain."""
+
+    shape: FloatArray
+    rate: FloatArray
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        mean = self.shape / self.rate
+        return mean, mean / self.rate
+
+    def cdfs(self, theta: FloatArray) -> FloatArray:
+        from scipy.special import gammainc
+
+        return np.asarray(gammainc(self.shape, self.rate * np.maximum(theta, 0.0)), dtype=np.float64)
+
+    def logpdfs(self, theta: FloatArray) -> FloatArray:
+        from scipy.special import gammaln, xlogy
+
+        x = np.where(theta >= 0, theta, 1.0) * self.rate
+        value = xlogy(self.shape - 1, x) - x + np.log(self.rate) - gammaln(self.shape)
+        return np.asarray(np.where(theta >= 0, value, -np.inf), dtype=np.float64)
+
+    def bracket(self, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+        from scipy.special import gammaincinv
+
+        quantiles = gammaincinv(self.shape, probability[..., None]) / self.rate
+        return quantiles.min(axis=-1), quantiles.max(axis=-1)
+
+    def draw(self, chosen: npt.NDArray[np.int64], rng: np.random.Generator) -> FloatArray:
+        return rng.gamma(self.shape[chosen], 1 / self.rate[chosen])
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """The law of low + (high − low)·θ for θ with a law on [0, 1]."""
+
+    law: Any
+    low: float
+    high: float
+
+    def _unit(self, value: npt.ArrayLike) -> FloatArray:
+        return (np.asarray(value, dtype=np.float64) - self.low) / (self.high - self.low)
+
+    def _value(self, unit: Any) -> Any:
+        return self.low + (self.high - self.low) * unit
+
+    def mean(self) -> float:
+        return float(self._value(self.law.mean()))
+
+    def std(self) -> float:
+        return float((self.high - self.low) * self.law.std())
+
+    def var(self) -> float:
+        return self.std() ** 2
+
+    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
+        return np.asarray(self.law.pdf(self._unit(theta)) / (self.high - self.low), dtype=np.float64)
+
+    def cdf(self, theta: npt.ArrayLike) -> FloatArray:
+        return np.asarray(self.law.cdf(self._unit(theta)), dtype=np.float64)
+
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        return np.asarray(self._value(self.law.ppf(probability)), dtype=np.float64)
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
+        """A credible interval (low, high) of probability ``level``."""
+        low, high = self.law.interval(level, kind)
+        return float(self._value(low)), float(self._value(high))
+
+    def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
+        """Draws. What this law is made from is public, so they cost no privacy."""
+        return np.asarray(self._value(self.law.sample(size, seed)), dtype=np.float64)

@@ -1,0 +1,100 @@
+"""The normal distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import FloatArray
+from discreet.distributions.beta_dirichlet import IntervalKind, credible_interval
+from discreet.errors import InvalidInput
+from discreet.posterior_sampling.family import (
+    as_exact,
+    as_numbers,
+)
+
+
+@dataclass(frozen=True)
+class Normal:
+    """N(mean, sd²) over one real number."""
+
+    loc: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        for name in ("loc", "scale"):
+            object.__setattr__(self, name, float(as_exact(getattr(self, name), name)))
+        if not 1e-150 < self.scale < 1e150:
+            raise InvalidInput(
+                f"scale={self.scale!r} of a Normal must be positive: it is a standard deviation"
+            )
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        return self.loc, self.scale
+
+    def updated(self, total: float, n: int, sigma: float) -> Normal:
+        """The posterior of a mean after n records with this total and known standard deviation ``sigma``."""
+        if not 1e-150 < float(as_exact(sigma, "sigma")) < 1e150:
+            raise InvalidInput(
+                f"sigma={sigma!r} must be positive: the known standard deviation of one record"
+            )
+        precision = 1 / self.scale**2 + n / sigma**2
+        centre = (self.loc / self.scale**2 + float(as_exact(total, "total")) / sigma**2) / precision
+        return Normal(centre, 1 / math.sqrt(precision))
+
+    def updated_with_public(self, data: Sequence[float], sigma: float) -> Normal:
+        """The prior that knows public records too; they cost no privacy, and strengthen it."""
+        values = as_numbers(data)
+        if values.ndim != 1 or not np.isfinite(values).all():
+            raise InvalidInput("public data must be a sequence of finite numbers")
+        return self.updated(math.fsum(values), len(values), sigma)
+
+    def mean(self) -> float:
+        return self.loc
+
+    def var(self) -> float:
+        return self.scale**2
+
+    def std(self) -> float:
+        return self.scale
+
+    def mode(self) -> float:
+        return self.loc
+
+    def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
+        away = (np.asarray(theta, dtype=np.float64) - self.loc) / self.scale
+        return np.asarray(-away * away / 2 - math.log(self.scale * math.sqrt(2 * math.pi)), dtype=np.float64)
+
+    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
+        return np.exp(self.logpdf(theta))
+
+    def cdf(self, theta: npt.ArrayLike) -> FloatArray:
+        from scipy.special import ndtr
+
+        away = (np.asarray(theta, dtype=np.float64) - self.loc) / self.scale
+        return np.asarray(ndtr(away), dtype=np.float64)
+
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        from scipy.special import ndtri
+
+        return np.asarray(self.loc + self.scale * ndtri(probability), dtype=np.float64)
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
+        """A credible interval; both kinds are the same one."""
+        return credible_interval(self.ppf, level, kind)
+
+    def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
+        """Draws, in floats: for a distribution that may be known. Not a private release."""
+        return np.random.default_rng(seed).normal(self.loc, self.scale, size)
+
+    def to_scipy(self) -> Any:
+        """The frozen ``scipy.stats.norm``."""
+        from scipy import stats
+
+        return stats.norm(self.loc, self.scale)

@@ -1,0 +1,40 @@
+"""JSON documents that may be published: a format, a version, a checksum over the content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.errors import CorruptReleaseError
+
+
+def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:
+    """The content as a JSON text that :func:`read_document` checks."""
+    document = {"format": kind, "version": version, "checksum": checksum(content), "release": content}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
+    """The content that was written; an edited, cut or unknown document is refused."""
+    try:
+        document = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        raise CorruptReleaseError("this is not a release: the text is not valid JSON") from None
+    if not isinstance(document, dict) or document.get("format") != kind:
+        raise CorruptReleaseError(f"this is not a release: its format is not {kind!r}")
+    found = document.get("version")
+    if found != version or isinstance(found, bool):
+        raise CorruptReleaseError(
+            f"release version {found!r} is unknown; this program reads {version}: update discreet"
+        )
+    content = document.get("release")
+    if not isinstance(content, dict) or document.get("checksum") != checksum(content):
+        raise CorruptReleaseError("the release was edited or cut: its checksum does not match")
+    return content
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,87 @@
+"""The errors and warnings that people meet. Nothing here imports another module of the package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DiscreetError(Exception):
+    """Base of every error that the package raises on purpose."""
+
+
+class InvalidInput(DiscreetError, ValueError):
+    """A parameter has a value that cannot be used; the message names both and says what to do."""
+
+
+class DataError(DiscreetError, ValueError):
+    """The data do not fit the declared domain. The message holds no data value."""
+
+
+class NotPrivateError(DiscreetError):
+    """The call would have produced something that looks private and is not."""
+
+
+class TooLargeError(DiscreetError):
+    """The request needs more memory or time than it may take; the message says how much and what works."""
+
+
+class FileError(DiscreetError):
+    """A file is missing, cannot be read or written, or is not what its ending says. Quotes no content."""
+
+
+class CorruptReleaseError(DiscreetError, ValueError):
+    """A release file was edited, cut, or written by an unknown version."""
+
+
+class LedgerError(DiscreetError):
+    """The ledger cannot be used: absent, locked, read-only, full, out of reach, or of a newer version.
+
+    ``request_id`` is set where a charge was under way: a retry with it returns the stored result, or makes
+    the charge if there is none.
+    """
+
+    request_id: str | None = None
+
+
+class MissingLedgerError(LedgerError):
+    """There is no ledger at this address yet."""
+
+
+class CorruptLedgerError(LedgerError):
+    """A ledger was edited, cut or rolled back. ``row`` is the first entry that does not fit, where known."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+class LedgerRefusal(DiscreetError):
+    """The ledger works and says no: nothing was charged and nothing is released."""
+
+
+class BudgetExceededError(LedgerRefusal):
+    """What was asked does not fit under the cap: ``spent`` + ``asked`` is more than ``cap``, exactly."""
+
+    def __init__(self, message: str, cap: Any = None, spent: Any = None, asked: Any = None) -> None:
+        super().__init__(message)
+        self.cap, self.spent, self.asked = cap, spent, asked
+
+
+class RequestConflictError(LedgerRefusal):
+    """The request id belongs to another plan already."""
+
+
+class GuaranteeMismatchError(LedgerRefusal):
+    """The guarantee has no price in the unit of the dataset's cap, or is for another relation."""
+
+
+class UnknownDatasetError(DiscreetError, LookupError):
+    """The ledger has no dataset of that name; the message names the nearest one."""
+
+
+class PrivacyWarning(UserWarning):
+    """A guarantee is weaker than what people take it for."""
+
+
+class NoiseWarning(UserWarning):
+    """The noise drowns the answer, as far as public parameters can tell."""

@@ -1,0 +1,325 @@
+"""Exact draws from P(b) ∝ exp(−t·H(b)) over all compositions b of n, without enumerating them.
+
+H = √(1 − e^{−F}) and F(b) = Σᵢ fᵢ(bᵢ) is separable, so φ(F) = exp(−t√(1 − e^{−F})) is what has to be drawn
+from. φ is completely monotone in F, hence close to a mixture of few exponentials; each exponential e^{−λF} is
+a product over the categories, and sums of products over compositions are coefficients of polynomials:
+
+1. nodes λ₀ = 0 < λ₁ = 1 < … and factors q_j with E(F) = Σ_j q_j e^{−λ_j F} ≥ φ(F), checked on a mesh;
+2. integers V_ij(b) ≥ 2^B e^{−λ_j fᵢ(b)} inside a window around the true count; what a window leaves out is
+   covered by a smaller λ: e^{−λ_j F} ≤ e^{−(λ_j − λ_i)F} e^{−λ_i F}, and outside the window λ_j F > T;
+3. the exact normaliser of each node by multiplying integer polynomials; a node and then a composition are
+   drawn with integers only;
+4. b is kept with probability φ̃(b)/E(b), φ̃ being the 53-bit value of φ at b and E(b) an exact integer.
+
+The law of what comes out is exactly φ̃(b)/Σφ̃: rounding in steps 1 and 2 changes the number of attempts only.
+Proof: ``proofs/envelope.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import TooLargeError
+from discreet.numerics.count_vectors import Separable, number_of_compositions
+from discreet.numerics.log_gamma import stirling_remainder
+from discreet.randomness.compositions import IntegerSeparable, uniform_composition
+from discreet.randomness.entropy import Source
+from discreet.randomness.weights import dyadic
+
+Gap = Callable[[int, FloatArray], FloatArray]
+"""gap(i, b) = fᵢ(b): zero at the true count of category i and increasing away from it."""
+
+MAX_WINDOW = 1 << 20
+_MARGIN = 1e-6  # by which the envelope is kept above φ: far more than its rounding errors
+_SPARE_BITS = 8
+_COVER = 14.0  # what a window leaves out is covered by a node of at most half its λ, at a cost of e^{−14}
+
+
+def height(gap: npt.ArrayLike, rate: float) -> FloatArray:
+    """log φ = −rate·√(1 − e^{−gap})."""
+    return np.asarray(-rate * np.sqrt(-np.expm1(-np.asarray(gap, dtype=np.float64))), dtype=np.float64)
+
+
+@dataclass
+class _Node:
+    """One exponential e^{−λF} of the envelope, with integer weights in windows; λ = 0 has none: all are 1."""
+
+    rate: float
+    log_factor: float
+    cut: float
+    bits: int = 0
+    law: IntegerSeparable | None = None
+    size: int = 0
+    """Σ_b Πᵢ V_i(bᵢ) over the windows, exactly."""
+
+    def weight(self, b: Sequence[int]) -> int:
+        return 1 if self.law is None else self.law.weight(b)
+
+
+class Envelope:
+    """The law ∝ exp(−rate·H) around the counts whose gaps are given; ``draw`` is exact."""
+
+    def __init__(self, counts: Sequence[int], gap: Gap, rate: float, nearest: float) -> None:
+        """``nearest`` is a lower bound on F(b) over all compositions b other than the true counts."""
+        self.counts = tuple(counts)
+        self.n, self.k = sum(counts), len(counts)
+        self.gap, self.rate = gap, rate
+        self.attempts = 0
+        self._candidates = number_of_compositions(self.n, self.k)
+        self._sides = [_Side(i, count, self.n, gap) for i, count in enumerate(self.counts)]
+        rates, factors = _dominating_mixture(rate, nearest, self.k, math.log(self._candidates))
+        self._nodes = self._build(rates, factors)
+
+    def _build(self, rates: FloatArray, log_factors: FloatArray) -> list[_Node]:
+        """Nodes from the largest λ down; where it is cheap, a node's factor goes to λ = 0 instead."""
+        factors = log_factors.copy()
+        log_all = math.log(self._candidates)
+        log_mass = max(0.0, log_all - self.rate)  # below log Σφ: φ is 1 once and nowhere below e^{−rate}
+        nodes: list[_Node] = []
+        for j in range(len(rates) - 1, 0, -1):
+            if factors[j] + log_all < log_mass - math.log(256):
+                factors[0] = np.logaddexp(factors[0], factors[j])
+                continue
+            lower = int(np.searchsorted(rates, rates[j] / 2, side="right")) - 1
+            if lower:
+                cut = 2 * max(_COVER, 7 + 0.35 * self.k)  # half the λ has 2^{(k−1)/2} times the mass
+                spill = -cut * (1 - rates[lower] / rates[j])
+            else:
+                cut = max(2 * _COVER, factors[j] + log_all - log_mass + math.log(256))
+                spill = -cut
+            factors[lower] = np.logaddexp(factors[lower], factors[j] + spill)
+            node = self._node(float(rates[j]), float(factors[j]), cut)
+            nodes.append(node)
+            log_size = _log_integer(node.size) - self.k * node.bits * math.log(2)
+            log_mass = max(log_mass, log_size + node.log_factor - 1)
+        nodes.append(_Node(0.0, float(factors[0]), math.inf, size=self._candidates))
+        return nodes
+
+    def _node(self, rate: float, log_factor: float, cut: float) -> _Node:
+        bits = math.ceil(cut / math.log(2)) + _SPARE_BITS
+        windows = []
+        for side in self._sides:
+            low, gaps = side.within(cut / rate)
+            values = np.exp(bits * math.log(2) - rate * gaps) * (1 + 2.0**-40)
+            windows.append((low, [int(v) + 1 for v in values.tolist()]))
+        law = IntegerSeparable(windows, self.n)
+        return _Node(rate, log_factor, cut, bits, law, law.size)
+
+    @cached_property
+    def _scale(self) -> tuple[list[int], int, int]:
+        """Integer factors of the nodes, and the binary exponents of one unit of factor and of weight."""
+        mantissa, exponent = dyadic(np.array([node.log_factor for node in self._nodes]))
+        unit = int(exponent.min()) - 52
+        factors = [(int(m) + 1) << (int(e) - 52 - unit) for m, e in zip(mantissa, exponent, strict=True)]
+        return factors, unit, self.k * max(node.bits for node in self._nodes)
+
+    @cached_property
+    def _masses(self) -> list[int]:
+        factors, _, bits = self._scale
+        return [
+            (factor * node.size) << (bits - self.k * node.bits)
+            for factor, node in zip(factors, self._nodes, strict=True)
+        ]
+
+    def draw(self, source: Source) -> tuple[int, ...]:
+        """One composition with probability φ̃(b)/Σφ̃ exactly."""
+        _, unit, bits = self._scale
+        total = sum(self._masses)
+        while True:
+            self.attempts += 1
+            b = self._propose(source.below(total), source)
+            bound = self._bound(b) << 64
+            gap = sum(side.at(x) for side, x in zip(self._sides, b, strict=True))
+            mantissa, exponent = dyadic(height(gap, self.rate))
+            shift = int(exponent) - 52 - unit + bits + 64  # < 0 only where φ̃ is tiny
+            value = int(mantissa) << max(shift, 0)
+            if value > bound:
+                raise AssertionError("the envelope lies below the law: this is a defect, please report it")
+            if source.below(bound) < value and _halved(-shift, source):
+                return b
+
+    def _bound(self, b: Sequence[int]) -> int:
+        """The envelope at b, an exact integer."""
+        factors, _, bits = self._scale
+        return sum(
+            (factor * node.weight(b)) << (bits - self.k * node.bits)
+            for factor, node in zip(factors, self._nodes, strict=True)
+        )
+
+    def _propose(self, left: int, source: Source) -> tuple[int, ...]:
+        for node, mass in zip(self._nodes, self._masses, strict=True):
+            if left < mass:
+                return (
+                    uniform_composition(self.n, self.k, source) if node.law is None else node.law.draw(source)
+                )
+            left -= mass
+        raise AssertionError("unreachable: the masses sum to the bound")
+
+    def simulate(self, size: int, rng: np.random.Generator) -> IntArray:
+        """``size`` compositions by floats from a seeded generator, shape (size, k). Not private."""
+        weight = np.array([float(mass / sum(self._masses)) for mass in self._masses])
+        laws: dict[int, Separable] = {}
+        parts: list[IntArray] = []
+        missing = size
+        while missing > 0:
+            numbers = rng.multinomial(int(missing * 1.3) + 16, weight / weight.sum())
+            rows = []
+            for j, number in enumerate(numbers.tolist()):
+                node = self._nodes[j]
+                if number and node.law is None:
+                    rows.append(_uniform_compositions(self.n, self.k, number, rng))
+                elif number and node.law is not None:
+                    if j not in laws:
+                        laws[j] = node.law.as_floats()
+                    rows.append(laws[j].sample(number, rng))
+            proposed = np.concatenate(rows)
+            rng.shuffle(proposed)
+            gaps = np.stack([self.gap(i, column.astype(np.float64)) for i, column in enumerate(proposed.T)])
+            log_ratio = height(gaps.sum(axis=0), self.rate) - self._log_bound(gaps)
+            kept = rng.random(len(proposed)) < np.exp(log_ratio)
+            parts.append(proposed[kept][:missing])
+            missing -= len(parts[-1])
+        return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64)
+
+    def _log_bound(self, gaps: FloatArray) -> FloatArray:
+        total = np.full(gaps.shape[1], -np.inf)
+        for node in self._nodes:
+            inside = (gaps * node.rate <= node.cut).all(axis=0) if node.rate else True
+            term = np.where(inside, node.log_factor - node.rate * gaps.sum(axis=0), -np.inf)
+            total = np.logaddexp(total, term)
+        return total
+
+
+class _Side:
+    """The gaps of one category around its true count, computed as far out as they are asked for."""
+
+    def __init__(self, i: int, count: int, n: int, gap: Gap) -> None:
+        self._count = count
+        self._limits = (count, n - count)  # how far down, how far up
+        self._index, self._gap = i, gap
+        self._out = [np.zeros(1), np.zeros(1)]  # gaps at distance 0, 1, … downwards and upwards
+
+    def at(self, count: int) -> float:
+        """The gap of one count: always the same number, whether or not it lies in the part that is kept."""
+        side, distance = int(count > self._count), abs(count - self._count)
+        known = self._out[side]
+        if distance < len(known):
+            return float(known[distance])
+        return float(self._gap(self._index, np.array([float(count)]))[0])
+
+    def within(self, reach: float) -> tuple[int, FloatArray]:
+        """The first count whose gap is at most ``reach``, and the gaps from there to the last such count."""
+        lengths = []
+        for side, direction in enumerate((-1, 1)):
+            known, limit = self._out[side], self._limits[side] + 1
+            while known[-1] <= reach and len(known) < limit:
+                steps = np.arange(len(known), min(2 * len(known) + 64, limit), dtype=np.float64)
+                more = self._gap(self._index, self._count + direction * steps)
+                known = self._out[side] = np.concatenate([known, more])
+                if known[MAX_WINDOW:].size and known[MAX_WINDOW] <= reach:
+                    break
+            lengths.append(int(np.searchsorted(known, reach, side="right")))
+            if lengths[-1] > MAX_WINDOW:
+                raise TooLargeError(
+                    f"an exact draw at this n and epsilon needs windows of more than {MAX_WINDOW} counts; "
+                    "the lattice mechanism draws exactly at any n"
+                )
+        down, up = self._out[0][: lengths[0]], self._out[1][: lengths[1]]
+        return self._count - lengths[0] + 1, np.concatenate([down[:0:-1], up])
+
+
+# ---- the envelope: few exponentials above φ ------------------------------------------------------------
+
+
+def _log_density(rate: float, node: FloatArray) -> FloatArray:
+    """log of the mixing weight of e^{−λF} in φ, per unit of λ ≥ 1, by Debye's expansion of K_{λ−½}(rate).
+
+    That is ½ ln(2t/π) + λ ln(t/2) − lnΓ(λ+1) + ln K_{λ−½}(t), arranged such that nothing cancels for large λ.
+    """
+    order = node - 0.5
+    z = rate / order
+    rest = z * z / (1 + np.sqrt(1 + z * z))
+    main = order * (np.log1p(0.5 * rest) - rest) + order * np.log1p(-0.5 / node) - 0.5 * np.log(node)
+    main += 0.5 * (1 - math.log(2)) + 0.5 * math.log(rate) - 0.5 * np.log(2 * math.pi * node)
+    main -= stirling_remainder(node)
+    bessel = 0.5 * np.log(math.pi / (2 * order)) - 0.25 * np.log1p(z * z)
+    return np.asarray(0.5 * math.log(2 * rate / math.pi) + bessel + main, dtype=np.float64)
+
+
+def _dominating_mixture(
+    rate: float, nearest: float, k: int, log_candidates: float
+) -> tuple[FloatArray, FloatArray]:
+    """Nodes λ and log-factors with Σ_j q_j e^{−λ_j F} ≥ (1 + margin) φ(F) at F = 0 and all F ≥ nearest.
+
+    The factors start as a trapezoidal rule for the mixture that φ is, and are raised where the mesh finds
+    the sum too small. On a mesh cell log E is above its tangent and log φ below its chord, both being convex.
+    """
+    # What is less likely than e^{−40} over all candidates together is left to λ = 0, at a cost of e^{−40}.
+    floor = min(rate, log_candidates + 40.0)
+    nearest = min(nearest, 40.0)
+    mesh = [nearest]
+    while mesh[-1] < 45.0 and (floor == rate or height(mesh[-1], rate) > -floor):
+        here = mesh[-1]
+        mesh.append(here * (1 + 0.2 / math.sqrt(1 + rate * math.sqrt(-math.expm1(-here)))))
+    ends = np.array(mesh)
+    last = max(2.0, 10.0 / nearest)
+    spacing = 1 + 1.6 / math.sqrt(k)
+    whole = np.arange(1, math.ceil(1 / (spacing - 1)) + 1, dtype=np.float64)  # φ mixes whole λ only
+    steps = np.arange(1, math.log(last / whole[-1]) / math.log(spacing) + 1)
+    positive = np.concatenate([whole, whole[-1] * spacing**steps])
+    nodes = np.concatenate([[0.0], positive])
+    factors = np.concatenate([[-floor], _log_density(rate, positive) + np.log(np.gradient(nodes)[1:])])
+    factors[0] += 2 * _MARGIN
+    # The last node stands for everything beyond it: e^{−λF} decreases in λ, and all factors sum to φ(0) = 1.
+    factors[-1] = math.log(max(1.0 - float(np.exp(factors[:-1]).sum()), 1e-3))
+    if len(ends) == 1:  # beyond its nearest neighbour everything is left to λ = 0
+        ends = np.array([ends[0], ends[0] * 1.01])
+    middle, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * (ends[1:] - ends[:-1])
+    low, high = height(ends[:-1], rate), height(ends[1:], rate)
+    for _ in range(60):
+        terms = factors - nodes * middle[:, None]
+        peak = terms.max(axis=1, keepdims=True)
+        weight = np.exp(terms - peak)
+        log_sum = peak[:, 0] + np.log(weight.sum(axis=1))
+        slope = -(weight @ nodes) / weight.sum(axis=1)
+        deficit = np.maximum(low - (log_sum - slope * half), high - (log_sum + slope * half)) + _MARGIN
+        if deficit.max() <= 0:
+            break
+        main = terms.argmax(axis=1)
+        for j in np.unique(main[deficit > 0]):
+            factors[j] += deficit[main == j].max() + 1e-9
+    else:
+        factors += max(0.0, float(deficit.max())) + 1e-9
+    short = math.expm1(_MARGIN) + 1.0 - float(np.exp(factors).sum())
+    if short > 0:
+        factors[-1] = np.logaddexp(factors[-1], math.log(short))
+    return nodes, factors
+
+
+def _halved(times: int, source: Source) -> bool:
+    """True with probability 2^(−times), and certainly for times ≤ 0; stops at the first bit that is set."""
+    while times > 0:
+        if source.below(1 << min(times, 64)):
+            return False
+        times -= 64
+    return True
+
+
+def _uniform_compositions(n: int, k: int, size: int, rng: np.random.Generator) -> IntArray:
+    rows = np.empty((size, k), dtype=np.int64)
+    for i in range(size):
+        bars = np.sort(rng.choice(n + k - 1, k - 1, replace=False, shuffle=False))
+        rows[i] = np.diff(bars, prepend=-1, append=n + k - 1) - 1
+    return rows
+
+
+def _log_integer(value: int) -> float:
+    shift = max(value.bit_length() - 64, 0)
+    return math.log(value >> shift) + shift * math.log(2)

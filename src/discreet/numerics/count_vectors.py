@@ -1,0 +1,230 @@
+"""Separable distributions over compositions: Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {b ≥ 0, Σb = total}.
+
+The normaliser, the marginals and draws come from convolving the k weight vectors. The weights are first
+tilted, Wᵢ(b) e^{θb}, which changes nothing under the constraint, with θ chosen such that the unconstrained
+mean is the total; entries that carry less than a stated share of the tilted mass are dropped, and the bound
+
+    total variation error ≤ 2 · Σᵢ (dropped tilted mass of i) / P_θ(Σ = total)
+
+is kept as ``truncation``: drop the constraint to bound the lost mass, divide by the mass that remains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import InvalidInput
+
+_DIRECT_PRODUCT = 1 << 21  # below this many multiplications np.convolve beats the FFT, and is all positive
+_DROP = 1e-22  # share of the tilted mass below which an entry at the edge of a long window is dropped
+_SHORT = 4096  # windows that are short together are kept whole
+
+
+def number_of_compositions(n: int, k: int) -> int:
+    """How many k-tuples of non-negative integers sum to n."""
+    return math.comb(n + k - 1, k - 1)
+
+
+def compositions(n: int, k: int) -> IntArray:
+    """All k-tuples of non-negative integers that sum to n, in lexicographic order, shape (R, k)."""
+    rows = np.zeros((1, 0), dtype=np.int64)
+    left = np.array([n], dtype=np.int64)
+    for _ in range(k - 1):
+        repeats = left + 1
+        starts = np.cumsum(repeats) - repeats
+        values = np.arange(int(repeats.sum()), dtype=np.int64) - np.repeat(starts, repeats)
+        rows = np.concatenate([np.repeat(rows, repeats, axis=0), values[:, None]], axis=1)
+        left = np.repeat(left, repeats) - values
+    return np.concatenate([rows, left[:, None]], axis=1)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Probabilities (or convolutions of them) on {low, …, low + len − 1}; zero elsewhere."""
+
+    low: int
+    mass: FloatArray
+
+    @property
+    def high(self) -> int:
+        return self.low + len(self.mass) - 1
+
+    def restricted(self, low: int, high: int) -> _Window:
+        low, high = max(low, self.low), min(high, self.high)
+        if low > high:
+            return _Window(low, np.zeros(1))
+        return _Window(low, self.mass[low - self.low : high - self.low + 1])
+
+    def at(self, index: IntArray) -> FloatArray:
+        inside = (index >= self.low) & (index <= self.high)
+        return np.where(inside, self.mass[np.where(inside, index - self.low, 0)], 0.0)
+
+
+@dataclass(frozen=True)
+class Separable:
+    """Q(b) ∝ Πᵢ Wᵢ(bᵢ) with bᵢ = offsetᵢ + j, Wᵢ given by log-weights over j = 0, 1, …; build with ``of``."""
+
+    offsets: tuple[int, ...]
+    total: int
+    """What is left of the constraint after the offsets: Σ j = total."""
+    tilted: tuple[_Window, ...]
+    dropped: float
+    log_scale: float
+
+    @classmethod
+    def of(
+        cls, log_weights: Sequence[FloatArray], total: int, offsets: Sequence[int] | None = None
+    ) -> Separable:
+        """From log-weights; −∞ is allowed. ``offsets`` may be Python ints of any size."""
+        starts = tuple(int(offset) for offset in (offsets or [0] * len(log_weights)))
+        left = int(total) - sum(starts)
+        arrays = [np.asarray(weights, dtype=np.float64)[: max(left, 0) + 1] for weights in log_weights]
+        if left < 0 or any(len(a) == 0 for a in arrays) or left > sum(len(a) - 1 for a in arrays):
+            raise InvalidInput(f"total={total} cannot be reached by the given windows")
+        theta = _saddle_point(arrays, left)
+        if sum(map(len, arrays)) > _SHORT:
+            law = cls._tilted(arrays, left, starts, theta, _DROP)
+            if law._hit > 0 and law.truncation < 1e-10:
+                return law
+        law = cls._tilted(arrays, left, starts, theta, 0.0)
+        if law._hit <= 0:
+            raise InvalidInput(f"total={total} has no weight within the range of floating point numbers")
+        return law
+
+    @classmethod
+    def _tilted(
+        cls, arrays: Sequence[FloatArray], left: int, starts: tuple[int, ...], theta: float, drop: float
+    ) -> Separable:
+        windows, dropped, log_scale = [], 0.0, -theta * left
+        for array in arrays:
+            exponent = array + theta * np.arange(len(array))
+            peak = float(exponent.max())
+            mass = np.exp(exponent - peak)
+            size = float(mass.sum())
+            log_scale += peak + math.log(size)
+            mass /= size
+            kept = np.flatnonzero(mass > drop)
+            low, high = int(kept[0]), int(kept[-1])
+            dropped += float(mass[:low].sum() + mass[high + 1 :].sum())
+            windows.append(_Window(low, mass[low : high + 1]))
+        return cls(starts, left, tuple(windows), dropped, log_scale)
+
+    @property
+    def k(self) -> int:
+        return len(self.tilted)
+
+    @cached_property
+    def _suffix(self) -> tuple[_Window, ...]:
+        """_suffix[i]: law of the sum of coordinates i, …, k − 1; _suffix[k] is the point mass at 0."""
+        tables = [_Window(0, np.ones(1))]
+        for i in range(self.k - 1, -1, -1):
+            before_low = sum(w.low for w in self.tilted[:i])
+            before_high = sum(w.high for w in self.tilted[:i])
+            table = _convolve(self.tilted[i], tables[0])
+            tables.insert(0, table.restricted(self.total - before_high, self.total - before_low))
+        return tuple(tables)
+
+    @cached_property
+    def _hit(self) -> float:
+        return float(self._suffix[0].at(np.array([self.total]))[0])
+
+    @property
+    def log_normaliser(self) -> float:
+        """log Σ_b Πᵢ Wᵢ(bᵢ)."""
+        return self.log_scale + math.log(self._hit)
+
+    @property
+    def truncation(self) -> float:
+        """Bound on the total variation distance to the law without dropped entries."""
+        return 2 * self.dropped / self._hit
+
+    def marginals(self) -> list[tuple[int, FloatArray]]:
+        """For each coordinate (start, p): P(bᵢ = start + j) = p[j]."""
+        result = []
+        before = _Window(0, np.ones(1))
+        for i, own in enumerate(self.tilted):
+            rest = _convolve(before, self._suffix[i + 1])
+            index = self.total - np.arange(own.low, own.high + 1)
+            mass = own.mass * rest.at(index)
+            result.append((self.offsets[i] + own.low, mass / mass.sum()))
+            before = _convolve(before, own).restricted(0, self.total)
+        return result
+
+    def mean(self) -> list[float]:
+        """E[bᵢ] for each coordinate."""
+        return [start + float(p @ np.arange(len(p))) for start, p in self.marginals()]
+
+    def sample(self, size: int, rng: np.random.Generator) -> IntArray:
+        """``size`` draws, shape (size, k), by floats from a seeded generator: for planning, not private."""
+        draws = np.empty((size, self.k), dtype=np.int64)
+        for rows in _chunks(size, max(len(w.mass) for w in self.tilted)):
+            left = np.full(rows.stop - rows.start, self.total, dtype=np.int64)
+            for i, own in enumerate(self.tilted):
+                values = np.arange(own.low, own.high + 1)
+                cumulative = np.cumsum(own.mass * self._suffix[i + 1].at(left[:, None] - values), axis=1)
+                uniform = rng.random(len(left)) * cumulative[:, -1]
+                chosen = own.low + (cumulative <= uniform[:, None]).sum(axis=1)
+                draws[rows, i] = chosen + self.offsets[i]
+                left -= chosen
+        return draws
+
+
+def _chunks(size: int, width: int) -> Iterator[slice]:
+    step = max(1, (1 << 22) // width)
+    for start in range(0, size, step):
+        yield slice(start, min(start + step, size))
+
+
+def _convolve(a: _Window, b: _Window) -> _Window:
+    if len(a.mass) * len(b.mass) <= _DIRECT_PRODUCT:
+        return _Window(a.low + b.low, np.convolve(a.mass, b.mass))
+    length = len(a.mass) + len(b.mass) - 1
+    padded = 1 << (length - 1).bit_length()
+    spectrum = np.fft.rfft(a.mass, padded) * np.fft.rfft(b.mass, padded)
+    return _Window(a.low + b.low, np.maximum(np.fft.irfft(spectrum, padded)[:length], 0.0))
+
+
+def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
+    """θ at which independent bᵢ ∝ Wᵢ e^{θb} have mean sum ``total``, by Newton's method inside a bracket."""
+
+    def moments(theta: float) -> tuple[float, float]:
+        mean = variance = 0.0
+        for array in arrays:
+            index = np.arange(len(array))
+            exponent = array + theta * index
+            mass = np.exp(exponent - exponent.max())
+            mass /= mass.sum()
+            own = float(mass @ index)
+            mean += own
+            variance += float(mass @ (index - own) ** 2)
+        return mean, variance
+
+    theta, low, high = 0.0, -math.inf, math.inf
+    for _ in range(200):
+        mean, variance = moments(theta)
+        error = mean - total
+        if abs(error) <= 0.25 * math.sqrt(variance) + 1e-9:
+            return theta
+        if error > 0:
+            high = theta
+        else:
+            low = theta
+        step = theta - error / variance if variance > 0 else math.nan
+        if not low < step < high or not math.isfinite(step):
+            if math.isinf(low):
+                step = 2 * high - 1
+            elif math.isinf(high):
+                step = 2 * low + 1
+            else:
+                step = (low + high) / 2
+        step = min(max(step, theta - 2 - 2 * abs(theta)), theta + 2 + 2 * abs(theta))
+        if abs(step) > 700:  # the total is an end of the range: any steep tilt finds it
+            return math.copysign(700.0, step)
+        theta = step
+    return theta

@@ -1,0 +1,84 @@
+"""Numbers with a proof: enclosures by ball arithmetic (Arb, through python-flint), rounded to the safe side.
+
+A function written with the balls of :func:`ball` returns a ball that contains the true value whatever the
+rounding on the way. :func:`enclose` asks for more bits until it is narrow enough to be useful; what leaves is
+the end of it that overstates a privacy loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from discreet.errors import TooLargeError
+
+Ball: TypeAlias = Any
+"""An ``arb`` of python-flint, which has no type stubs."""
+
+_MOST_BITS = 1 << 13
+
+
+def ball(value: Fraction | float) -> Ball:
+    """The number itself: a float stands for its exact binary value."""
+    from flint import arb, fmpq
+
+    fraction = Fraction(value)
+    return arb(fmpq(fraction.numerator, fraction.denominator))
+
+
+def enclose(compute: Callable[[], Ball], relative: float = 1e-12, absolute: float = 0.0) -> Ball:
+    """The value of ``compute`` in a ball of that relative (or absolute) radius; more bits until it is.
+
+    What cannot be told from zero with the most bits is returned as it is, a ball around zero.
+    """
+    from flint import ctx
+
+    bits = 128
+    while True:
+        with ctx.workprec(bits):
+            value = compute()
+            radius = value.rad()
+            if value.is_finite() and (radius <= abs(value.mid()) * relative or radius <= absolute):
+                return value
+        if bits >= _MOST_BITS:
+            if value.is_finite():
+                return value
+            raise TooLargeError(f"no enclosure with {bits} bits: a parameter is too extreme")
+        bits *= 2
+
+
+def above(value: Ball) -> float:
+    """The least convenient double: at least every number in the ball."""
+    upper = float(value.upper())
+    return math.nextafter(upper, math.inf) if math.isfinite(upper) else upper
+
+
+def round_up(value: float, bits: int = 40) -> Fraction:
+    """A rational with a short denominator that is at least ``value`` ≥ 0, within a factor 1 + 2^(1−bits)."""
+    if value == 0:
+        return Fraction(0)
+    mantissa, exponent = math.frexp(value)
+    return Fraction(math.ceil(Fraction(mantissa) * 2**bits)) * Fraction(2) ** (exponent - bits)
+
+
+def up(value: Fraction) -> float:
+    """The smallest double that is at least the rational."""
+    nearest = _nearest(value)
+    return nearest if nearest == math.inf or Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def down(value: Fraction) -> float:
+    """The largest double that is at most the rational."""
+    nearest = _nearest(value)
+    if nearest == math.inf:
+        return math.nextafter(math.inf, 0.0)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
+
+
+def _nearest(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,368 @@
+"""What a mechanism really loses: its law enumerated over every pair of neighbouring datasets.
+
+An audit needs nothing but the law: any object with ``n``, ``k``, ``guarantee`` and ``log_pmf`` can be
+audited, also one that somebody wrote yesterday. ``audit_sampler`` then checks that the draws follow that law.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from discreet._html import card, facts, paragraph
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.numerics.count_vectors import compositions, number_of_compositions
+from discreet.numerics.neighbours import neighbouring_rows
+from discreet.privacy.composite_curves import Tabulated
+from discreet.privacy.guarantee import Guarantee
+
+MAX_ENTRIES = 50_000_000
+"""How many probabilities an audit keeps: 400 MB."""
+_LONG = 200_000_000  # triples beyond which a terminal sees progress
+
+
+class Auditable(Protocol):
+    """What an audit needs to know of a mechanism."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    def log_pmf(self, counts: Iterable[Any]) -> tuple[IntArray, FloatArray]: ...
+
+
+class Worst(NamedTuple):
+    """Neighbours and an outcome at which P(outcome|counts) / P(outcome|neighbour) is largest."""
+
+    counts: tuple[int, ...]
+    neighbour: tuple[int, ...]
+    outcome: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The exact privacy loss of a law: ``epsilon``, the curve ``delta(eps)``, and where it is worst."""
+
+    mechanism: str
+    claimed: Guarantee
+    epsilon: float
+    worst: Worst
+    triples: int
+    _delta: Callable[[float], float]
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest δ for which the law is (epsilon, δ)-differentially private."""
+        if not epsilon >= 0:
+            raise InvalidInput(f"epsilon={epsilon!r} must be at least 0")
+        return self._delta(float(epsilon))
+
+    def profile(self, points: int = 41) -> tuple[FloatArray, FloatArray]:
+        """The curve δ(ε) from ε = 0 to the exact loss, where it reaches 0: arrays (ε, δ)."""
+        finite = self.epsilon if math.isfinite(self.epsilon) else 10.0
+        epsilons = np.linspace(0.0, finite, points)
+        return epsilons, np.array([self._delta(e) for e in epsilons])
+
+    def guarantee(self, points: int = 401) -> Guarantee:
+        """The exact law as a guarantee: its whole profile, which composes to less than its ε alone does.
+
+        The profile is raised by 10⁻⁹ for the floating-point law; where the claim holds, its ε stays the
+        bound from which on δ is 0.
+        """
+        pure = self.claimed.exact_epsilon if self.claimed.exact_delta == 0 and self.holds else None
+        epsilons, deltas = self.profile(points)
+        raised = tuple(min(1.0, float(delta) + 1e-9) for delta in deltas)
+        return Guarantee(
+            pure,
+            self.claimed.relation,
+            basis=f"enumeration of {self.triples:,} triples; {self.claimed.basis}",
+            assumptions=self.claimed.assumptions,
+            curve=Tabulated(tuple(float(epsilon) for epsilon in epsilons), raised, pure),
+        )
+
+    @property
+    def slack(self) -> float:
+        """Claimed ε less exact ε: what the claim leaves unused (negative: the claim is false)."""
+        return self.claimed.epsilon - self.epsilon
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claimed guarantee is true, up to 1e-9 for the floating-point law."""
+        if not self.claimed.is_private:
+            return True
+        if self.epsilon <= self.claimed.epsilon + 1e-9:
+            return True
+        return self.claimed.delta > 0 and self.delta(self.claimed.epsilon) <= self.claimed.delta + 1e-9
+
+    def _verdict(self) -> str:
+        if not self.claimed.is_private:
+            said = "no guarantee is claimed"
+        else:
+            said = "the claim holds" if self.holds else "THE CLAIM IS FALSE"
+        return f"Audit of {self.mechanism}: {said}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        of_claim = f" ({100 * self.epsilon / self.claimed.epsilon:.4g} % of the claim)"
+        found = [
+            ("claimed", str(self.claimed)),
+            ("exact ε", f"{self.epsilon:.6g}" + (of_claim if self.claimed.is_private else "")),
+        ]
+        if self.claimed.delta > 0:
+            at = f"at ε = {self.claimed.epsilon:g}"
+            found.append(("exact δ", f"{self.delta(self.claimed.epsilon):.6g} {at}"))
+        if self.claimed.is_private:
+            found.append(("slack", f"{self.slack:.6g} of the claimed ε is not used"))
+        where = f"counts {self.worst.counts} against {self.worst.neighbour}, outcome {self.worst.outcome}"
+        return [
+            *found,
+            ("worst", where),
+            ("triples", f"{self.triples:,} (dataset, neighbour, outcome) compared"),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([self._verdict(), *(f"  {name:<10}{text}" for name, text in self._facts())])
+
+    def _repr_html_(self) -> str:
+        """The audit for a notebook."""
+        return card(paragraph(self._verdict(), strong=True), facts(self._facts()))
+
+
+def audit(
+    mechanism: Auditable, *, of: Literal["draw", "noisy"] = "draw", progress: bool | None = None
+) -> Audit:
+    """The exact loss over all datasets of the mechanism's n records and all their neighbours.
+
+    ``of="noisy"`` audits the noisy counts that a release of ``lattice`` keeps beside the decoded ones; their
+    support is infinite and the result is in closed form. ``progress``: a bar on standard error, by default
+    when the audit is long and a terminal is there to see it.
+
+    >>> import discreet
+    >>> a = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
+    >>> round(a.epsilon, 9), a.holds
+    (0.5, True)
+    """
+    if of == "noisy":
+        if not isinstance(mechanism, Lattice):
+            raise InvalidInput("of='noisy' is for the lattice mechanism, whose releases keep noisy counts")
+        return _audit_lattice_noise(mechanism)
+    if of != "draw":
+        raise InvalidInput(f"of={of!r} must be 'draw' or 'noisy'")
+    if not hasattr(mechanism, "log_pmf"):
+        raise InvalidInput(f"{type(mechanism).__name__} has no log_pmf: without its law it cannot be audited")
+    law = _Law(mechanism, progress)
+    epsilon, worst = law.worst()
+    name = getattr(mechanism, "name", type(mechanism).__name__)
+    return Audit(name, mechanism.guarantee, epsilon, worst, law.triples, law.delta)
+
+
+class _Law:
+    """log P(outcome|dataset) for the datasets that matter, and the neighbours among them."""
+
+    def __init__(self, mechanism: Auditable, progress: bool | None) -> None:
+        n, k = mechanism.n, mechanism.k
+        number = number_of_compositions(n, k)
+        # About as many outcomes as datasets is the least; the real number is checked once it is known.
+        if number**2 > MAX_ENTRIES * (math.factorial(k) if _exchangeable(mechanism) else 1) * 4:
+            raise _too_large(mechanism, number, number)
+        rows = compositions(n, k)
+        pairs = neighbouring_rows(rows)
+        if _exchangeable(mechanism):
+            # Relabelling levels maps pairs to pairs of equal loss, and one of them has a sorted member.
+            ordered = np.asarray((np.diff(rows, axis=1) >= 0).all(axis=1))
+            pairs = pairs[ordered[pairs].any(axis=1)]
+        used = np.unique(pairs)
+        first = mechanism.log_pmf(rows[used[0]])
+        if len(used) * len(first[0]) > MAX_ENTRIES:
+            raise _too_large(mechanism, number, len(first[0]))
+        together = mechanism.log_pmfs(rows[used]) if isinstance(mechanism, Mechanism) else None
+        self.outputs, self.matrix = together or _aligned(
+            [mechanism.log_pmf(rows[i]) for i in _watched(used, len(used) * len(first[0]), progress)]
+        )
+        self.rows, self.used = rows, used
+        self.pairs = np.searchsorted(used, pairs)
+        self.triples = 2 * len(pairs) * len(self.outputs)
+
+    def _parts(self) -> list[IntArray]:
+        return np.array_split(self.pairs, max(1, len(self.pairs) * len(self.outputs) >> 19))
+
+    def worst(self) -> tuple[float, Worst]:
+        best, where = -math.inf, (0, 0, 0)
+        for part in self._parts():
+            x, y = part.T
+            with np.errstate(invalid="ignore"):  # ∞ − ∞: impossible for both, no loss
+                loss = self.matrix[x] - self.matrix[y]
+            for sign, (a, b) in ((1.0, (x, y)), (-1.0, (y, x))):
+                value = float(np.nanmax(sign * loss)) if sign < 0 else float(np.nanmax(loss))
+                if value > best:
+                    i, j = np.unravel_index(int(np.nanargmax(sign * loss)), loss.shape)
+                    best, where = value, (int(a[i]), int(b[i]), int(j))
+        counts, neighbour = (tuple(map(int, self.rows[self.used[w]])) for w in where[:2])
+        return best, Worst(counts, neighbour, tuple(map(int, self.outputs[where[2]])))
+
+    def delta(self, epsilon: float) -> float:
+        worst = 0.0
+        for part in self._parts():
+            first, second = np.exp(self.matrix[part[:, 0]]), np.exp(self.matrix[part[:, 1]])
+            for p, q in ((first, second), (second, first)):
+                excess = p - math.exp(epsilon) * q if epsilon < 700 else np.where(q > 0, 0.0, p)
+                worst = max(worst, float(np.maximum(excess, 0.0).sum(axis=1).max()))
+        return worst
+
+
+def _exchangeable(mechanism: Any) -> bool:
+    """Whether relabelling the levels relabels the law: declared by the class, and the prior must agree."""
+    return bool(getattr(type(mechanism), "exchangeable", False)) and len(set(mechanism.prior)) == 1
+
+
+def _aligned(laws: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray]:
+    """Laws as rows of one matrix over all outcomes; −∞ where an outcome does not occur."""
+    outputs = laws[0][0]
+    if all(np.array_equal(other, outputs) for other, _ in laws[1:]):
+        return outputs, np.array([log_probability for _, log_probability in laws])
+    everything = np.unique(np.concatenate([other for other, _ in laws]), axis=0)
+    column = {row: j for j, row in enumerate(map(tuple, everything.tolist()))}
+    matrix = np.full((len(laws), len(everything)), -np.inf)
+    for i, (other, log_probability) in enumerate(laws):
+        matrix[i, [column[row] for row in map(tuple, other.tolist())]] = log_probability
+    return everything, matrix
+
+
+def _watched(used: IntArray, entries: int, progress: bool | None) -> Iterator[int]:
+    if progress is None:
+        progress = entries > _LONG // 20 and sys.stderr.isatty()
+    if not progress:
+        yield from used
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(used, description="enumerating datasets", console=Console(stderr=True))
+
+
+def _too_large(mechanism: Auditable, datasets: int, outputs: int) -> TooLargeError:
+    n, k = mechanism.n, mechanism.k
+    pairs = k * (k - 1) * number_of_compositions(n - 1, k) if n else 0
+    degree = (k - 1) + max(1, round(math.log(max(outputs, 2)) / math.log(n + 1)))
+    fits = int(n * (MAX_ENTRIES / (datasets * outputs)) ** (1 / degree))
+    return TooLargeError(
+        f"an audit at n={n}, k={k} compares {float(pairs) * outputs:.3g} triples of {datasets:.3g} datasets "
+        f"and {outputs:.3g} outcomes, more than fit into memory; n up to about {max(fits, 1)} does"
+    )
+
+
+def _audit_lattice_noise(mechanism: Lattice) -> Audit:
+    """c + v against c + e_j − e_i + v: the log-ratio is ε, 0 or −ε, and ε exactly when v_i ≥ 0 ≥ v_j.
+
+    Hence δ(e) = P(v_i ≥ 0 ≥ v_j)·(1 − e^{e−ε}) for e ≤ ε. The probability is a sum over the lattice: with
+    q = e^{−ε/2}, Σ_{a ≥ 0 ≥ b, a+b = s} q^{a−b} = q^{|s|}/(1−q²), times the weight of the other coordinates.
+    """
+    epsilon, k, n = float(mechanism.epsilon), mechanism.k, mechanism.n
+    rate = epsilon / 2
+    if k == 2:
+        chance = 1 / (1 + math.exp(-epsilon))
+    else:
+        reach = math.ceil((60 + 4 * k) / rate)
+        if reach * (k - 2) > 5_000_000:
+            raise TooLargeError(f"epsilon={mechanism.epsilon} is too small for the closed form at k={k}")
+        weight = np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
+        others = np.ones(1)
+        for _ in range(k - 2):
+            others = np.convolve(others, weight)
+        middle = len(others) // 2
+        size = min(middle, reach)
+        total = float(others[middle - size : middle + size + 1] @ weight[reach - size : reach + size + 1])
+        chance = math.exp(
+            math.log(total) - math.log(-math.expm1(-2 * rate)) - mechanism.log_noise_normaliser()
+        )
+    counts = (n,) + (0,) * (k - 1)
+    worst = Worst(counts, (n - 1, 1) + (0,) * (k - 2), counts)
+
+    def delta(e: float) -> float:
+        return max(0.0, chance * -math.expm1(e - epsilon))
+
+    return Audit("lattice, noisy counts", mechanism.guarantee, epsilon, worst, 0, delta)
+
+
+@dataclass(frozen=True)
+class SamplerAudit:
+    """Whether the draws of a mechanism follow its law, with the false-alarm rate of the verdict."""
+
+    counts: tuple[int, ...]
+    draws: int
+    p_value: float
+    false_alarm_rate: float
+
+    @property
+    def fits(self) -> bool:
+        return self.p_value >= self.false_alarm_rate
+
+    def __str__(self) -> str:
+        verdict = "the draws fit the law" if self.fits else "THE DRAWS DO NOT FIT THE LAW"
+        return (
+            f"{verdict}: p = {self.p_value:.3g} from {self.draws:,} draws at counts {self.counts}; a correct "
+            f"sampler is rejected with probability at most {self.false_alarm_rate:g}"
+        )
+
+
+def audit_sampler(
+    mechanism: Any,
+    counts: Iterable[Any] | None = None,
+    *,
+    draws: int = 100_000,
+    false_alarm_rate: float = 1e-6,
+) -> SamplerAudit:
+    """Goodness of fit of ``mechanism.draw(counts)`` against ``mechanism.log_pmf(counts)``.
+
+    Pearson's chi-square of the joint law and of each coordinate's marginal, cells expecting fewer than 10
+    draws pooled; the p-value is the smallest of them times their number, so a correct sampler is rejected
+    with probability at most about ``false_alarm_rate``. An output outside the law is rejected at once.
+    """
+    if not 0 < false_alarm_rate < 1:
+        raise InvalidInput(f"false_alarm_rate={false_alarm_rate!r} must be between 0 and 1, such as 1e-6")
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1000:
+        raise InvalidInput(f"draws={draws!r} must be a whole number, at least 1000")
+    n, k = mechanism.n, mechanism.k
+    point = tuple(int(c) for c in counts) if counts is not None else _spread(n, k)
+    extra = {} if mechanism.guarantee.is_private else {"acknowledge_not_private": True}
+    outputs, log_probability = mechanism.log_pmf(point)
+    seen = Counter(tuple(mechanism.draw(point, **extra)) for _ in range(draws))
+    rows = [tuple(row) for row in outputs.tolist()]
+    if not set(seen) <= set(rows):
+        return SamplerAudit(point, draws, 0.0, false_alarm_rate)
+    observed = np.array([seen[row] for row in rows], dtype=np.float64)
+    expected = draws * np.exp(log_probability)
+    values = [_chi_square_p(observed, expected)]
+    for column in outputs.T:
+        index = column - column.min()
+        marginals = (np.asarray(np.bincount(index, w), dtype=np.float64) for w in (observed, expected))
+        values.append(_chi_square_p(*marginals))
+    return SamplerAudit(point, draws, min(1.0, len(values) * min(values)), false_alarm_rate)
+
+
+def _spread(n: int, k: int) -> tuple[int, ...]:
+    return tuple(n // k + (1 if i < n % k else 0) for i in range(k))
+
+
+def _chi_square_p(observed: FloatArray, expected: FloatArray) -> float:
+    from scipy.special import chdtrc
+
+    order = np.argsort(expected)
+    pooled = max(1, int((expected < 10).sum()))
+    while pooled < len(order) and expected[order[:pooled]].sum() < 10:
+        pooled += 1
+    small, large = order[:pooled], order[pooled:]
+    seen = np.append(observed[large], observed[small].sum())
+    wanted = np.append(expected[large], expected[small].sum())
+    if len(wanted) == 1:
+        return 1.0
+    return float(chdtrc(len(wanted) - 1, ((seen - wanted) ** 2 / np.maximum(wanted, 1e-300)).sum()))

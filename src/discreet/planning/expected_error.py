@@ -1,0 +1,442 @@
+"""The error to expect of one mechanism, over its noise and over datasets from the prior predictive.
+
+The error is the Hellinger distance between the posterior that a mechanism releases and the true one; datasets
+follow the Dirichlet-multinomial law DirMult(α, n). Where all datasets and outputs can be listed the figures
+are exact; else datasets are drawn with a seeded generator, and the standard error, clustered by dataset, is
+stated.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import TooLargeError
+from discreet.mechanisms import Mechanism
+from discreet.mechanisms.base import MAX_SIMULATED_N
+from discreet.mechanisms.hellinger.exponential import EHD, EHDL, EHDS, MAX_ENUMERATED, EHDLCalibrated, MBeta
+from discreet.mechanisms.lattice.decoding import MAX_MARGINAL, MAX_WINDOW
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.noisy_counts import LSDim, LSHist, LSZhang, NoisyCounts
+from discreet.numerics.count_vectors import compositions, number_of_compositions
+from discreet.numerics.hellinger import hellinger
+from discreet.numerics.log_gamma import entropy_curve, log_rising, reduced_log_gamma, stirling_remainder
+
+Chosen: TypeAlias = list[tuple[str, dict[str, Any]]]
+
+_CELLS, _QUICK_CELLS = 2_000_000, 200_000  # (dataset, output) pairs that are listed rather than drawn
+QUICK_SECONDS, QUICK_DRAWS = 0.15, 40  # for decoding in a quick plan; fewer draws are not worth the time
+_CALIBRATED_CANDIDATES = 300  # exact calibrations are in the default table up to this size
+_SLOW = 0.25  # seconds per dataset from which a mechanism is left out of the default table
+_COUNTS = (LSHist, LSDim, LSZhang)
+_HELLINGER = (EHD, EHDS, EHDLCalibrated, EHDL, MBeta)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What to expect of one mechanism; errors are Hellinger distances to the true posterior."""
+
+    name: str
+    options: Mapping[str, Any]
+    expected: float
+    standard_error: float
+    """Of ``expected``; 0 when it is exact."""
+    median: float
+    q95: float
+    kl: float
+    """Expected Kullback–Leibler divergence of the released posterior from the true one, in nats."""
+    l1: float
+    """Expected ℓ₁ distance between the posterior means."""
+    width: float
+    """Expected width of the credible interval of one level, read from the released posterior as it is."""
+    width_without: float
+    """The same of the true posterior, without privacy."""
+    method: str
+    """``exact``, or ``simulated (N datasets)``."""
+    comparable: bool = True
+    """Whether it promises the planned ε with δ = 0, as a release that is compared at equal privacy must."""
+
+    @property
+    def label(self) -> str:
+        return label(self.name, self.options)
+
+
+def label(name: str, options: Mapping[str, Any]) -> str:
+    """A mechanism with its options, for people."""
+    said = ", ".join(f"{key}={value}" for key, value in options.items())
+    return f"{name} ({said})" if said else name
+
+
+def default_mechanisms(prior: Sequence[float], n: int) -> Chosen:
+    """What a plan compares unless told otherwise: name and options."""
+    chosen: Chosen = [(name, {}) for name in ("lattice", "lshist", "lsdim", "lszhang")]
+    if seconds_per_dataset(n, len(prior)) <= _SLOW:
+        chosen += [("ehds", {}), ("ehd", {})]
+    if number_of_compositions(n, len(prior)) <= _CALIBRATED_CANDIDATES:
+        chosen += [("ehd", {"calibration": "exact"}), ("ehdl-calibrated", {})]
+    return chosen
+
+
+# ---- errors of one mechanism ---------------------------------------------------------------------------
+
+
+class Setting:
+    """Everything about (prior, n) that several mechanisms share."""
+
+    def __init__(
+        self,
+        prior: tuple[float, ...],
+        n: int,
+        *,
+        level: float = 0.95,
+        seed: int = 0,
+        quick: bool = False,
+        only_expected: bool = False,
+    ) -> None:
+        self.prior, self.n, self.k = prior, n, len(prior)
+        self.level, self.seed, self.quick, self.only_expected = level, seed, quick, quick or only_expected
+        self.datasets = number_of_compositions(n, self.k)
+        self._distances: list[tuple[IntArray, FloatArray]] = []
+
+    @property
+    def default(self) -> Chosen:
+        if self.only_expected:
+            return [(cls.name, {}) for cls in (Lattice, *_COUNTS)]
+        return default_mechanisms(self.prior, self.n)
+
+    @cached_property
+    def rows(self) -> IntArray:
+        return compositions(self.n, self.k)
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """Prior predictive probabilities of all datasets."""
+        columns = [log_rising(a, column) for a, column in zip(self.prior, self.rows.T, strict=True)]
+        log_weight = np.sum(columns, axis=0)
+        weight = np.exp(log_weight - log_weight.max())
+        return np.asarray(weight / weight.sum(), dtype=np.float64)
+
+    def distances(self, outputs: IntArray) -> FloatArray:
+        """Hellinger distances from all datasets to all outputs, kept for the next mechanism that asks."""
+        for known, distance in self._distances:
+            if known.shape == outputs.shape and np.array_equal(known, outputs):
+                return distance
+        gap = np.zeros((self.datasets, len(outputs)))
+        for a, x, r in zip(self.prior, self.rows.T, outputs.T, strict=True):
+            table = reduced_log_gamma(a, np.arange(2 * self.n + 1) / 2)
+            own = 0.5 * table[::2]
+            gap += own[x][:, None] + own[r] - table[x[:, None] + r]
+        total = outputs.sum(axis=1)
+        if (total != self.n).any():
+            half = reduced_log_gamma(sum(self.prior), np.arange(2 * self.k * self.n + 1) / 2)
+            gap -= 0.5 * (half[2 * self.n] + half[2 * total]) - half[self.n + total]
+        np.maximum(gap, 0.0, out=gap)
+        distance = np.sqrt(-np.expm1(-gap))
+        self._distances = [*self._distances[-1:], (outputs, distance)]
+        return distance
+
+    def drawn(self, size: int) -> IntArray:
+        """The first ``size`` datasets of one stream from the prior predictive."""
+        rng = np.random.default_rng([self.seed, 0])
+        parts = []
+        for start in range(0, size, 64):  # blocks, such that a longer stream begins with the shorter one
+            theta = rng.dirichlet(self.prior, 64)
+            parts.append(rng.multinomial(self.n, theta)[: size - start])
+        return np.concatenate(parts)
+
+    @cached_property
+    def width_without(self) -> float:
+        if self.datasets * self.k <= 20_000:
+            return float(self.weight @ self.widths(self.rows))
+        return float(self.widths(self.drawn(400)).mean())
+
+    def widths(self, outputs: IntArray) -> FloatArray:
+        """Width of the equal-tailed interval of one level, averaged over the levels, for each output."""
+        total = outputs.sum(axis=1)
+        levels = range(1 if self.k == 2 and (total == self.n).all() else self.k)
+        width = np.zeros(len(outputs))
+        for i in levels:
+            pairs, inverse = np.unique(
+                np.stack([outputs[:, i], total - outputs[:, i]]), axis=1, return_inverse=True
+            )
+            a = self.prior[i] + pairs[0]
+            b = sum(self.prior[:i] + self.prior[i + 1 :]) + pairs[1]
+            width += _interval_width(a, b, self.level)[inverse.ravel()]
+        return width / len(levels)
+
+    def row(self, m: Mechanism, options: Mapping[str, Any]) -> Row:
+        figures, method = self._figures(m)
+        claim = m.guarantee
+        comparable = claim.exact_epsilon is not None and claim.exact_epsilon <= m.epsilon and not claim.delta
+        return Row(m.name, options, method=method, comparable=comparable, **figures)
+
+    def _figures(self, m: Mechanism) -> tuple[dict[str, float], str]:
+        if self.datasets * _listed_outputs(m) <= (_QUICK_CELLS if self.quick else _CELLS):
+            try:
+                return self._exact(m), "exact"
+            except TooLargeError:  # the law of the lattice mechanism at a tiny ε
+                pass
+        return self._simulated(m)
+
+    def _exact(self, m: Mechanism) -> dict[str, float]:
+        outputs, law = self._law(m)
+        distance = self.distances(outputs)
+        weighted = self.weight[:, None] * law
+        figures = _only_expected(float((weighted * distance).sum()), 0.0)
+        if self.only_expected:
+            return figures
+        median, q95 = _weighted_quantiles(distance, weighted, (0.5, 0.95))
+        return {
+            "expected": figures["expected"],
+            "standard_error": 0.0,
+            "median": median,
+            "q95": q95,
+            "kl": self._exact_kl(outputs, law),
+            "l1": self._exact_l1(outputs, weighted),
+            "width": float(weighted.sum(axis=0) @ self.widths(outputs)),
+            "width_without": self.width_without,
+        }
+
+    def _law(self, m: Mechanism) -> tuple[IntArray, FloatArray]:
+        """Outputs and P(output|dataset) of all datasets."""
+        if isinstance(m, Lattice):
+            return self._lattice_law(m)
+        if isinstance(m, _HELLINGER):
+            exponent = self.distances(self.rows) * -np.array([[m.rate(tuple(x))] for x in self.rows.tolist()])
+            law = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+            return self.rows, law / law.sum(axis=1, keepdims=True)
+        together = m.log_pmfs(self.rows)
+        if together is not None:
+            return together[0], np.exp(together[1])
+        laws = [m.log_pmf(x) for x in self.rows.tolist()]
+        return laws[0][0], np.exp([log_probability for _, log_probability in laws])
+
+    def _lattice_law(self, m: Lattice) -> tuple[IntArray, FloatArray]:
+        # The law of the clipped noisy counts t is base(t)·exp(−ε‖t − x‖₁/2): one dataset gives the base.
+        corner = tuple(self.rows[-1].tolist())
+        noisy, base = m._clipped_pair(corner) if self.k == 2 else m._clipped_classes(corner)
+        half = float(m.epsilon) / 2
+        base = base + half * np.abs(noisy - np.array(corner)).sum(axis=1)
+        released = _positions(m.decoder.decode_many(noisy), self.n)
+        order = np.argsort(released, kind="stable")
+        keys, starts = np.unique(released[order], return_index=True)
+        noisy, base = noisy[order], base[order]
+        law = np.empty((self.datasets, len(keys)))
+        for part in np.array_split(np.arange(self.datasets), max(1, self.datasets * len(noisy) >> 20)):
+            log_law = np.broadcast_to(base, (len(part), len(base))).copy()
+            for i in range(self.k):
+                log_law -= half * np.abs(self.rows[part, i][:, None] - noisy[:, i])
+            law[part] = np.add.reduceat(np.exp(log_law), starts, axis=1)
+        all_keys = _positions(self.rows, self.n)
+        wide = np.zeros((self.datasets, self.datasets))
+        wide[:, np.searchsorted(all_keys, keys)] = law
+        return self.rows, wide
+
+    def _exact_kl(self, outputs: IntArray, law: FloatArray) -> float:
+        """Σ_x w(x) Σ_r P(r|x) KL(Dir(α+x) ‖ Dir(α+r)), from the means of what depends on r."""
+        from scipy.special import gammaln, psi
+
+        prior = np.array(self.prior)
+        released, true = outputs + prior, self.rows + prior
+        size, total = released.sum(axis=1), float(true[0].sum())
+        of_released = law @ (gammaln(released).sum(axis=1) - gammaln(size))
+        of_true = gammaln(true).sum(axis=1) - gammaln(total)
+        slope = psi(true) - psi(total)
+        moved = ((law @ released - true) * slope).sum(axis=1)
+        return max(float(self.weight @ (of_released - of_true - moved)), 0.0)
+
+    def _exact_l1(self, outputs: IntArray, weighted: FloatArray) -> float:
+        released, true = (rows + np.array(self.prior) for rows in (outputs, self.rows))
+        released /= released.sum(axis=1, keepdims=True)
+        true /= true.sum(axis=1, keepdims=True)
+        return sum(
+            float((weighted * np.abs(true[:, i][:, None] - released[:, i])).sum()) for i in range(self.k)
+        )
+
+    def _simulated(self, m: Mechanism) -> tuple[dict[str, float], str]:
+        number, each = sample_sizes(m, self.quick)
+        true = self.drawn(number)
+        rng = np.random.default_rng([self.seed, 1, zlib.crc32(m.name.encode())])
+        drawn, plain = self.simulate(m, true, each, rng)
+        error = self._errors(true, drawn)
+        means = error.reshape(number, each).mean(axis=1)
+        expected, noise = float(means.mean()), float(means.std(ddof=1)) / math.sqrt(number)
+        if plain is not None:
+            expected, noise = self._with_control(m, error, self._errors(true, plain), rng)
+        method = f"simulated ({number} datasets)"
+        if self.only_expected:
+            return _only_expected(expected, noise), method
+        a, b = np.repeat(true, each, axis=0) + np.array(self.prior), drawn + np.array(self.prior)
+        sizes = a.sum(axis=1, keepdims=True), b.sum(axis=1, keepdims=True)
+        median, q95 = np.quantile(error, (0.5, 0.95), method="inverted_cdf")
+        figures = {
+            "expected": expected,
+            "standard_error": noise,
+            "median": float(median),
+            "q95": float(q95),
+            "kl": float(kl_divergence(a, b).mean()),
+            "l1": float(np.abs(a / sizes[0] - b / sizes[1]).sum(axis=1).mean()),
+            "width": float(self.widths(drawn[:: max(1, len(drawn) // 1000)]).mean()),
+            "width_without": self.width_without,
+        }
+        return figures, method
+
+    def _errors(self, true: IntArray, released: IntArray) -> FloatArray:
+        prior = np.array(self.prior)
+        each = len(released) // len(true)
+        return np.asarray(hellinger(released + prior, np.repeat(true, each, axis=0) + prior))
+
+    def _with_control(
+        self, m: Mechanism, error: FloatArray, plain: FloatArray, rng: np.random.Generator
+    ) -> tuple[float, float]:
+        """The mean error of the lattice mechanism, with that of the noisy counts as control variate.
+
+        Noisy counts cost nothing, decoding does: E[error] = E[error − b·plain] + b·E[plain], the second
+        mean from many more draws, independent of the first.
+        """
+        assert isinstance(m, Lattice)
+        more = 2000 if self.quick else 10_000
+        b = 0.0
+        if len(error) >= 32 and (spread := float(plain.var())) > 0:  # fewer draws do not tell b
+            b = min(max(float(np.cov(error, plain, ddof=0)[0, 1]) / spread, 0.0), 1.0)
+        true = self.drawn(len(error) + more)[len(error) :]
+        control = self._errors(true, np.clip(true + m.simulate_noise(more, rng), 0, self.n))
+        rest = error - b * plain
+        variance = float(rest.var(ddof=1)) / len(error) + b * b * float(control.var(ddof=1)) / more
+        return min(max(float(rest.mean() + b * control.mean()), 0.0), 1.0), math.sqrt(variance)
+
+    def simulate(
+        self, m: Mechanism, true: IntArray, each: int, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray | None]:
+        """``each`` outputs for every row of true counts; for the lattice also what was decoded."""
+        if m.n > MAX_SIMULATED_N:
+            raise TooLargeError(f"n={m.n}: plans are simulated up to n = 2**53; draw works at any n")
+        if isinstance(m, Lattice):  # decoded together: every distinct vector once
+            noise = m.simulate_noise(len(true) * each, rng)
+            noisy = np.clip(np.repeat(true, each, axis=0) + noise, 0, self.n)
+            return m.decoder.decode_many(noisy), noisy
+        return np.concatenate([m._simulate(tuple(x), each, rng) for x in true.tolist()]), None
+
+
+def _only_expected(expected: float, standard_error: float) -> dict[str, float]:
+    rest = dict.fromkeys(("median", "q95", "kl", "l1", "width", "width_without"), math.nan)
+    return {"expected": expected, "standard_error": standard_error, **rest}
+
+
+def _positions(rows: IntArray, n: int) -> IntArray:
+    """Keys that are in the order of :func:`compositions`."""
+    key = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T[:-1]:
+        key = key * (n + 1) + column
+    return key
+
+
+def _weighted_quantiles(
+    values: FloatArray, weights: FloatArray, probabilities: Sequence[float]
+) -> list[float]:
+    """Smallest value v with P(value ≤ v) ≥ p for each p, for values in [0, 1] without sorting them all."""
+    bins = np.minimum((values * 4096).astype(np.int64), 4095).ravel()
+    values, weights = values.ravel(), weights.ravel()
+    mass = np.bincount(bins, weights, minlength=4096)
+    cumulative = np.cumsum(mass)
+    result = []
+    for p in probabilities:
+        wanted = (p - 1e-12) * cumulative[-1]
+        at = int(np.searchsorted(cumulative, wanted))
+        inside = np.flatnonzero(bins == at)
+        inside = inside[np.argsort(values[inside], kind="stable")]
+        below = cumulative[at] - mass[at] + np.cumsum(weights[inside])
+        result.append(float(values[inside[min(int(np.searchsorted(below, wanted)), len(inside) - 1)]]))
+    return result
+
+
+def _interval_width(a: FloatArray, b: FloatArray, level: float) -> FloatArray:
+    from scipy.special import betaincinv, ndtri
+
+    low, high = (1 - level) / 2, (1 + level) / 2
+    total = a + b
+    normal = 2 * float(ndtri(high)) * np.sqrt((a / total) * (b / total) / (total + 1))
+    near = np.minimum(a, b) > 1e12  # where Beta quantiles lose digits, and the Beta is normal
+    safe_a, safe_b = np.where(near, 1.0, a), np.where(near, 1.0, b)
+    exact = betaincinv(safe_a, safe_b, high) - betaincinv(safe_a, safe_b, low)
+    return np.where(near, normal, exact)
+
+
+def kl_divergence(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
+    """KL(Dir(a) ‖ Dir(b)) in nats along the last axis, stable for large parameters.
+
+    With g(a, b) = lnΓ(b) − lnΓ(a) − (b − a)ψ(a) it is Σᵢ g(aᵢ, bᵢ) − g(Σa, Σb).
+    """
+    a, b = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
+    return np.asarray(np.maximum(_bregman(a, b).sum(axis=-1) - _bregman(a.sum(axis=-1), b.sum(axis=-1)), 0.0))
+
+
+def _bregman(a: FloatArray, b: FloatArray) -> FloatArray:
+    """lnΓ(b) − lnΓ(a) − (b − a)ψ(a) ≥ 0; for a ≥ 10 the leading terms of Stirling's formula cancelled."""
+    from scipy.special import gammaln, psi
+
+    small = a < 10
+    t = np.where(small, 10.0, a)
+    d = np.where(small, 0.0, b - a)
+    y = d / t
+    log = np.log1p(y)
+    curve = entropy_curve(y)
+    u = 1.0 / (t * t)
+    slope = -u * (1 / 12 - u * (1 / 120 - u * (1 / 252 - u * (1 / 240 - u * (1 / 132)))))
+    remainder = stirling_remainder(t + d) - stirling_remainder(t) - d * slope
+    large = t * curve + 0.5 * (y - log) + remainder
+    own = np.where(small, a, 1.0)
+    direct = gammaln(np.where(small, b, 1.0)) - gammaln(own) - (np.where(small, b, 1.0) - own) * psi(own)
+    return np.asarray(np.where(small, direct, large), dtype=np.float64)
+
+
+# ---- what it costs -------------------------------------------------------------------------------------
+
+
+def _listed_outputs(m: Mechanism) -> float:
+    """How many outputs have to be listed per dataset for an exact figure."""
+    if isinstance(m, Lattice):
+        if not m.decoder.exhaustive:
+            return math.inf
+        return float(m.n + 1 if m.k == 2 else (m.n + 1) ** m.k)
+    if isinstance(m, NoisyCounts):
+        return float((m.n + 1) ** m.noisy_coordinates)
+    return float(number_of_compositions(m.n, m.k))
+
+
+def seconds_per_decoding(m: Lattice) -> float:
+    """About how long the decoder takes for one vector of noisy counts; measured on an ordinary machine."""
+    if m.decoder.exhaustive:
+        return 2e-5 + 2e-10 * number_of_compositions(m.n, m.k) ** 2
+    if m.k == 2:
+        return 3e-3 + 3e-6 * min(m.n, 90 / float(m.epsilon), MAX_WINDOW)
+    reach = (2 * (45 + 4 * m.k) + 4 * sum(m.prior)) / float(m.epsilon)
+    return m.k * (2e-4 + 1e-6 * min(m.n, 2 * reach, MAX_MARGINAL))
+
+
+def seconds_per_dataset(n: int, k: int) -> float:
+    """About how long an exponential mechanism takes until it can draw for one dataset."""
+    candidates = number_of_compositions(n, k)
+    if candidates <= MAX_ENUMERATED:
+        return 1e-3 + 4e-8 * candidates
+    return 0.04 + 8e-4 * k * k + (0.3 if n > 10**8 else 0.0)
+
+
+def sample_sizes(m: Mechanism, quick: bool) -> tuple[int, int]:
+    """Number of datasets and draws for each, from public parameters alone."""
+    if isinstance(m, Lattice):
+        seconds, most = (QUICK_SECONDS, 400) if quick else (0.6, 4000)
+        number = int(min(max(seconds / seconds_per_decoding(m), 12), most))
+        unit = 1 << (number.bit_length() - 2)  # few different sizes, so that a change of ε rarely changes it
+        return number // unit * unit, 1
+    if isinstance(m, _HELLINGER):
+        return int(min(max((0.15 if quick else 0.8) / seconds_per_dataset(m.n, m.k), 8), 400)), 20
+    return (200, 5) if quick else (1000, 10)

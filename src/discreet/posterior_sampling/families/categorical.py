@@ -1,0 +1,249 @@
+"""Proportions: the Dirichlet family of categorical records and the Beta family of numbers in [0, 1].
+
+For posteriors Dir(a + r eᵢ) and Dir(a + r eⱼ) everything depends on aᵢ and aⱼ only, through u = θᵢ/(θᵢ+θⱼ),
+which is Beta(aᵢ + r, aⱼ) or Beta(aᵢ, aⱼ + r). Why the pairs below are the worst ones:
+
+* *More prior weight helps.* With V ~ Beta(aᵢ+aⱼ+r, s) independent, u·V turns the pair of (aᵢ, aⱼ) into the
+  pair of (aᵢ, aⱼ + s): every divergence falls in aᵢ and in aⱼ. So for k ≥ 3 the n − 1 other records are in
+  other levels, and the two levels with the smallest priors are the worst.
+* *For k = 2* the other records are in one of the two levels, x and n − 1 − x of them. D_λ is convex in x
+  (ψ' is convex), so an end is worst. For the hockey-stick divergence the ends are compared with bounds on
+  everything between them, which the first argument gives for whole ranges of x.
+* *Numbers in [0, 1]*: Beta(a + t, N − a − t) has a monotone likelihood ratio in t, so records 0 and 1 are
+  worse than any two others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.declarations import as_counts, as_prior
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
+from discreet.errors import InvalidInput
+from discreet.numerics.enclosures import Ball, ball
+from discreet.numerics.log_gamma import log_gamma_step
+from discreet.posterior_sampling.family import (
+    Family,
+    Natural,
+    Pair,
+    RecordKind,
+    as_exact,
+    as_total,
+    exact_cell,
+    in_floats,
+)
+from discreet.randomness.entropy import Source
+
+_GRID = Fraction(1, 2**40)
+_END = Fraction(1, 10**6)
+"""A statistic that may be any number: the end of its range stands for all within this many records."""
+_MOST_CELLS = 4096
+_DOUBLES = 600.0  # e^{−600} is a double with all its digits
+
+
+@dataclass(frozen=True)
+class _DirichletFamily(Family):
+    """Coordinates η = a, the parameters themselves; C = ΣlnΓ(aᵢ) − lnΓ(Σa)."""
+
+    whole: ClassVar[bool]
+    """Whether a record adds 1 to one level, or may be split between the two of a Beta."""
+
+    def prior(self, parameters: Any) -> Beta | Dirichlet:
+        return dirichlet(as_prior(getattr(parameters, "parameters", parameters)))
+
+    def natural(self, distribution: Beta | Dirichlet) -> Natural:
+        return tuple(Fraction(value) for value in distribution.parameters)
+
+    def from_natural(self, eta: Natural) -> Beta | Dirichlet:
+        return dirichlet([float(value) for value in eta])
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        total: Ball = sum(eta, start=ball(0))
+        return sum((value.lgamma() for value in eta), start=-total.lgamma())
+
+    def normalisable(self, eta: Natural) -> bool:
+        return all(value > 0 for value in eta)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        return _GRID
+
+    def as_grid(self, grid: Fraction) -> Fraction:
+        if (1 / grid).denominator != 1:
+            raise InvalidInput(f"grid={grid} must be 1 divided by a whole number: cells that fill [0, 1]")
+        return grid
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        return rng.dirichlet([float(value) for value in eta], size)
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        """Stick-breaking: θᵢ/(θᵢ + … + θ_k) is Beta(aᵢ, aᵢ₊₁ + … + a_k), each rounded by itself."""
+        proportions = []
+        left = Fraction(1)
+        for index in range(len(eta) - 1):
+            part = _beta_cell(eta[index], sum(eta[index + 1 :], Fraction(0)), grid, source)
+            proportions.append(left * part)
+            left *= 1 - part
+        return *proportions, left
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        if len(eta) > 2:
+            first, second = sorted(eta)[:2]
+            return _both_orders(first, second, r)
+        most = r * (n - 1)
+        return _both_orders(eta[0], eta[1] + most, r) + _both_orders(eta[0] + most, eta[1], r)
+
+    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        if len(eta) > 2 or self.whole:
+            return self.extreme_pairs(eta, n, r)
+        most = max(Fraction(0), r * (n - 1 - _END))
+        return _both_orders(eta[0], eta[1] + most, r) + _both_orders(eta[0] + most, eta[1], r)
+
+    def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
+        """k = 2, statistics strictly between the ends: ranges low ≤ x ≤ high, each bounded by one pair.
+
+        By the first argument of the module (eta₁ + r·low, eta₂ + r·(n − 1 − high)) is worse than all of
+        them. A range whose bound exceeds that of the ends is halved, as long as that can help.
+        """
+        if len(eta) > 2 or n < (3 if self.whole else 2):
+            return None
+        a, b, scale, most = float(eta[0]), float(eta[1]), float(r), float(n - 1)
+        if self.whole:
+            starts = [2.0**i for i in range(int(most).bit_length()) if 2**i < most]
+            lows = np.array(sorted({*starts, *(most - start for start in starts)}))
+            highs = np.append(lows[1:] - 1, lows[-1])
+            lows, highs = lows[lows <= highs], highs[lows <= highs]
+        else:
+            starts = [float(_END) * 2.0**i for i in range(64) if float(_END) * 2.0**i < most / 2]
+            ends = np.array(sorted({*starts, *(most - start for start in starts), most / 2}))
+            lows, highs = ends[:-1], ends[1:]
+        pairs = self.profile_pairs(eta, n, r)
+        at_ends = np.max([self.hockey_sticks(pair, epsilons) for pair in pairs], axis=0)
+        bound = np.zeros_like(epsilons)
+        smallest = 1.0 if self.whole else float(_END)
+        for _ in range(40):
+            values = np.maximum(
+                _float_hockey_sticks(a + scale * lows, b + scale * (most - highs), scale, epsilons),
+                _float_hockey_sticks(b + scale * (most - highs), a + scale * lows, scale, epsilons),
+            )
+            over = (values > at_ends[:, None]).any(axis=0) & (highs - lows >= smallest)
+            if not over.any() or len(lows) > _MOST_CELLS:
+                return np.asarray(np.maximum(bound, values.max(axis=1)), dtype=np.float64)
+            bound = np.maximum(bound, values[:, ~over].max(axis=1, initial=0.0))
+            middle = (lows[over] + highs[over]) / 2
+            if self.whole:
+                middle = np.floor(middle)
+            lows, highs = (
+                np.concatenate([lows[over], middle + 1 if self.whole else middle]),
+                np.concatenate([middle, highs[over]]),
+            )
+        return np.asarray(np.maximum(bound, values.max(axis=1)), dtype=np.float64)
+
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        (p, b), (a, q) = pair
+        r, exact = ball(p - a), ball(epsilon)
+        # ln of the ratio of the laws of u = θᵢ/(θᵢ+θⱼ): r·logit(u) − ln[Γ(a+r)Γ(b) / Γ(a)Γ(b+r)].
+        level = ball(p).lgamma() - ball(a).lgamma() - ball(q).lgamma() + ball(b).lgamma()
+        rest = 1 / (1 + ((exact + level) / r).exp())  # 1 − u where the ratio is e^ε
+        first = rest.beta_lower(ball(b), ball(p), regularized=1)
+        second = rest.beta_lower(ball(q), ball(a), regularized=1)
+        return first - exact.exp() * second
+
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        (p, b), (a, _) = pair
+        return _float_hockey_sticks(np.array([float(a)]), np.array([float(b)]), float(p - a), epsilons)[:, 0]
+
+
+def _both_orders(first: Fraction, second: Fraction, r: Fraction) -> list[Pair]:
+    return [
+        ((first + r, second), (first, second + r)),
+        ((second + r, first), (second, first + r)),
+    ]
+
+
+def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: FloatArray) -> FloatArray:
+    """Divergences of Beta(a + r, b) from Beta(a, b + r): a row for each ε, a column for each (a, b)."""
+    z = (epsilons[:, None] + log_gamma_step(a, r) - log_gamma_step(b, r)) / r
+    largest = float(max(a.max(), b.max())) + r
+    return in_floats(_upper_tail(a + r, b, z), _upper_tail(a, b + r, z), epsilons[:, None], largest)
+
+
+def _upper_tail(a: FloatArray, b: FloatArray, z: FloatArray) -> FloatArray:
+    """P(u > 1/(1 + e^{−z})) for u ~ Beta(a, b), also where the bound is no double other than 0 or 1.
+
+    There I_x(a, b) = x^a/(a B(a, b))·(1 + O(x)), which for a small a is far from 0 however small x is.
+    """
+    from scipy.special import betainc, betaincc, expit, gammaln
+
+    a, b, z = np.broadcast_arrays(a, b, z)
+    tail = np.empty(z.shape)
+    high = z >= 0
+    tail[high] = betainc(b[high], a[high], expit(-z[high]))
+    tail[~high] = betaincc(a[~high], b[~high], expit(z[~high]))
+    if (np.abs(z) > _DOUBLES).any():
+        near_one = np.exp(np.minimum(0.0, -b * z - gammaln(b + 1) + log_gamma_step(a, b)))
+        near_zero = -np.expm1(np.minimum(0.0, a * z - gammaln(a + 1) + log_gamma_step(b, a)))
+        tail = np.where(z > _DOUBLES, near_one, np.where(z < -_DOUBLES, near_zero, tail))
+    return np.asarray(tail, dtype=np.float64)
+
+
+def _beta_cell(a: Fraction, b: Fraction, grid: Fraction, source: Source) -> Fraction:
+    approximate = Beta(float(a), float(b))
+
+    def cdf(theta: Fraction) -> Ball:
+        if theta <= 0 or theta >= 1:
+            return ball(int(theta >= 1))
+        return ball(theta).beta_lower(ball(a), ball(b), regularized=1)
+
+    return exact_cell(cdf, lambda u: float(approximate.ppf(u)), grid, source)
+
+
+@dataclass(frozen=True)
+class BetaFamily(_DirichletFamily):
+    """Records that are numbers in [0, 1], a yes or no among them; Beta(a, b) prior over their mean.
+
+    A record x adds (x, 1 − x) to (a, b). The statistic is the sum of the records, or the pair (sum, n − sum).
+    """
+
+    name: ClassVar[str] = "beta"
+    whole: ClassVar[bool] = False
+
+    def prior(self, parameters: Any) -> Beta:
+        return Beta(*as_prior(getattr(parameters, "parameters", parameters), 2))
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        if isinstance(statistic, Sequence | np.ndarray) and not isinstance(statistic, str):
+            if len(statistic) != 2:
+                raise InvalidInput("the statistic must be the sum of the records, or the pair (sum, n − sum)")
+            total, rest = (as_exact(part, "the statistic") for part in statistic)
+            if total + rest != n:
+                raise InvalidInput(f"the two parts of the statistic do not sum to n={n}")
+            statistic = total
+        total = as_total(statistic, Fraction(0), Fraction(n))
+        return total, n - total
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws[:, 0]
+
+
+@dataclass(frozen=True)
+class DirichletFamily(_DirichletFamily):
+    """Records in k declared levels; Dirichlet prior over their proportions. The statistic is the counts."""
+
+    name: ClassVar[str] = "dirichlet"
+    records: ClassVar[RecordKind] = "levels"
+    whole: ClassVar[bool] = True
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        values = tuple(statistic) if isinstance(statistic, Sequence | np.ndarray) else ()
+        if len(values) < 2:
+            raise InvalidInput("the statistic must be the counts of the levels")
+        return tuple(Fraction(count) for count in as_counts(values, len(values), n))
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws

@@ -1,0 +1,231 @@
+"""Means: the normal distribution, and the mean of bounded records with known variance."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.declarations import as_integer
+from discreet.distributions.normal import Normal
+from discreet.errors import InvalidInput
+from discreet.numerics.enclosures import Ball, ball
+from discreet.posterior_sampling.family import (
+    Family,
+    Natural,
+    Pair,
+    RecordKind,
+    as_bounds,
+    as_exact,
+    as_total,
+    exact_cell,
+    power_of_two,
+)
+from discreet.privacy.curves import Curve, Gaussian, gaussian_hockey_stick
+from discreet.randomness.entropy import Source
+
+
+@dataclass(frozen=True)
+class _MeanFamily(Family):
+    """Coordinates η = (precision·mean of each axis …, precision); C = Σhᵢ²/2τ − (d/2)·ln τ.
+
+    A record x adds (x/σ², 1/σ²), so neighbours have equal precisions τ and means at a distance of at most
+    r·w/(σ²τ), w the largest distance between two records. One draw is therefore μ-GDP, exactly, with
+    μ² = r²w²/(σ⁴τ), and the pair at that distance is attained whatever the other records are.
+    """
+
+    sigma: float
+
+    @abstractmethod
+    def _width_squared(self) -> Fraction:
+        """w²."""
+
+    @property
+    def _unit(self) -> Fraction:
+        return 1 / Fraction(self.sigma) ** 2
+
+    def _check_sigma(self) -> None:
+        try:
+            sigma = float(as_exact(self.sigma, "sigma"))
+        except InvalidInput:
+            sigma = math.nan
+        if not 1e-150 < sigma < 1e150:
+            raise InvalidInput(
+                f"sigma={self.sigma!r} must be positive: the known standard deviation of one record"
+            )
+        object.__setattr__(self, "sigma", sigma)
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        *heights, precision = eta
+        squares = sum((height * height for height in heights), start=ball(0))
+        return squares / (2 * precision) - len(heights) * precision.log() / 2
+
+    def normalisable(self, eta: Natural) -> bool:
+        return eta[-1] > 0
+
+    def curve(self, eta: Natural, n: int, r: Fraction) -> Curve:
+        precision = eta[-1] + r * n * self._unit
+        return Gaussian((r * self._unit) ** 2 * self._width_squared() / precision)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        variance = 1 / (eta[-1] + r * n * self._unit)
+        return power_of_two(math.sqrt(float(variance))) / 2**32
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        *heights, precision = (float(value) for value in eta)
+        centre = np.array(heights) / precision
+        return centre + rng.standard_normal((size, len(heights))) / math.sqrt(precision)
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        *heights, precision = eta
+        return tuple(normal_cell(height / precision, precision, grid, source) for height in heights)
+
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        return gaussian_hockey_stick(_mu_squared(pair), epsilon)
+
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        return Gaussian(_mu_squared(pair)).profiles(epsilons)
+
+
+def _mu_squared(pair: Pair) -> Fraction:
+    """Of two normal laws with one precision τ: τ times the squared distance of their means."""
+    (*first, precision), (*second, _) = pair
+    return sum(((p - q) ** 2 for p, q in zip(first, second, strict=True)), Fraction(0)) / precision
+
+
+def normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:
+    """The middle of the grid cell that holds a draw from N(centre, 1/precision); see :func:`exact_cell`."""
+    approximate = Normal(float(centre), 1 / math.sqrt(precision))
+
+    def cdf(theta: Fraction) -> Ball:
+        return ((ball(centre - theta) * (ball(precision) / 2).sqrt()).erfc()) / 2
+
+    return exact_cell(cdf, lambda u: float(approximate.ppf(u)), grid, source)
+
+
+@dataclass(frozen=True)
+class GaussianMean(_MeanFamily):
+    """The mean of numbers with known standard deviation ``sigma``, clipped to declared bounds."""
+
+    bounds: tuple[float, float] = None  # type: ignore[assignment]
+    name: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", as_bounds(self.bounds, "one record"))
+        self._check_sigma()
+
+    def prior(self, parameters: Any) -> Normal:
+        if isinstance(parameters, Normal):
+            return parameters
+        try:
+            loc, scale = parameters
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"prior={parameters!r} must be (mean, standard deviation), such as (0, 1)"
+            ) from None
+        return Normal(loc, scale)
+
+    def natural(self, distribution: Normal) -> Natural:
+        precision = 1 / Fraction(distribution.scale) ** 2
+        return Fraction(distribution.loc) * precision, precision
+
+    def from_natural(self, eta: Natural) -> Normal:
+        return Normal(float(eta[0] / eta[1]), 1 / math.sqrt(eta[1]))
+
+    def _width_squared(self) -> Fraction:
+        low, high = self.bounds
+        return (Fraction(high) - Fraction(low)) ** 2
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        low, high = (n * Fraction(bound) for bound in self.bounds)
+        return as_total(statistic, low, high) * self._unit, n * self._unit
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        low, high = (Fraction(bound) * r * self._unit for bound in self.bounds)
+        precision = eta[1] + r * n * self._unit
+        first, second = (eta[0] + n * low, precision), (eta[0] + (n - 1) * low + high, precision)
+        return [(first, second), (second, first)]
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws[:, 0]
+
+
+@dataclass(frozen=True)
+class GaussianVector(_MeanFamily):
+    """The mean of vectors with known standard deviation ``sigma`` on every axis, clipped to norm ``radius``.
+
+    The prior is (mean of each axis, one standard deviation), such as ((0, 0), 1).
+    """
+
+    radius: float = None  # type: ignore[assignment]
+    dimension: int = 2
+    name: ClassVar[str] = "gaussian-vector"
+    records: ClassVar[RecordKind] = "vectors"
+
+    def __post_init__(self) -> None:
+        if self.radius is None:
+            as_bounds(None, "the norm of one record")
+        radius = float(as_exact(self.radius, "radius"))
+        if not radius > 0:
+            raise InvalidInput(f"radius={self.radius!r} must be positive: records are clipped to this norm")
+        if as_integer(self.dimension, "dimension") < 1:
+            raise InvalidInput(f"dimension={self.dimension!r} must be at least 1")
+        object.__setattr__(self, "radius", radius)
+        self._check_sigma()
+
+    def prior(self, parameters: Any) -> tuple[Normal, ...]:
+        if isinstance(parameters, tuple) and all(isinstance(part, Normal) for part in parameters):
+            marginals = parameters
+        else:
+            try:
+                means, scale = parameters
+                marginals = tuple(Normal(mean, scale) for mean in means)
+            except (TypeError, ValueError) as error:
+                if isinstance(error, InvalidInput):
+                    raise
+                raise InvalidInput(
+                    f"prior={parameters!r} must be (means, standard deviation), such as ((0, 0), 1)"
+                ) from None
+        if len(marginals) != self.dimension or len({marginal.scale for marginal in marginals}) != 1:
+            raise InvalidInput(f"the prior must have {self.dimension} means and one standard deviation")
+        return marginals
+
+    def natural(self, distribution: tuple[Normal, ...]) -> Natural:
+        precision = 1 / Fraction(distribution[0].scale) ** 2
+        return *(Fraction(marginal.loc) * precision for marginal in distribution), precision
+
+    def from_natural(self, eta: Natural) -> tuple[Normal, ...]:
+        *heights, precision = eta
+        return tuple(Normal(float(height / precision), 1 / math.sqrt(precision)) for height in heights)
+
+    def _width_squared(self) -> Fraction:
+        return (2 * Fraction(self.radius)) ** 2
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        try:
+            values = [as_exact(value, "the statistic") for value in statistic]
+        except TypeError:
+            values = []
+        if len(values) != self.dimension:
+            raise InvalidInput(f"the statistic must be the sum of the records, {self.dimension} numbers")
+        if sum(value * value for value in values) > (n * Fraction(self.radius)) ** 2:
+            raise InvalidInput(
+                f"the statistic has a norm above n·radius = {n * self.radius:g}: clip the records to "
+                f"radius={self.radius:g} before they are summed"
+            )
+        return *(value * self._unit for value in values), n * self._unit
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        step = r * Fraction(self.radius) * self._unit
+        rest, precision = eta[1:-1], eta[-1] + r * n * self._unit
+        first, second = ((eta[0] + sign * step, *rest, precision) for sign in (1, -1))
+        return [(first, second), (second, first)]
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws

@@ -1,0 +1,186 @@
+"""Rates: the Gamma distribution, and its Poisson and exponential likelihoods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.distributions.gamma import Gamma
+from discreet.errors import InvalidInput
+from discreet.numerics.enclosures import Ball, ball
+from discreet.numerics.log_gamma import log_gamma_step
+from discreet.posterior_sampling.family import (
+    Family,
+    Natural,
+    Pair,
+    RecordKind,
+    as_bounds,
+    as_total,
+    exact_cell,
+    in_floats,
+    power_of_two,
+)
+from discreet.randomness.entropy import Source
+
+
+@dataclass(frozen=True)
+class _GammaFamily(Family):
+    """Coordinates η = (shape, rate) and C = lnΓ(shape) − shape·ln(rate)."""
+
+    bounds: tuple[float, float]
+
+    def prior(self, parameters: Any) -> Gamma:
+        if isinstance(parameters, Gamma):
+            return parameters
+        try:
+            shape, rate = parameters
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"prior={parameters!r} must be (shape, rate) of a Gamma, such as (2, 1)"
+            ) from None
+        return Gamma(shape, rate)
+
+    def natural(self, distribution: Gamma) -> Natural:
+        return Fraction(distribution.shape), Fraction(distribution.rate)
+
+    def from_natural(self, eta: Natural) -> Gamma:
+        return Gamma(float(eta[0]), float(eta[1]))
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        shape, rate = eta
+        return shape.lgamma() - shape * rate.log()
+
+    def normalisable(self, eta: Natural) -> bool:
+        return eta[0] > 0 and eta[1] > 0
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws[:, 0]
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        return rng.gamma(float(eta[0]), 1 / float(eta[1]), (size, 1))
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        shape, rate = eta
+        approximate = Gamma(float(shape), float(rate))
+
+        def cdf(theta: Fraction) -> Ball:
+            return ball(0) if theta <= 0 else 1 - ball(rate * theta).gamma_upper(ball(shape), regularized=1)
+
+        return (exact_cell(cdf, lambda u: float(approximate.ppf(u)), grid, source),)
+
+
+@dataclass(frozen=True)
+class Poisson(_GammaFamily):
+    """Counts with rate θ, clipped to declared whole bounds; Gamma(shape, rate) prior.
+
+    A record x adds (x, 1) to (shape, rate), so neighbours have equal rates and shapes s, s + t. The
+    divergences do not depend on the rate, grow with t (monotone likelihood ratio θ^t) and fall with s (add an
+    independent Gamma to both): the worst pair has all other counts at the lower bound.
+    """
+
+    name: ClassVar[str] = "poisson"
+    records: ClassVar[RecordKind] = "counts"
+
+    def __post_init__(self) -> None:
+        low, high = as_bounds(self.bounds, "a count", 0)
+        if not (low.is_integer() and high.is_integer()):
+            raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
+        object.__setattr__(self, "bounds", (low, high))
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        low, high = (n * Fraction(bound) for bound in self.bounds)
+        return as_total(statistic, low, high), Fraction(n)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        return power_of_two(1 / (eta[1] + r * n)) / 2**32
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        low, high = (Fraction(bound) for bound in self.bounds)
+        small, rate = eta[0] + r * n * low, eta[1] + r * n
+        first, second = (small, rate), (small + r * (high - low), rate)
+        return [(first, second), (second, first)]
+
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        (p, _), (q, _) = pair
+        first, second, exact = ball(p), ball(q), ball(epsilon)
+        # ln(p/q)(θ) = (p−q)·ln θ − lnΓ(p) + lnΓ(q) at rate 1; it crosses ε once.
+        end = ((exact + first.lgamma() - second.lgamma()) / (first - second)).exp()
+        upper = end.gamma_upper(first, regularized=1), end.gamma_upper(second, regularized=1)
+        if p > q:
+            return upper[0] - exact.exp() * upper[1]
+        return (1 - upper[0]) - exact.exp() * (1 - upper[1])
+
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        p, q = float(pair[0][0]), float(pair[1][0])
+        step = float(abs(pair[0][0] - pair[1][0]))
+        sign = 1 if p > q else -1
+        log_end = (sign * epsilons + log_gamma_step(min(p, q), step)) / step
+        first, second = (_tail(shape, log_end, upper=p > q) for shape in (p, q))
+        return in_floats(first, second, epsilons, max(p, q))
+
+
+def _tail(shape: float, log_x: FloatArray, upper: bool) -> FloatArray:
+    """P(θ > x) or P(θ < x) for θ ~ Gamma(shape, 1), also where x is no double other than 0 or ∞.
+
+    For a tiny x the lower tail is x^shape/Γ(shape + 1)·(1 + O(x)): not small if the shape is.
+    """
+    from scipy.special import gammainc, gammaincc, gammaln
+
+    x = np.exp(np.clip(log_x, -700.0, 700.0))
+    tiny = np.minimum(0.0, shape * log_x - gammaln(shape + 1))
+    regular, limit = (gammaincc(shape, x), -np.expm1(tiny)) if upper else (gammainc(shape, x), np.exp(tiny))
+    return np.asarray(np.where(log_x < -600.0, limit, regular), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Exponential(_GammaFamily):
+    """Waiting times with rate θ, clipped to declared bounds; Gamma(shape, rate) prior.
+
+    A record x adds (1, x) to (shape, rate), so neighbours have equal shapes and rates β < β'. The divergences
+    depend on β'/β only and grow with it (monotone likelihood ratio e^{−θ(β'−β)}): the worst pair has all
+    other times at the lower bound.
+    """
+
+    name: ClassVar[str] = "exponential"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", as_bounds(self.bounds, "a waiting time", 0))
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        low, high = (n * Fraction(bound) for bound in self.bounds)
+        return Fraction(n), as_total(statistic, low, high)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        return power_of_two((eta[0] + r * n) / (eta[1] + r * n * Fraction(self.bounds[1]))) / 2**32
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        low, high = (Fraction(bound) for bound in self.bounds)
+        shape, small = eta[0] + r * n, eta[1] + r * n * low
+        first, second = (shape, small), (shape, small + r * (high - low))
+        return [(first, second), (second, first)]
+
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        (shape, p), (_, q) = pair
+        exact, a = ball(epsilon), ball(shape)
+        # ln(p/q)(θ) = a·ln(p/q) − (p−q)θ, on θ > 0 at most a·ln(p/q) where p > q.
+        end = (a * (ball(p) / ball(q)).log() - exact) / ball(p - q)
+        if p > q and not end > 0:
+            return ball(0) if end <= 0 else (end / end)  # not finite: undecided, more bits are needed
+        upper = ((end * ball(rate)).gamma_upper(a, regularized=1) for rate in (p, q))
+        first, second = (1 - value for value in upper) if p > q else upper
+        return first - exact.exp() * second
+
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        from scipy.special import gammainc, gammaincc
+
+        a, p, q = float(pair[0][0]), float(pair[0][1]), float(pair[1][1])
+        away = float(pair[0][1] - pair[1][1])
+        end = np.maximum((a * math.log1p(away / q) - epsilons) / away, 0.0)
+        tail = gammainc if p > q else gammaincc
+        return in_floats(tail(a, end * p), tail(a, end * q), epsilons, a)

@@ -1,0 +1,374 @@
+"""Conjugate families: what one record adds to a posterior, and how far apart two posteriors can be.
+
+A family has coordinates η in which a record x adds its statistic S(x) to the prior's η₀; the density of the
+posterior is exp(η·T(θ) − C(η)) with the log-partition C. Posterior sampling with scalings r, m ∈ (0, 1] draws
+θ from η₀/m + r ΣS(x). Its privacy loss follows from C alone (Geumlek, Song and Chaudhuri 2017):
+
+    D_λ(P‖Q) = [C(λη_P + (1−λ)η_Q) − λ C(η_P)] / (λ−1) + C(η_Q),
+
+infinite where the mixed point leaves the normalisable set. Which neighbouring pairs are worst is a theorem of
+each family, stated in ``proofs/posterior-sampling.md`` and checked by enumeration.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from discreet._registry import FAMILIES
+from discreet._typing import FloatArray
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.numerics.enclosures import Ball, above, ball, enclose
+from discreet.privacy.curves import Curve
+from discreet.randomness.entropy import Source
+
+Natural: TypeAlias = tuple[Fraction, ...]
+Pair: TypeAlias = tuple[Natural, Natural]
+RecordKind = Literal["numbers", "counts", "levels", "vectors"]
+
+MARGIN = 1e-6
+"""Relative margin on profiles computed in floats; measured errors are below a tenth of it, see the tests."""
+LARGEST = 1e12
+ENCLOSED = (1e-2, 1e7)
+"""Parameters whose distribution functions are enclosed in milliseconds; beyond, floats with the margin."""
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """A likelihood with its conjugate prior. Everything here is public; bounds are declared, never read."""
+
+    name: ClassVar[str]
+    records: ClassVar[RecordKind] = "numbers"
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "name" in vars(cls):
+            FAMILIES.register(cls.name, cls)
+
+    @abstractmethod
+    def prior(self, parameters: Any) -> Any:
+        """The prior from its parameters, or the prior itself, checked."""
+
+    @abstractmethod
+    def natural(self, distribution: Any) -> Natural:
+        """η of a prior or posterior, exactly."""
+
+    @abstractmethod
+    def from_natural(self, eta: Natural) -> Any:
+        """The distribution with coordinates η."""
+
+    @abstractmethod
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        """ΣS(x) of n records from their sufficient statistic, which must lie in its range."""
+
+    @abstractmethod
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        """C(η) up to a constant."""
+
+    @abstractmethod
+    def normalisable(self, eta: Natural) -> bool:
+        """Whether exp(η·T(θ)) has a finite integral."""
+
+    @abstractmethod
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        """One exact draw, on the middle of a cell of the grid."""
+
+    @abstractmethod
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        """A cell width from public parameters (η₀/m, n, r), far below the spread of the posterior."""
+
+    def as_grid(self, grid: Fraction) -> Fraction:
+        """A declared cell width that fits the range of θ."""
+        return grid
+
+    @abstractmethod
+    def value(self, draws: FloatArray) -> FloatArray:
+        """Draws as people read them: one number each where θ is one number."""
+
+    @abstractmethod
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draws in floats, shape (size, dimension): not private."""
+
+    @abstractmethod
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
+
+    @abstractmethod
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball."""
+
+    @abstractmethod
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        """The same in floats for many ε."""
+
+    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Pairs of which one has the largest hockey-stick divergence, for every ε."""
+        return self.extreme_pairs(eta, n, r)
+
+    def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
+        """Upper bounds on the divergence of the pairs that the profile pairs do not cover; None: no such."""
+        return None
+
+    def curve(self, eta: Natural, n: int, r: Fraction) -> Curve:
+        """The privacy curve of one draw from η₀/m + r ΣS(x) over all datasets of n records."""
+        return PosteriorCurve(self, eta, n, r)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, **{f.name: _as_json(getattr(self, f.name)) for f in fields(self)}}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Family:
+        options = dict(content)
+        family = FAMILIES[options.pop("name")]
+        return family(**{name: _from_json(value) for name, value in options.items()})
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_as_json(item) for item in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _from_json(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
+    """D_λ(P‖Q) of two posteriors of a family; None where it is infinite."""
+    first, second = pair
+    mixed = tuple(order * p + (1 - order) * q for p, q in zip(first, second, strict=True))
+    if not family.normalisable(mixed):
+        return None
+
+    def value() -> Ball:
+        c_mixed, c_first, c_second = (
+            family.log_partition([ball(x) for x in eta]) for eta in (mixed, first, second)
+        )
+        exact = ball(order)
+        return (c_mixed - exact * c_first) / (exact - 1) + c_second
+
+    return enclose(value, absolute=1e-300)
+
+
+@dataclass(frozen=True)
+class PosteriorCurve(Curve):
+    """The loss of one posterior draw, from the family's worst pairs: Rényi curve and exact profile."""
+
+    family: Family
+    eta: Natural
+    n: int
+    r: Fraction
+    kind: ClassVar[str] = "posterior"
+
+    @cached_property
+    def max_order(self) -> float:
+        return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
+
+    def _limit(self, pair: Pair) -> float:
+        """About the order at which λη_P + (1−λ)η_Q leaves the normalisable set; ``renyi`` is ∞ there."""
+
+        def inside(order: Fraction) -> bool:
+            mixed = tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
+            return self.family.normalisable(mixed)
+
+        if inside(Fraction(10) ** 9):
+            return math.inf
+        low, high = 1.0, 1e9
+        while high - low > 1e-12 * high:
+            middle = (low + high) / 2
+            if inside(Fraction(middle)):
+                low = middle
+            else:
+                high = middle
+        nearest = float(round(high)) if abs(high - round(high)) < 1e-9 * high else high
+        return nearest if not inside(Fraction(nearest)) else high
+
+    def renyi(self, order: float) -> float:
+        values = []
+        for pair in self.family.extreme_pairs(self.eta, self.n, self.r):
+            value = renyi(self.family, pair, Fraction(order))
+            if value is None:
+                return math.inf
+            values.append(above(value))
+        return max(0.0, *values)
+
+    def profile(self, epsilon: float) -> float:
+        def value(pair: Pair) -> float:
+            parameters = [float(x) for eta in pair for x in eta]
+            if min(parameters) < ENCLOSED[0] or max(parameters) > ENCLOSED[1]:
+                return float(self.family.hockey_sticks(pair, np.array([epsilon]))[0])
+            return above(enclose(lambda: self.family.hockey_stick(pair, Fraction(epsilon)), absolute=1e-300))
+
+        worst = max(value(pair) for pair in self.family.profile_pairs(self.eta, self.n, self.r))
+        elsewhere = self.family.elsewhere(self.eta, self.n, self.r, np.array([epsilon]))
+        return max(0.0, worst, 0.0 if elsewhere is None else float(elsewhere[0]))
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        pairs = self.family.profile_pairs(self.eta, self.n, self.r)
+        worst = np.max([self.family.hockey_sticks(pair, epsilons) for pair in pairs], axis=0)
+        some = epsilons
+        if len(epsilons) > 513:  # between some of them the chords in e^ε, which lie above a convex curve
+            some = np.linspace(float(epsilons.min()), min(float(epsilons.max()), 700.0), 513)
+        elsewhere = self.family.elsewhere(self.eta, self.n, self.r, some)
+        if elsewhere is None:
+            return np.asarray(worst, dtype=np.float64)
+        if some is not epsilons:
+            elsewhere = np.interp(np.exp(np.minimum(epsilons, 700.0)), np.exp(some), elsewhere) * (1 + 1e-12)
+        return np.asarray(np.maximum(worst, elsewhere), dtype=np.float64)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "family": self.family.to_dict(),
+            "eta": [str(value) for value in self.eta],
+            "n": self.n,
+            "r": str(self.r),
+        }
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> PosteriorCurve:
+        eta = tuple(Fraction(value) for value in parameters["eta"])
+        family = Family.from_dict(parameters["family"])
+        return cls(family, eta, int(parameters["n"]), Fraction(parameters["r"]))
+
+
+def in_floats(first: FloatArray, second: FloatArray, epsilons: FloatArray, largest: float) -> FloatArray:
+    """P(A) − e^ε Q(A) with a margin above the rounding of its terms, for parameters up to ``largest``."""
+    if largest > LARGEST:
+        raise TooLargeError(
+            f"a posterior with a parameter of {largest:.3g} is beyond {LARGEST:.0e}, up to which the exact "
+            "profile is computed; the Rényi curve is available at any size"
+        )
+    margin = MARGIN * (1 + largest / 1e9)
+    with np.errstate(over="ignore", invalid="ignore"):
+        other = np.where(second > 0, np.exp(np.minimum(epsilons, 700.0)) * second, 0.0)
+    return np.asarray(np.maximum(first - other, 0.0) * (1 + margin) + 1e-12 * first, dtype=np.float64)
+
+
+def as_exact(value: Any, name: str) -> Fraction:
+    """A finite real number as the rational that it is (a float: its exact binary value)."""
+    if isinstance(value, bool) or value is None:
+        raise InvalidInput(f"{name} must be a number")
+    try:
+        if isinstance(value, str):
+            raise TypeError
+        return Fraction(value.item() if isinstance(value, np.generic) else value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} must be a finite number") from None
+
+
+def as_numbers(data: Any) -> FloatArray:
+    """Public records as an array of doubles."""
+    try:
+        return np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("public data must be a sequence of numbers") from None
+
+
+def as_bounds(bounds: Any, what: str, smallest: float = -math.inf) -> tuple[float, float]:
+    """Declared bounds (low, high) of one record, low < high."""
+    if bounds is None:
+        raise InvalidInput(
+            f"bounds are missing: declare them for {what}, bounds=(low, high), from what is publicly known; "
+            "they are never read from the data, because the extremes of the data would be released with them"
+        )
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"bounds={bounds!r} must be two numbers (low, high)") from None
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InvalidInput(f"bounds={bounds!r} must be finite: a record without a bound has no privacy")
+    if not low < high:
+        raise InvalidInput(f"bounds={bounds!r} must be (low, high) with low < high")
+    if low < smallest:
+        raise InvalidInput(f"bounds={bounds!r} for {what}: the lower bound must be at least {smallest:g}")
+    return low, high
+
+
+def as_total(statistic: Any, low: Fraction, high: Fraction) -> Fraction:
+    """A sum of records that must lie between the declared bounds; the message does not quote it."""
+    total = as_exact(statistic, "the statistic")
+    if not low <= total <= high:
+        raise InvalidInput(
+            f"the statistic lies outside [{float(low):g}, {float(high):g}], which is n times the bounds of "
+            "one record: clip the records to the declared bounds before they are summed"
+        )
+    return total
+
+
+def exact_cell(
+    cdf: Callable[[Fraction], Ball], guess: Callable[[float], float], grid: Fraction, source: Source
+) -> Fraction:
+    """The middle of the grid cell [j·grid, (j+1)·grid) that holds a draw with distribution function ``cdf``.
+
+    Inversion of a uniform number U whose bits are drawn as they are needed: U is compared with enclosures of
+    the distribution function at cell ends, with more bits until the comparison is certain, so that the output
+    has exactly the law of a continuous draw that was rounded afterwards. ``guess`` (an approximate quantile)
+    only says where to look first.
+    """
+    from flint import arb, ctx, fmpq
+
+    bits, known = 64, source.below(1 << 64)
+    most_bits = 1 << 14
+
+    def is_below(end: int) -> bool:
+        """U < cdf(end·grid)."""
+        nonlocal bits, known
+        precision = 192
+        while True:
+            with ctx.workprec(precision):
+                value = cdf(end * grid)
+                scale = fmpq(1, 1 << bits)
+                if value.is_finite():
+                    if value <= arb(known * scale):
+                        return False
+                    if value >= arb((known + 1) * scale):
+                        return True
+                    narrow = value.rad() < arb(scale / 256)
+                else:
+                    narrow = False
+            if precision > most_bits:
+                raise TooLargeError(
+                    "the posterior is too extreme for an exact draw: a parameter is tiny or huge"
+                )
+            if narrow:
+                known, bits = (known << 64) | source.below(1 << 64), bits + 64
+            else:
+                precision *= 2
+
+    start = guess((known + 0.5) / 2.0**64)
+    cell = math.floor(Fraction(start) / grid) if math.isfinite(start) else 0
+    stride = 1
+    if is_below(cell):
+        high = cell
+        while is_below(high - stride):
+            high -= stride
+            stride *= 2
+        low = high - stride
+    else:
+        low = cell
+        while not is_below(low + stride):
+            low += stride
+            stride *= 2
+        high = low + stride
+    while high - low > 1:  # U ≥ cdf(low·grid) and U < cdf(high·grid)
+        middle = (low + high) // 2
+        if is_below(middle):
+            high = middle
+        else:
+            low = middle
+    return (low + Fraction(1, 2)) * grid
+
+
+def power_of_two(value: Fraction | float) -> Fraction:
+    """The largest power of two that is at most ``value`` > 0."""
+    exact = Fraction(value)
+    power = exact.numerator.bit_length() - exact.denominator.bit_length()
+    power -= Fraction(2) ** power > exact
+    return Fraction(2) ** power

@@ -1,0 +1,406 @@
+"""Posterior sampling: release a draw from the posterior itself, whose spread is what hides a record.
+
+Geumlek, Song and Chaudhuri (2017), for every conjugate family of :mod:`discreet.posterior_sampling.families`:
+
+* ``direct``: a draw from the posterior η₀ + ΣS(x), with whatever privacy it has;
+* ``diffused``: from η₀ + r ΣS(x), with the largest r ≤ 1 that meets a target;
+* ``concentrated``: from η₀/m + ΣS(x), with the largest m ≤ 1 that meets a target.
+
+The target is (λ, ε)-Rényi privacy, or (ε, δ), met on the exact profile. Draws are exact: the output has the
+law of a continuous draw rounded to a declared grid, with every comparison certain. Proofs:
+``proofs/posterior-sampling.md``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet._registry import FAMILIES
+from discreet._typing import EpsilonLike, FloatArray
+from discreet.data import Contribution, clipped_sum, count_levels
+from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_size, as_target_delta
+from discreet.errors import DataError, InvalidInput
+from discreet.posterior_sampling.family import Family, Natural
+from discreet.posterior_sampling.sample import Sample
+from discreet.privacy.composite_curves import grouped
+from discreet.privacy.composition import compose
+from discreet.privacy.curves import Curve, as_order
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.interop import opendp_measurement
+from discreet.randomness.entropy import OSEntropy, private_source
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = [
+    "SAMPLERS",
+    "PosteriorSampler",
+    "posterior_sampler",
+]
+
+
+SAMPLERS = ("direct", "diffused", "concentrated")
+FORMAT = "discreet/sample"
+VERSION = 1
+_SMALLEST = 2.0**-60
+
+
+@dataclass(frozen=True)
+class PosteriorSampler:
+    """Posterior sampling with everything public bound; the data enters only in ``draw``.
+
+    ``r`` and ``m`` are the chosen scalings: draws come from η₀/m + r ΣS(x). ``guarantee`` is that of one
+    draw. Made by :func:`posterior_sampler`.
+    """
+
+    name: str
+    family: Family
+    prior: Any
+    n: int
+    r: float
+    m: float
+    grid: Fraction
+    guarantee: Guarantee
+    target: Mapping[str, Any] = field(default_factory=dict)
+
+    def price(self, size: int = 1) -> Guarantee:
+        """The guarantee of ``size`` draws together, at the same δ where one was asked for."""
+        number = as_draws(size)
+        together = compose([self.guarantee], count=number)
+        if number == 1:
+            return together
+        return together.to_dp(self.guarantee.exact_delta) if self.guarantee.exact_delta else together
+
+    def _eta(self, statistic: Any) -> Natural:
+        added = self.family.contribution(statistic, self.n)
+        start = _scaled(self.family, self.prior, self.m)
+        if len(added) != len(start):
+            raise InvalidInput(f"the statistic has {len(added)} parts and the prior {len(start)}")
+        return tuple(own + Fraction(self.r) * more for own, more in zip(start, added, strict=True))
+
+    def draw(self, statistic: Any, size: int = 1, entropy: OSEntropy | None = None) -> FloatArray:
+        """``size`` private draws of θ; together they cost ``price(size)``.
+
+        ``statistic`` is the sufficient statistic of the n records (see :meth:`statistic`). The randomness
+        comes from the operating system; a seeded generator is refused.
+        """
+        source = private_source(entropy)
+        eta = self._eta(statistic)
+        draws = [self.family.draw(eta, self.grid, source) for _ in range(as_draws(size))]
+        return self.family.value(np.array([[float(part) for part in draw] for draw in draws]))
+
+    def release(self, statistic: Any, size: int = 1) -> Sample:
+        """``size`` private draws with everything public that led to them, ready to be published."""
+        from discreet._version import __version__
+
+        return Sample(
+            sampler=self.name,
+            family=self.family.to_dict(),
+            prior=public_prior(self.prior),
+            n=self.n,
+            r=self.r,
+            m=self.m,
+            grid=self.grid,
+            target=dict(self.target),
+            draws=self.draw(statistic, size).tolist(),
+            guarantee=self.price(size),
+            versions={"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__},
+        )
+
+    def simulate(self, statistic: Any, size: int = 1, seed: int | None = None) -> FloatArray:
+        """``size`` draws from a fast seeded generator in floats, for experiments: **not private**."""
+        number = as_integer(size, "size")
+        eta = self._eta(statistic)
+        return self.family.value(self.family.simulate(eta, number, np.random.default_rng(seed)))
+
+    def statistic(self, data: Any, column: str | None = None, **options: Any) -> Any:
+        """The sufficient statistic of records, exactly: clipped to the declared bounds, summed as integers.
+
+        The data may be anything that :func:`discreet.release` takes; for a vector it is an array of n rows.
+        A Dirichlet needs ``levels=``. Numbers are rounded to 65,536 steps between the bounds (counts are
+        whole already), so that a sum is exact and one record moves it by at most the width of the bounds.
+        ``missing=`` says what a missing value counts as.
+        """
+        statistic, n = statistic_of(self.family, data, column, options)
+        if n != self.n:
+            raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+        return statistic
+
+    def to_opendp(self) -> Any:
+        """This sampler as a user measurement of OpenDP."""
+        return opendp_measurement(self.draw, self.guarantee.known)
+
+
+def posterior_sampler(
+    name: str,
+    family: str | Family,
+    *,
+    prior: Any,
+    n: int,
+    epsilon: EpsilonLike | None = None,
+    order: float | None = None,
+    delta: EpsilonLike | None = None,
+    grid: EpsilonLike | None = None,
+    per_person: int | None = None,
+    **options: Any,
+) -> PosteriorSampler:
+    """Posterior sampling by name for a family, calibrated to a target before any data is opened.
+
+    ``epsilon`` with ``order``: Rényi privacy of that order. ``epsilon`` with ``delta``: (ε, δ), on the exact
+    profile. ``direct`` needs no target and reports what it gives. ``family``: ``"beta"``, ``"dirichlet"``,
+    ``"gaussian"`` (``sigma=``, ``bounds=``), ``"gaussian-vector"`` (``sigma=``, ``radius=``, ``dimension=``),
+    ``"poisson"`` and ``"exponential"`` (``bounds=``), or a family object. ``grid`` is the width of the cells
+    to which draws are rounded; a fine one is chosen from public parameters. ``per_person``: the target is met
+    for a person of whom at most so many records are among the n, by group privacy.
+
+    >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
+    >>> sampler.guarantee.rdp(15) <= 0.5, round(sampler.r, 3)
+    (True, 0.412)
+    """
+    if name not in SAMPLERS:
+        nearest = difflib.get_close_matches(str(name).lower(), SAMPLERS, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
+        raise InvalidInput(f"sampler {name!r} is unknown{hint} The names are: {', '.join(SAMPLERS)}")
+    model = as_family(family, options)
+    size = as_size(n)
+    start = model.prior(prior)
+    members = 1 if per_person is None else as_members(per_person)
+    target = _Target.checked(name, epsilon, order, delta, size)
+
+    def loss(r: float, m: float) -> Curve:
+        return grouped(_curve(model, start, size, r, m), members)
+
+    if target.kind == "order" and members > 1 and loss(1.0, 1.0).gaussian_squared is None:
+        raise InvalidInput(
+            f"per_person={per_person!r} with order: group privacy bounds no Rényi divergence of the family "
+            f"{model.name!r}; give delta instead"
+        )
+    r, m = _scalings(name, loss, target)
+    curve = loss(r, m)
+    if grid is None:
+        cell = model.grid(_scaled(model, start, m), size, Fraction(r))
+    else:
+        cell = model.as_grid(as_epsilon(grid, "grid"))
+    guarantee = Guarantee(
+        target.epsilon if target.kind == "delta" else None,
+        Relation.REPLACE_ONE if per_person is None else Relation.REPLACE_PERSON,
+        target.delta,
+        f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)",
+        () if per_person is None else (Contribution.assumption(members),),
+        curve,
+    )
+    return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, target.to_dict())
+
+
+@dataclass(frozen=True)
+class _Target:
+    kind: str
+    epsilon: Fraction = Fraction(0)
+    order: float = math.inf
+    delta: Fraction = Fraction(0)
+
+    @classmethod
+    def checked(
+        cls, name: str, epsilon: EpsilonLike | None, order: float | None, delta: EpsilonLike | None, n: int
+    ) -> _Target:
+        if order is not None and delta is not None:
+            raise InvalidInput("give order (Rényi privacy) or delta ((epsilon, delta)), not both")
+        if epsilon is None:
+            if order is not None or delta is not None:
+                raise InvalidInput(
+                    "epsilon is missing: a target is epsilon with order, or epsilon with delta"
+                )
+            if name == "direct":
+                return cls("none")
+            raise InvalidInput(
+                f"{name!r} needs a target: epsilon with order (Rényi privacy), or epsilon with delta"
+            )
+        if order is None and delta is None:
+            raise InvalidInput(
+                "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
+                "for Rényi privacy of that order, or delta=1e-6"
+            )
+        budget = as_epsilon(epsilon)
+        if order is not None:
+            return cls("order", budget, as_order(order))
+        assert delta is not None
+        probability = as_target_delta(delta, n, "release counts with discreet.release, which has delta 0")
+        return cls("delta", budget, delta=probability)
+
+    def met(self, curve: Curve, rough: bool = False) -> bool:
+        if self.kind == "order":
+            value = curve.rdp(self.order)
+            return math.isfinite(value) and Fraction(value) <= self.epsilon
+        epsilon = _down(self.epsilon)
+        value = curve.rough_profile(epsilon) if rough else curve.delta_at(epsilon)
+        return Fraction(value) <= self.delta
+
+    def reached(self, curve: Curve) -> str:
+        """What a curve gives, in the words of the target."""
+        if self.kind == "delta":
+            return f"delta = {curve.delta_at(_down(self.epsilon)):.4g} at epsilon = {float(self.epsilon):g}"
+        if self.order >= curve.max_order:
+            return f"finite values below order {curve.max_order:.6g} only"
+        return f"epsilon = {curve.rdp(self.order):.4g} at order {self.order:g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.kind == "none":
+            return {}
+        if self.kind == "order":
+            return {"epsilon": str(self.epsilon), "order": self.order}
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+
+
+def _down(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
+
+
+def as_family(family: str | Family, options: dict[str, Any]) -> Family:
+    if isinstance(family, Family):
+        if options:
+            raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
+        return family
+    if not isinstance(family, str) or family not in FAMILIES:
+        nearest = difflib.get_close_matches(str(family).lower(), FAMILIES, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
+        raise InvalidInput(f"family {family!r} is unknown{hint} The names are: {', '.join(FAMILIES)}")
+    cls = FAMILIES[family]
+    known = set(cls.__dataclass_fields__)
+    for option in options:
+        if option not in known:
+            takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+            raise InvalidInput(f"{option!r} is not an option of family {family!r}; {takes}")
+    if "sigma" in known and "sigma" not in options:
+        raise InvalidInput(f"family {family!r} needs sigma=, the known standard deviation of one record")
+    return cls(**{name: options.get(name) for name in known if name in options or name == "bounds"})
+
+
+def _scaled(family: Family, prior: Any, m: float) -> Natural:
+    return tuple(value / Fraction(m) for value in family.natural(prior))
+
+
+def _curve(family: Family, prior: Any, n: int, r: float, m: float) -> Curve:
+    return family.curve(_scaled(family, prior, m), n, Fraction(r))
+
+
+def _scalings(name: str, loss: Callable[[float, float], Curve], target: _Target) -> tuple[float, float]:
+    """(r, m): the largest found that meets the target, which is seen to hold at the one returned."""
+    if target.kind == "none":
+        return 1.0, 1.0
+
+    def curve(scale: float) -> Curve:
+        return loss(scale, 1.0) if name == "diffused" else loss(1.0, scale)
+
+    full = curve(1.0)
+    if target.met(full):
+        return 1.0, 1.0
+    if name == "direct":
+        raise InvalidInput(
+            f"'direct' does not reach the target: it gives {target.reached(full)}. "
+            "'diffused' and 'concentrated' scale the posterior until it does; more prior weight or public "
+            "data (prior.updated_with_public) help too"
+        )
+    low = 1.0
+    while not target.met(curve(low), rough=True):
+        low /= 2
+        if low < _SMALLEST:
+            raise InvalidInput(
+                f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "
+                f"{target.reached(curve(_SMALLEST))}"
+            )
+    high = min(1.0, 2 * low)
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        if target.met(curve(middle), rough=True):
+            low = middle
+        else:
+            high = middle
+    for retreat in (0.0, 1e-9, 1e-7, 1e-5, 1e-3, *(1 - 0.5**i for i in range(1, 60))):
+        scale = low * (1 - retreat)
+        if target.met(curve(scale)):
+            return (scale, 1.0) if name == "diffused" else (1.0, scale)
+    best = target.reached(curve(scale))
+    raise InvalidInput(f"no scaling of {name!r} was seen to reach the target: {scale:.3g} gives {best}")
+
+
+def as_draws(size: Any) -> int:
+    number = as_integer(size, "size")
+    if number < 1:
+        raise InvalidInput(f"size={size!r} must be at least 1")
+    return number
+
+
+def as_members(per_person: Any) -> int:
+    number = as_integer(per_person, "per_person")
+    if number < 1:
+        raise InvalidInput(f"per_person={per_person!r} must be at least 1")
+    return number
+
+
+def public_prior(prior: Any) -> list[Any]:
+    if isinstance(prior, tuple):
+        return [list(part.parameters) for part in prior]
+    return list(prior.parameters)
+
+
+def statistic_of(
+    family: Family, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
+) -> tuple[Any, int]:
+    """The exact statistic of the records that a family takes, and how many there are.
+
+    ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet.data.Contribution`.
+    """
+    known = {"levels": {"levels", "other", "missing"}, "vectors": set()}.get(family.records, {"missing"})
+    for option in options:
+        if option not in known:
+            takes = ", ".join(sorted(known)) or "none"
+            raise InvalidInput(
+                f"{option!r} is not an option for the records of {family.name!r}; it takes: {takes}"
+            )
+    if family.records == "levels":
+        if "levels" not in options:
+            raise InvalidInput("levels are missing: declare every value that a record may take")
+        counts = count_levels(data, Domain(**options), column=column, **people)
+        return counts, sum(counts)
+    if family.records == "vectors":
+        if any(value is not None for value in people.values()):
+            raise InvalidInput("person= is for a column; of vectors give one row for each person")
+        return _sum_of_vectors(data, getattr(family, "radius", 1.0))
+    bounds = getattr(family, "bounds", (0.0, 1.0))
+    if family.records == "counts":
+        summed = clipped_sum(data, column=column, bounds=bounds, integers=True, **options, **people)
+    else:
+        summed = clipped_sum(data, column=column, bounds=bounds, **options, **people)
+    # By the family's bounds, which are the doubles themselves; data/ reads 0.1 as one tenth.
+    low, high = (Fraction(bound) for bound in bounds)
+    return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps), summed.n
+
+
+def _sum_of_vectors(data: Any, radius: float) -> tuple[tuple[Fraction, ...], int]:
+    """Rows clipped to the norm and rounded towards zero on a grid, so that no norm exceeds the radius."""
+    try:
+        rows = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        rows = np.zeros(0)
+    if rows.ndim != 2 or not len(rows):
+        raise DataError("vectors must be an array of numbers with a row for each record")
+    if not np.isfinite(rows).all():
+        raise DataError("a record has a component that is missing or infinite; map it before")
+    # In units of the largest component, so that no square overflows or vanishes.
+    size = np.abs(rows).max(axis=1, keepdims=True)
+    direction = rows / np.where(size > 0, size, 1.0)
+    length = np.linalg.norm(direction, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        inside = np.minimum(size / radius * length, 1 - 1e-12) / np.where(length > 0, length, 1.0)
+    steps = np.trunc(direction * inside * 2.0**32).astype(np.int64)
+    unit = Fraction(radius) / 2**32
+    return tuple(int(total) * unit for total in steps.astype(object).sum(axis=0)), len(rows)

@@ -1,0 +1,290 @@
+"""Curves made of other curves: of parts, of groups, of approximations, of tables, and of several outputs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.numerics.enclosures import up
+from discreet.privacy.convolution import Losses, Profile, composed_delta, grid
+from discreet.privacy.curves import Approximate, Curve, Gaussian
+
+_INFINITE_LOSS = 700.0
+
+
+@dataclass(frozen=True)
+class Largest(Curve):
+    """The larger of several curves, at every order and every ε: parts of which one record touches one."""
+
+    curves: tuple[Curve, ...]
+    kind: ClassVar[str] = "largest"
+
+    @property
+    def max_order(self) -> float:
+        return min(curve.max_order for curve in self.curves)
+
+    def renyi(self, order: float) -> float:
+        return max(curve.renyi(order) for curve in self.curves)
+
+    def profile(self, epsilon: float) -> float:
+        return max(curve.delta_at(epsilon) for curve in self.curves)
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        return np.asarray(np.max([curve.profiles(epsilons) for curve in self.curves], axis=0))
+
+    @property
+    def end(self) -> float:
+        return max(curve.end for curve in self.curves)
+
+    def zcdp(self) -> Fraction | None:
+        rates = [curve.zcdp() for curve in self.curves]
+        known = [rate for rate in rates if rate is not None]
+        return max(known) if len(known) == len(rates) else None
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"curves": [curve.to_dict() for curve in self.curves]}
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Largest:
+        return cls(tuple(Curve.from_dict(part) for part in parameters["curves"]))
+
+
+@dataclass(frozen=True)
+class Group(Curve):
+    """What holds for ``size`` records at once: δ_s(sε) ≤ δ(ε)·(e^{sε} − 1)/(e^ε − 1) (Vadhan 2017, 2.2)."""
+
+    curve: Curve
+    size: int
+    kind: ClassVar[str] = "group"
+
+    @property
+    def max_order(self) -> float:
+        return 1.0  # no useful bound on the Rényi divergences; the profile carries the guarantee
+
+    def renyi(self, order: float) -> float:
+        return math.inf
+
+    @property
+    def end(self) -> float:
+        return self.size * self.curve.end if self.curve.delta_at(self.curve.end) == 0 else math.inf
+
+    def profile(self, epsilon: float) -> float:
+        return float(
+            self._grown(np.array([self.curve.delta_at(epsilon / self.size)]), np.array([epsilon]))[0]
+        )
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        return self._grown(self.curve.profiles(epsilons / self.size), epsilons)
+
+    def _grown(self, delta: FloatArray, epsilon: FloatArray) -> FloatArray:
+        small = np.minimum(np.maximum(epsilon, 1e-9), _INFINITE_LOSS)  # at 0 the ratio is the size; it grows
+        ratio = np.expm1(small) / np.expm1(small / self.size) * (1 + 1e-12)
+        grown = np.where(epsilon > _INFINITE_LOSS, 1.0, np.minimum(1.0, delta * ratio))
+        return np.asarray(np.where(delta == 0, 0.0, grown), dtype=np.float64)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"curve": self.curve.to_dict(), "size": self.size}
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Group:
+        return cls(Curve.from_dict(parameters["curve"]), int(parameters["size"]))
+
+
+def grouped(curve: Curve, size: int) -> Curve:
+    """The loss of ``size`` records at once: sμ where it is Gaussian, else by group privacy."""
+    if size == 1:
+        return curve
+    square = curve.gaussian_squared
+    return Group(curve, size) if square is None else Gaussian(size**2 * square)
+
+
+@dataclass(frozen=True)
+class Inexact(Curve):
+    """Output laws within total variation τ of laws that have ``curve``: δ(ε) + (1 + e^ε)τ.
+
+    P̂(A) ≤ P(A) + τ ≤ e^ε Q(A) + δ + τ ≤ e^ε (Q̂(A) + τ) + δ + τ. The sum rises again for large ε while the
+    true profile does not, so from its least value on that value holds. Rényi divergences have no bound.
+    """
+
+    curve: Curve
+    tau: Fraction
+    kind: ClassVar[str] = "inexact"
+
+    @property
+    def max_order(self) -> float:
+        return 1.0
+
+    def renyi(self, order: float) -> float:
+        return math.inf
+
+    @cached_property
+    def end(self) -> float:
+        """About where the sum is least; any ε may stand here, because the sum is a bound at each."""
+        if not self.tau:
+            return self.curve.end
+        epsilons = np.linspace(0.0, min(_INFINITE_LOSS, self.curve.end), 1 << 15)
+        return float(epsilons[np.argmin(self._with_tau(self.curve.profiles(epsilons), epsilons))])
+
+    def profile(self, epsilon: float) -> float:
+        at = min(epsilon, self.end)
+        return float(self._with_tau(np.array([self.curve.delta_at(at)]), np.array([at]))[0])
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        at = np.minimum(epsilons, self.end)
+        return self._with_tau(self.curve.profiles(at), at)
+
+    def _with_tau(self, delta: FloatArray, epsilon: FloatArray) -> FloatArray:
+        added = (1 + np.exp(np.minimum(epsilon, _INFINITE_LOSS))) * float(self.tau)
+        return np.asarray(np.minimum(1.0, (delta + added) * (1 + 1e-14)), dtype=np.float64)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"curve": self.curve.to_dict(), "tau": str(self.tau)}
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Inexact:
+        return cls(Curve.from_dict(parameters["curve"]), Fraction(parameters["tau"]))
+
+
+@dataclass(frozen=True)
+class Tabulated(Curve):
+    """A profile that is known at some ε, such as that of an audit; between them its chords in e^ε.
+
+    A profile is convex in e^ε, so a chord lies above it; beyond the last ε the last δ holds. ``pure``: an ε
+    at which δ is 0, if there is one, which bounds the Rényi divergences.
+    """
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[float, ...]
+    pure: Fraction | None = None
+    kind: ClassVar[str] = "tabulated"
+
+    @property
+    def max_order(self) -> float:
+        return 1.0 if self.pure is None else math.inf
+
+    def renyi(self, order: float) -> float:
+        return math.inf if self.pure is None else Approximate(self.pure).renyi(order)
+
+    @property
+    def end(self) -> float:
+        return self.epsilons[-1]
+
+    def profile(self, epsilon: float) -> float:
+        return float(self.profiles(np.array([epsilon]))[0])
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        known = np.exp(np.minimum(self.epsilons, _INFINITE_LOSS))
+        chords = np.interp(np.exp(np.minimum(epsilons, _INFINITE_LOSS)), known, self.deltas) * (1 + 1e-12)
+        if self.pure is not None:
+            chords = np.where(epsilons >= up(self.pure), 0.0, chords)
+        return np.asarray(np.minimum(chords, 1.0), dtype=np.float64)
+
+    def zcdp(self) -> Fraction | None:
+        return None if self.pure is None else self.pure * self.pure / 2
+
+    def _parameters(self) -> dict[str, Any]:
+        pure = None if self.pure is None else str(self.pure)
+        return {"epsilons": list(self.epsilons), "deltas": list(self.deltas), "pure": pure}
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Tabulated:
+        pure = parameters["pure"]
+        epsilons, deltas = (tuple(float(x) for x in parameters[name]) for name in ("epsilons", "deltas"))
+        return cls(epsilons, deltas, None if pure is None else Fraction(pure))
+
+
+@dataclass(frozen=True)
+class Composed(Curve):
+    """Several outputs of the same data: ``parts`` are distinct curves with how often each was spent.
+
+    Made by :func:`composed`, which keeps one normal form, so that the order of spending does not matter.
+    """
+
+    parts: tuple[tuple[Curve, int], ...]
+    kind: ClassVar[str] = "composed"
+
+    @property
+    def max_order(self) -> float:
+        return min(curve.max_order for curve, _ in self.parts)
+
+    def renyi(self, order: float) -> float:
+        return math.fsum(count * curve.renyi(order) for curve, count in self.parts)
+
+    def profile(self, epsilon: float) -> float:
+        """The least of what basic composition, the Rényi curve and the convolution of profiles give."""
+        basic = self._basic
+        if basic is not None and epsilon >= basic[0]:
+            return up(basic[1])
+        best = self.rdp_delta_at(epsilon) if self.max_order > 1 else 1.0
+        return min(best, composed_delta(*self._losses, epsilon))
+
+    def rough_profile(self, epsilon: float) -> float:
+        basic = self._basic
+        if basic is not None and epsilon >= basic[0]:
+            return up(basic[1])
+        return composed_delta(*self._losses, epsilon)
+
+    def epsilon_at(self, delta: float) -> float:
+        by_orders = self.rdp_epsilon_at(delta) if self.max_order > 1 else math.inf
+        return min(super().epsilon_at(delta), by_orders)
+
+    @cached_property
+    def _basic(self) -> tuple[Fraction, Fraction] | None:
+        pairs = [(curve, count) for curve, count in self.parts if isinstance(curve, Approximate)]
+        if len(pairs) < len(self.parts):
+            return None
+        epsilon = sum((count * curve.epsilon for curve, count in pairs), Fraction(0))
+        return epsilon, sum((count * curve.delta for curve, count in pairs), Fraction(0))
+
+    @cached_property
+    def _losses(self) -> tuple[list[tuple[Losses, int]], float]:
+        return grid([(Profile(curve.profiles, curve.end), count) for curve, count in self.parts])
+
+    def zcdp(self) -> Fraction | None:
+        total = Fraction(0)
+        for curve, count in self.parts:
+            rate = curve.zcdp()
+            if rate is None:
+                return None
+            total += count * rate
+        return total
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"parts": [[curve.to_dict(), count] for curve, count in self.parts]}
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Composed:
+        return cls(tuple((Curve.from_dict(part), int(count)) for part, count in parameters["parts"]))
+
+
+def composed(spent: Sequence[tuple[Curve, int]]) -> Curve:
+    """One curve for all that was spent: Gaussians as one Gaussian, equal curves counted together."""
+    counts: dict[Curve, int] = {}
+    squares = Fraction(0)
+
+    def add(curve: Curve, count: int) -> None:
+        nonlocal squares
+        if isinstance(curve, Composed):
+            for part, times in curve.parts:
+                add(part, times * count)
+        elif (square := curve.gaussian_squared) is not None:
+            squares += count * square
+        elif not (isinstance(curve, Approximate) and curve.epsilon == 0 and curve.delta == 0):
+            counts[curve] = counts.get(curve, 0) + count
+
+    for curve, count in spent:
+        add(curve, count)
+    if squares:
+        counts[Gaussian(squares)] = 1
+    parts = sorted(counts.items(), key=lambda part: json.dumps(part[0].to_dict(), sort_keys=True))
+    if not parts:
+        return Gaussian(Fraction(0))
+    return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else Composed(tuple(parts))

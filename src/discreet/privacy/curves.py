@@ -1,0 +1,323 @@
+"""Privacy curves: all that is known of a mechanism's loss, in the three currencies that compose or convert.
+
+A curve bounds two functions for every pair of neighbouring datasets with output laws P, Q, in both orders:
+
+* ``rdp(λ)`` ≥ D_λ(P‖Q), the Rényi divergence of order λ > 1, infinite from λ* = ``max_order`` on;
+* ``delta_at(ε)`` ≥ sup_A P(A) − e^ε Q(A), the privacy profile: (ε, δ(ε))-differential privacy for every ε.
+
+Composition adds the first and convolves the second (:mod:`discreet.privacy.composite_curves`). A curve knows no mechanism:
+whoever has another law adds a subclass with a ``kind``, and everything works on it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._registry import CURVES
+from discreet._typing import FloatArray
+from discreet.errors import InvalidInput
+from discreet.numerics.enclosures import Ball, above, ball, enclose, up
+
+_LARGEST_ORDER = 1e7
+
+
+class Curve(ABC):
+    """What one output may reveal; see the module."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "kind" in vars(cls):
+            CURVES.register(cls.kind, cls)
+
+    @property
+    def max_order(self) -> float:
+        """λ*: the Rényi divergence may be infinite from this order on."""
+        return math.inf
+
+    @abstractmethod
+    def renyi(self, order: float) -> float:
+        """An upper bound on the Rényi divergence of an order that has been checked."""
+
+    @abstractmethod
+    def profile(self, epsilon: float) -> float:
+        """An upper bound on the δ of ``epsilon`` ≥ 0."""
+
+    def rough_profile(self, epsilon: float) -> float:
+        """About ``profile``, quickly: where to look, never what to report."""
+        return float(self.profiles(np.array([epsilon]))[0])
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        """Upper bounds on the δ of many ε ≥ 0, in floats: the rounding is inside a margin that is added."""
+        return np.array([self.profile(float(epsilon)) for epsilon in epsilons])
+
+    @property
+    def end(self) -> float:
+        """An ε from which on δ falls no more."""
+        return math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values from which :meth:`from_dict` builds the same curve."""
+        return {"kind": self.kind, **self._parameters()}
+
+    @abstractmethod
+    def _parameters(self) -> dict[str, Any]: ...
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Curve:
+        parameters = dict(content)
+        kind = parameters.pop("kind")
+        if kind not in CURVES:
+            raise InvalidInput(f"a privacy curve of kind {kind!r} is unknown; update discreet")
+        curve: Curve = CURVES[kind]._build(parameters)
+        return curve
+
+    @classmethod
+    @abstractmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Curve: ...
+
+    def zcdp(self) -> Fraction | None:
+        """The ρ of zero-concentrated privacy, D_λ ≤ ρλ for every λ; None where there is none."""
+        return None
+
+    @property
+    def gaussian_squared(self) -> Fraction | None:
+        """μ² where the curve is that of N(0, 1) against N(μ, 1) (μ-GDP)."""
+        return None
+
+    def rdp(self, order: float) -> float:
+        """ε(λ): an upper bound on the Rényi divergence of order λ > 1, infinite from ``max_order`` on."""
+        order = as_order(order)
+        return math.inf if order >= self.max_order else self.renyi(order)
+
+    def delta_at(self, epsilon: float) -> float:
+        """The smallest δ known for which the output is (ε, δ)-private."""
+        epsilon = float(epsilon)
+        if not (epsilon >= 0 and math.isfinite(epsilon)):
+            raise InvalidInput(f"epsilon={epsilon!r} must be a finite number, at least 0")
+        return min(1.0, self.profile(epsilon))
+
+    def epsilon_at(self, delta: float) -> float:
+        """The smallest ε known for which the output is (ε, δ)-private; infinite where none is.
+
+        Found by bisection; the answer is the end of the bracket at which δ was seen to hold.
+        """
+        delta = as_delta(delta)
+
+        def holds(epsilon: float) -> bool:
+            return self.delta_at(epsilon) <= delta
+
+        high = _least(lambda e: self.rough_profile(e) <= delta)
+        for widening in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
+            if math.isfinite(high) and holds(high * (1 + widening)):
+                return high * (1 + widening)
+        return _least(holds)
+
+    def rdp_delta_at(self, epsilon: float) -> float:
+        """The δ that follows from the Rényi curve alone (Canonne, Kamath and Steinke 2020, Prop. 12)."""
+
+        def log_delta(order: float) -> float:
+            above_one = order - 1
+            return above_one * (self.renyi(order) - epsilon) - math.log(above_one) + order * _log1m(1 / order)
+
+        # Not below what floats tell from 0: a bound of exactly 0 would be a claim of its own.
+        least = min(0.0, max(_least_over_orders(log_delta, self.max_order), -690.0))
+        return min(1.0, math.exp(least) * (1 + 1e-12))
+
+    def rdp_epsilon_at(self, delta: float) -> float:
+        """The ε that follows from the Rényi curve alone."""
+        delta = as_delta(delta)
+        if delta == 0:
+            return math.inf
+
+        def epsilon(order: float) -> float:
+            return self.renyi(order) + _log1m(1 / order) - math.log(delta * order) / (order - 1)
+
+        return max(0.0, _least_over_orders(epsilon, self.max_order) * (1 + 1e-12))
+
+
+def as_order(order: float) -> float:
+    """A Rényi order λ: a number above 1."""
+    try:
+        value = float(order)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (value > 1 and math.isfinite(value)):
+        raise InvalidInput(f"order={order!r} must be a finite number above 1, such as 10")
+    return value
+
+
+def as_delta(delta: Any, name: str = "delta") -> float:
+    try:
+        value = float(delta)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0 <= value < 1:
+        raise InvalidInput(f"{name}={delta!r} must be a probability below 1, such as 1e-6")
+    return value
+
+
+@dataclass(frozen=True)
+class Approximate(Curve):
+    """All that (ε, δ)-differential privacy says: with probability δ anything, else randomised response.
+
+    Its profile is that of the least private such mechanism (Kairouz, Oh and Viswanath 2015), so what is
+    composed from it holds for every mechanism with this ε and δ.
+    """
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    kind: ClassVar[str] = "approximate"
+
+    @property
+    def max_order(self) -> float:
+        return 1.0 if self.delta else math.inf
+
+    def renyi(self, order: float) -> float:
+        # Randomised response: ln[(e^{λε} + e^{(1−λ)ε}) / (1 + e^ε)] / (λ−1), from its largest term.
+        epsilon = up(self.epsilon)
+        value = order * epsilon + _log1p_exp((1 - 2 * order) * epsilon) - epsilon - _log1p_exp(-epsilon)
+        slack = 1e-15 * (1 + order * epsilon) / (order - 1)
+        return min(math.nextafter(epsilon, math.inf), max(0.0, value / (order - 1)) + slack)
+
+    @property
+    def end(self) -> float:
+        return up(self.epsilon)
+
+    def profile(self, epsilon: float) -> float:
+        return float(self.profiles(np.array([epsilon]))[0])
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        own, delta = up(self.epsilon), up(self.delta)
+        rest = -np.expm1(np.minimum(epsilons - own, 0.0)) / (1 + math.exp(-own))
+        return np.asarray((delta + (1 - delta) * rest) * np.where(rest > 0, 1 + 1e-13, 1.0), dtype=np.float64)
+
+    def zcdp(self) -> Fraction | None:
+        return None if self.delta else self.epsilon * self.epsilon / 2
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Approximate:
+        return cls(Fraction(parameters["epsilon"]), Fraction(parameters["delta"]))
+
+
+def gaussian_hockey_stick(mu_squared: Fraction, epsilon: Fraction | float) -> Ball:
+    """Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ): what tells N(μ, 1) from N(0, 1) (Balle and Wang 2018)."""
+    mu, exact, root = ball(mu_squared).sqrt(), ball(epsilon), ball(2).sqrt()
+    far, near = (exact / mu + sign * mu / 2 for sign in (1, -1))
+    return ((near / root).erfc() - exact.exp() * (far / root).erfc()) / 2
+
+
+@dataclass(frozen=True)
+class Gaussian(Curve):
+    """μ-GDP: as hard to tell apart as N(0, 1) and N(μ, 1); held exactly through μ²."""
+
+    mu_squared: Fraction
+    kind: ClassVar[str] = "gaussian"
+
+    @property
+    def mu(self) -> float:
+        return math.sqrt(self.mu_squared)
+
+    @property
+    def gaussian_squared(self) -> Fraction | None:
+        return self.mu_squared
+
+    def zcdp(self) -> Fraction | None:
+        return self.mu_squared / 2
+
+    def renyi(self, order: float) -> float:
+        return order * float(self.mu_squared) / 2 * (1 + 1e-15)
+
+    def profile(self, epsilon: float) -> float:
+        if not self.mu_squared:
+            return 0.0
+        rough = self.rough_profile(epsilon)
+        if rough == 0.0 and epsilon > 40 * self.mu + float(self.mu_squared):
+            return 1e-300  # far in the tail: below e^{−700}
+
+        def value() -> Ball:
+            return gaussian_hockey_stick(self.mu_squared, epsilon)
+
+        return above(enclose(value, absolute=1e-300))
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        from scipy.special import log_ndtr
+
+        if not self.mu_squared:
+            return np.zeros_like(epsilons)
+        mu = self.mu
+        first = log_ndtr(mu / 2 - epsilons / mu)
+        second = epsilons + log_ndtr(-mu / 2 - epsilons / mu)
+        value = np.exp(first) * (-np.expm1(np.minimum(0.0, second - first)) * (1 + 1e-9) + 1e-12)
+        return np.asarray(value, dtype=np.float64)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"mu_squared": str(self.mu_squared)}
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> Gaussian:
+        return cls(Fraction(parameters["mu_squared"]))
+
+
+def _least(holds: Callable[[float], bool]) -> float:
+    """The least ε ≥ 0, to 10 digits and on the side where it holds, of a condition that stays true."""
+    if holds(0.0):
+        return 0.0
+    high = 1.0
+    while not holds(high):
+        high *= 2
+        if high > 1e9:
+            return math.inf
+    low = 0.0 if high == 1.0 else high / 2
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+        if high < 1e-300:
+            break
+    return high
+
+
+def _least_over_orders(value: Callable[[float], float], max_order: float) -> float:
+    """About the least value over the orders; each is a valid bound, so the search need not be perfect."""
+    if max_order <= 1:
+        return math.inf
+    top = math.log(min(max_order - 1, _LARGEST_ORDER) * (1 - 1e-9))
+    points = [top - 0.35 * i for i in range(70) if 1 + math.exp(top - 0.35 * i) > 1]
+    if not points:
+        return math.inf
+    values = [value(1 + math.exp(point)) for point in points]
+    at = min(range(len(values)), key=values.__getitem__)
+    low, high = points[min(at + 1, len(points) - 1)], points[max(at - 1, 0)]
+    golden = (math.sqrt(5) - 1) / 2
+    best = values[at]
+    for _ in range(30):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        at_left, at_right = value(1 + math.exp(left)), value(1 + math.exp(right))
+        best = min(best, at_left, at_right)
+        if at_left < at_right:
+            high = right
+        else:
+            low = left
+    return best
+
+
+def _log1m(x: float) -> float:
+    return math.log1p(-x)
+
+
+def _log1p_exp(x: float) -> float:
+    return math.log1p(math.exp(x)) if x < 0 else x + math.log1p(math.exp(-x))

@@ -1,0 +1,201 @@
+"""What is promised about an output: (ε, δ), and where more is known the whole curve behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from discreet._html import card, paragraph
+from discreet._typing import EpsilonLike
+from discreet.declarations import Relation, as_epsilon, as_integer
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.numerics.enclosures import down, round_up, up
+from discreet.privacy.composite_curves import Group, grouped
+from discreet.privacy.curves import Approximate, Curve
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is promised about the output of a mechanism, for one relation between datasets.
+
+    ``exact_epsilon`` is the ε of (ε, δ)-differential privacy as a rational number, or None when there is no
+    finite bound or none was chosen; ``epsilon`` is the same as a float. ``curve`` is what is known beyond one
+    pair: Rényi divergences and δ for every ε. ``basis`` names the theorem or enumeration behind it.
+    """
+
+    exact_epsilon: Fraction | None
+    relation: Relation = Relation.REPLACE_ONE
+    exact_delta: Fraction = Fraction(0)
+    basis: str = ""
+    assumptions: tuple[str, ...] = ()
+    curve: Curve | None = None
+
+    @property
+    def epsilon(self) -> float:
+        return math.inf if self.exact_epsilon is None else float(self.exact_epsilon)
+
+    @property
+    def delta(self) -> float:
+        return float(self.exact_delta)
+
+    @property
+    def is_private(self) -> bool:
+        return (self.exact_epsilon is not None and self.exact_delta < 1) or self.curve is not None
+
+    @cached_property
+    def known(self) -> Curve:
+        """The curve, or where there is none all that the pair (ε, δ) says."""
+        if self.curve is not None:
+            return self.curve
+        if self.exact_epsilon is None:
+            raise InvalidInput("there is no differential privacy guarantee to convert")
+        return Approximate(self.exact_epsilon, self.exact_delta)
+
+    def rdp(self, order: float) -> float:
+        """ε(λ): an upper bound on the Rényi divergence of order λ > 1; infinite where none is known."""
+        return self.known.rdp(order)
+
+    @property
+    def max_order(self) -> float:
+        """λ*: the Rényi divergence is, or may be, infinite from this order on."""
+        return self.known.max_order
+
+    def delta_at(self, epsilon: EpsilonLike) -> float:
+        """The smallest δ known for which the output is (ε, δ)-private."""
+        exact = Fraction(0) if epsilon == 0 else as_epsilon(epsilon)
+        delta = self.known.delta_at(down(exact))
+        if self.exact_epsilon is not None and exact >= self.exact_epsilon:
+            return min(up(self.exact_delta), delta)
+        return delta
+
+    def epsilon_at(self, delta: EpsilonLike) -> float:
+        """The smallest ε known for which the output is (ε, δ)-private; infinite where none is."""
+        exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
+        if exact >= 1:
+            raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+        known = self.known.epsilon_at(down(exact))
+        if self.exact_epsilon is not None and exact >= self.exact_delta:
+            return min(up(self.exact_epsilon), known)
+        return known
+
+    def to_dp(self, delta: EpsilonLike) -> Guarantee:
+        """The same promise as one pair (ε, δ), with the smallest ε known, rounded up; the curve is kept."""
+        exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
+        if self.exact_epsilon is not None and exact == self.exact_delta and self.curve is None:
+            return self
+        own = self.exact_epsilon
+        epsilon = self.epsilon_at(exact)
+        if own is not None and exact >= self.exact_delta and up(own) <= epsilon:
+            return replace(self, exact_delta=exact, curve=self.known)  # the pair itself is the best known
+        if math.isinf(epsilon):
+            raise InvalidInput(
+                f"delta={float(exact):g}: there is no finite epsilon; the smallest delta reached is about "
+                f"{self.delta_at(1000):.3g}"
+            )
+        return replace(self, exact_epsilon=round_up(epsilon), exact_delta=exact, curve=self.known)
+
+    def zcdp(self) -> Fraction | None:
+        """The ρ of ρ-zCDP, exactly: ε²/2 for pure ε, μ²/2 for μ-GDP; None where there is none."""
+        return self.known.zcdp() if self.is_private else None
+
+    @property
+    def mu(self) -> float | None:
+        """The μ of Gaussian differential privacy, where the loss is that of a Gaussian."""
+        square = None if self.curve is None else self.curve.gaussian_squared
+        return None if square is None else math.sqrt(square)
+
+    def group(self, size: int) -> Guarantee:
+        """What holds for ``size`` records together: sε where pure, sμ where Gaussian."""
+        members = as_integer(size, "size")
+        if members < 1:
+            raise InvalidInput(f"size={size!r} must be at least 1")
+        if members == 1 or not self.is_private:
+            return self
+        pair: dict[str, Any] = {}
+        if self.exact_epsilon is not None:
+            epsilon, delta = members * self.exact_epsilon, self.exact_delta
+            if delta:
+                grown = Group(Approximate(self.exact_epsilon, delta), members).delta_at(float(epsilon))
+                delta = min(Fraction(1), round_up(grown))
+            pair = {"exact_epsilon": epsilon, "exact_delta": delta}
+        curve = None if self.curve is None else grouped(self.curve, members)
+        basis = f"group privacy for {members} records; {self.basis}"
+        return replace(self, basis=basis, curve=curve, **pair)
+
+    def to_dp_event(self) -> Any:
+        """The ``dp_accounting.DpEvent`` with this loss, where that library has a form for it."""
+        from discreet.privacy.interop import dp_event
+
+        return dp_event(self.known)
+
+    def __str__(self) -> str:
+        if not self.is_private:
+            return "no differential privacy guarantee"
+        if self.exact_epsilon is None:
+            limit = (
+                f"finite below order {self.max_order:g}" if math.isfinite(self.max_order) else "all orders"
+            )
+            return f"a Rényi curve, {limit}; ε = {self._at_a_millionth():.4g} at δ = 1e-06 ({self.relation})"
+        budget = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.exact_delta else "")
+        return f"{budget} ({self.relation})"
+
+    def _at_a_millionth(self) -> float:
+        """ε at δ = 10⁻⁶; from the Rényi curve where parameters are too large for the exact profile."""
+        try:
+            return self.epsilon_at(1e-6)
+        except TooLargeError:
+            return self.known.rdp_epsilon_at(1e-6)
+
+    def _repr_html_(self) -> str:
+        """The guarantee and its meaning, for a notebook."""
+        basis = [paragraph(f"Basis: {self.basis}", soft=True)] if self.basis else []
+        assumed = [paragraph(f"Assumed: {assumption}", soft=True) for assumption in self.assumptions]
+        return card(paragraph(str(self), strong=True), paragraph(self.meaning()), *basis, *assumed)
+
+    def meaning(self) -> str:
+        """The guarantee in plain words."""
+        if not self.is_private:
+            return "This output carries no privacy guarantee and must not be published as private."
+        who = {
+            Relation.REPLACE_ONE: "Replacing any one record by any other",
+            Relation.REPLACE_PERSON: "Replacing any one person, with all their records, by any other person",
+            Relation.ADD_REMOVE: "Adding or removing any one record",
+        }[self.relation]
+        if self.exact_epsilon is None:
+            epsilon = self._at_a_millionth()
+            if math.isinf(epsilon):
+                delta = min(Fraction(1), round_up(self.delta_at(1)))
+                return Guarantee(Fraction(1), self.relation, delta).meaning()
+            return Guarantee(round_up(epsilon), self.relation, Fraction(1, 10**6)).meaning()
+        exponent = self.epsilon
+        factor = f"{math.exp(exponent):.4g}" if exponent < 700 else f"e^{exponent:g}"
+        text = (
+            f"{who[0].upper()}{who[1:]} changes the probability of any output by a factor of at most {factor}"
+        )
+        return text + (f", up to an additive {self.delta:g}." if self.exact_delta else ".")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "epsilon": None if self.exact_epsilon is None else str(self.exact_epsilon),
+            "delta": str(self.exact_delta),
+            "relation": str(self.relation),
+            "basis": self.basis,
+            "assumptions": list(self.assumptions),
+            **({} if self.curve is None else {"curve": self.curve.to_dict()}),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Guarantee:
+        epsilon = content["epsilon"]
+        return cls(
+            exact_epsilon=None if epsilon is None else Fraction(epsilon),
+            relation=Relation(content["relation"]),
+            exact_delta=Fraction(content["delta"]),
+            basis=str(content["basis"]),
+            assumptions=tuple(content["assumptions"]),
+            curve=Curve.from_dict(content["curve"]) if "curve" in content else None,
+        )

@@ -1,0 +1,105 @@
+"""Exact integer samplers: every output law is a formula, every decision an integer comparison, no floats.
+
+Each sampler takes its uniform integers from a *source*. :class:`OSEntropy` asks the operating system for
+every one of them and keeps no state, so a forked child cannot repeat its parent. :class:`SeededEntropy` is
+reproducible and of another type, which the private path refuses.
+
+Rates are given as integers ``p, q`` and mean the exact rational p/q. The Bernoulli(exp(−p/q)), geometric and
+discrete Laplace samplers follow Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential
+Privacy" (2020), section 5. Proofs: ``proofs/samplers.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from discreet.errors import InvalidInput
+from discreet.randomness.entropy import Source
+
+
+def bernoulli(p: int, q: int, source: Source) -> bool:
+    """True with probability p/q exactly (0 ≤ p ≤ q, q ≥ 1)."""
+    return source.below(q) < p
+
+
+def bernoulli_exp(p: int, q: int, source: Source) -> bool:
+    """True with probability exp(−p/q) exactly (p ≥ 0, q ≥ 1)."""
+    while p > q:
+        if not _bernoulli_exp_unit(1, 1, source):
+            return False
+        p -= q
+    return _bernoulli_exp_unit(p, q, source)
+
+
+def _bernoulli_exp_unit(p: int, q: int, source: Source) -> bool:
+    # For p/q ≤ 1: the first K ≥ 1 whose Bernoulli(p/(qK)) fails is odd with probability exp(−p/q).
+    index = 1
+    while source.below(q * index) < p:
+        index += 1
+    return index % 2 == 1
+
+
+def geometric(p: int, q: int, source: Source) -> int:
+    """G ≥ 0 with P(G = g) = (1 − e^{−p/q}) e^{−(p/q) g} exactly (p, q ≥ 1)."""
+    while True:
+        low = source.below(q)
+        if _bernoulli_exp_unit(low, q, source):
+            break
+    high = 0
+    while _bernoulli_exp_unit(1, 1, source):
+        high += 1
+    # low + q·high is geometric with ratio e^{−1/q}; its quotient by p has ratio e^{−p/q}.
+    return (low + q * high) // p
+
+
+def discrete_laplace(p: int, q: int, source: Source) -> int:
+    """X in ℤ with P(X = x) = tanh(p/2q) e^{−(p/q)|x|} exactly: the two-sided geometric law of rate p/q."""
+    while True:
+        negative = source.below(2)
+        magnitude = geometric(p, q, source)
+        if magnitude or not negative:
+            return -magnitude if negative else magnitude
+
+
+def floor_laplace(p: int, q: int, source: Source) -> int:
+    """⌊Y⌋ for Y ~ Laplace(0, q/p), exactly: a fair coin gives G or −1 − G, G geometric of rate p/q.
+
+    P(x) = ½ (1 − e^{−p/q}) e^{−(p/q) x} for x ≥ 0 and ½ (1 − e^{−p/q}) e^{−(p/q)(−1−x)} for x < 0.
+    """
+    magnitude = geometric(p, q, source)
+    return -1 - magnitude if source.below(2) else magnitude
+
+
+def lattice_noise(k: int, epsilon: Fraction, source: Source) -> tuple[int, ...]:
+    """v in ℤᵏ with Σv = 0 and P(v) ∝ exp(−ε ‖v‖₁ / 2) exactly.
+
+    k − 1 discrete Laplace values of rate ε/2 are proposed and accepted with probability exp(−ε|Σ|/2), the
+    factor of the last coordinate. For k = 2 that is one discrete Laplace value of rate ε.
+    """
+    if k == 2:
+        first = discrete_laplace(epsilon.numerator, epsilon.denominator, source)
+        return first, -first
+    p, q = epsilon.numerator, 2 * epsilon.denominator
+    while True:
+        values = [discrete_laplace(p, q, source) for _ in range(k - 1)]
+        total = sum(values)
+        if bernoulli_exp(p * abs(total), q, source):
+            return *values, -total
+
+
+def categorical(weights: Sequence[int], source: Source) -> int:
+    """Index i with probability weights[i] / Σ weights exactly; weights are non-negative ints, not all 0."""
+    total = 0
+    for weight in weights:
+        if weight < 0:
+            raise InvalidInput("weights must not be negative")
+        total += int(weight)
+    if total == 0:
+        raise InvalidInput("weights must not all be zero")
+    remaining = source.below(total)
+    for index, weight in enumerate(weights):
+        remaining -= int(weight)
+        if remaining < 0:
+            return index
+    raise AssertionError("unreachable: the weights sum to total")
