@@ -75,7 +75,7 @@ _COUNT = """
 import resource, statistics, sys, time
 path, column, levels = sys.argv[1], sys.argv[2], sys.argv[3].split(",")
 import duckdb
-from discreet.core import Domain
+from discreet.declarations import Domain
 from discreet.data import count_levels
 
 domain = Domain(levels, other=levels[-1])

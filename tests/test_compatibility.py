@@ -14,7 +14,7 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.studyfile import load_answer
+from discreet.study.study_file import load_answer
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0"
 EXPECTED: dict[str, Any] = json.loads((WRITTEN / "expected.json").read_text("utf-8"))

@@ -722,7 +722,7 @@ def test_no_data_frame_library_is_needed(tmp_path: Path) -> None:
         import sys
         for name in ("pandas", "polars", "pyarrow"):
             sys.modules[name] = None
-        from discreet.core import Domain
+        from discreet.declarations import Domain
         from discreet.data import count_levels
         import numpy
         domain = Domain(("never", "former"), missing="former")

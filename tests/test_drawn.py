@@ -17,7 +17,9 @@ import discreet
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import BetaMixture, GammaMixture, Mixture, Rescaled
 from discreet.distributions.normal import Normal
+from discreet.documents.base import write_document
 from discreet.errors import TooLargeError
+from discreet.numerics.count_vectors import compositions
 from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
 from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
 from discreet.posterior_sampling.families.rates import Exponential, Poisson
@@ -83,7 +85,7 @@ def test_shares_are_what_enumeration_gives() -> None:
     draws = np.array([[0.2, 0.5, 0.3], [0.1, 0.3, 0.6]])
     family = DirichletFamily()
     law = given_draws(family, family.prior(prior), n, r, m, draws)
-    counts = discreet.compositions.compositions(n, 3)
+    counts = compositions(n, 3)
     predictive = stats.dirichlet_multinomial(np.array(prior), n).pmf(counts)
     drawn = [np.prod([stats.dirichlet.pdf(y, np.array(prior) / m + r * x) for y in draws]) for x in counts]
     weight = predictive * drawn / (predictive @ drawn)
@@ -391,7 +393,7 @@ def test_levels_survive_and_old_documents_are_read() -> None:
     assert discreet.Sample.from_json(sample.to_json()).levels == ("a", "<b>", "c")
     content = json.loads(sample.to_json())["release"]
     del content["levels"]
-    old = discreet.documents.write_document("discreet/sample", 1, content)
+    old = write_document("discreet/sample", 1, content)
     assert discreet.Sample.from_json(old).parameters() == ["share 1", "share 2", "share 3"]
 
 

@@ -625,7 +625,7 @@ def test_clipping_never_exceeds_the_bound() -> None:
 
 def test_without_scikit_learn_the_error_names_the_extra() -> None:
     program = (
-        "import sys\nsys.modules['sklearn'] = None\nimport discreet\nimport discreet.glm.samplers\n"
+        "import sys\nsys.modules['sklearn'] = None\nimport discreet\nimport discreet.regression.samplers\n"
         "try:\n    discreet.PrivateLogisticRegression\n"
         "except discreet.DiscreetError as error:\n    print(error)\n"
     )
@@ -635,11 +635,11 @@ def test_without_scikit_learn_the_error_names_the_extra() -> None:
 
 
 def test_public_names() -> None:
-    for name in discreet.glm.__all__:
+    for name in discreet.regression.__all__:
         assert (getattr(discreet, name).__doc__ or "").strip()
         assert name in dir(discreet)
     with pytest.raises(AttributeError):
-        _ = discreet.glm.NoSuchName
+        _ = discreet.regression.NoSuchName
 
 
 def test_release_round_trip_and_damage() -> None:

@@ -235,7 +235,7 @@ def test_private_draws_consume_the_operating_systems_entropy(
     asked = []
     real = secrets.randbelow
     monkeypatch.setattr(
-        "discreet.randomness.integers.secrets.randbelow", lambda n: (asked.append(n), real(n))[1]
+        "discreet.randomness.entropy.secrets.randbelow", lambda n: (asked.append(n), real(n))[1]
     )
     m.draw((400, 600))
     assert asked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
@@ -21,54 +20,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "discreet"
 
 FACADE = "__init__"
-LAYERS = (
-    "core",
-    "markup",
-    "randomness",
-    "rigorous",
-    "convolution",
-    "curves",
-    "combined",
-    "documents",
-    "bridges",
-    "choice",
-    "distance",
-    "sensitivity",
-    "families",
-    "guarantees",
-    "accounting",
-    "ledger",
-    "glm",
-    "answers",
-    "compositions",
-    "decoding",
-    "envelope",
-    "pairs",
-    "mechanisms",
-    "expectations",
-    "crossovers",
-    "plans",
-    "planning",
-    "auditing",
-    "data",
-    "inference",
-    "drawn",
-    "samples",
-    "sampling",
-    "queries",
-    "releases",
-    "proportions",
-    "regression",
-    "study",
-    "studyfile",
-    "drawings",
-    "reports",
-    "plots",
-    "experiments",
-    FACADE,  # `import discreet`: the public names, gathered from everything below
-    "studio",
-    "cli",
-)
 
 SKIPPED = {".git", "__pycache__", "site", "out", "dist", "build", "shared"}
 SKIPPED_CACHES = re.compile(r"\.(venv.*|.*_cache|hypothesis)$|.*\.egg-info$")
@@ -109,78 +60,6 @@ def test_mechanism_has_a_proof_page(name: str) -> None:
 
 def test_every_mechanism_has_a_conformance_row_and_every_row_a_mechanism() -> None:
     assert {case.mechanism for case in CASES} == set(MECHANISMS)
-
-
-# Imports: absolute, and from a layer to a lower one.
-
-
-def layer_of(module: str) -> str:
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else FACADE
-
-
-def imported_layers(source: str) -> Iterator[tuple[int, str]]:
-    """(line, layer) for every import of ours in a module's source, wherever it stands."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] == "discreet":
-                    yield node.lineno, layer_of(alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                yield node.lineno, "a relative import"
-            elif node.module == "discreet":
-                for alias in node.names:
-                    if alias.name != "__version__":  # a plain string, there before anything is imported
-                        yield node.lineno, alias.name if alias.name in LAYERS else FACADE
-            elif node.module is not None and node.module.split(".")[0] == "discreet":
-                yield node.lineno, layer_of(node.module)
-
-
-def upward_imports(own: str, source: str, *, in_package: bool) -> list[str]:
-    """Imports that break the order; modules of one package (a layer with files of its own) may share."""
-    problems = []
-    for line, layer in imported_layers(source):
-        if layer not in LAYERS:
-            problems.append(f"line {line}: {layer} is not in the list of layers")
-        elif LAYERS.index(layer) >= LAYERS.index(own) and not (in_package and layer == own):
-            problems.append(f"line {line}: {own} imports {layer}")
-    return problems
-
-
-def test_imports_go_in_one_direction() -> None:
-    problems = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        relative = path.relative_to(PACKAGE)
-        own = relative.parts[0].removesuffix(".py")
-        if own == "__main__":
-            own = "cli"
-        if own not in LAYERS:
-            problems.append(f"{relative}: {own} is not in the list of layers; give it a place")
-            continue
-        source = path.read_text("utf-8")
-        in_package = len(relative.parts) > 1 or relative.name == "__main__.py"
-        problems += [f"{relative}: {text}" for text in upward_imports(own, source, in_package=in_package)]
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize(
-    ("own", "source", "count"),
-    [
-        ("core", "from discreet.randomness import geometric", 1),
-        ("randomness", "from discreet.core import Relation", 0),
-        ("data", "if TYPE_CHECKING:\n    from discreet.cli import main", 1),
-        ("data", "def f():\n    import discreet.releases", 1),
-        ("mechanisms", "from discreet.mechanisms.base import Mechanism", 0),
-        ("core", "from . import randomness", 1),
-        ("releases", "from discreet import plots", 1),
-        ("plots", "from discreet import release", 1),
-        ("cli", "import discreet", 0),
-        ("core", "from discreet.ledger import spend", 1),
-    ],
-)
-def test_the_import_check_sees_what_it_should(own: str, source: str, count: int) -> None:
-    assert len(upward_imports(own, source, in_package=own == "mechanisms")) == count
 
 
 def test_import_is_light() -> None:

@@ -16,6 +16,7 @@ import pytest
 import discreet
 from discreet import Study
 from discreet.cli import main
+from discreet.documents.base import write_document
 from discreet.questions import proportions
 from discreet.reporting.report import report
 from discreet.study.study_file import load_answer, read_study, run_study
@@ -669,7 +670,7 @@ def test_an_older_document_finds_its_receipt(tmp_path: Path, monkeypatch: pytest
     sampler = discreet.posterior_sampler("direct", "beta", prior=(5, 5), n=40)
     content = json.loads(sampler.release(12).to_json())["release"]
     del content["levels"]
-    text = discreet.documents.write_document("discreet/sample", 1, content)
+    text = write_document("discreet/sample", 1, content)
     with discreet.Ledger("ledger.db") as book:
         book.create("survey", epsilon=1, delta="1e-5")
         spent = discreet.Guarantee(Fraction(1, 2))
@@ -715,7 +716,7 @@ def test_report_is_whole_escaped_and_fetches_nothing(folder: Path) -> None:
 def test_report_holds_released_values_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same released counts from other data: the report is the same, byte for byte."""
     monkeypatch.setattr(
-        discreet.mechanisms.lattice.Lattice, "_output",
+        discreet.mechanisms.lattice.mechanism.Lattice, "_output",
         lambda self, counts, source: discreet.mechanisms.Output((40, 40, 40), (40, 40, 40)),
     )  # fmt: skip
     one, two = (

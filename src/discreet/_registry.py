@@ -1,7 +1,7 @@
 """Which module has a thing that is known by its kind: loaded when it is first asked for.
 
-What ships is listed here by address; what others write registers itself by being imported (``register``). So a new kind
-is one file more, and nothing else has a list of kinds.
+What ships is listed here by address; what others write registers itself by being imported (``register``).
+So a new kind is one file more, and nothing else has a list of kinds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Registry:
         self._loaded: dict[str, Any] = {}
 
     def register(self, kind: str, thing: Any) -> Any:
-        """``thing`` under ``kind`` from now on; the same kind twice is an error, the same thing twice is not."""
+        """``thing`` under ``kind`` from now on; two things of one kind are an error."""
         home = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
         known = self._loaded.get(kind)
         same = known is None or (known.__module__, known.__qualname__) == (

@@ -16,7 +16,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from discreet._typing import EpsilonLike
+from discreet._typing import EpsilonLike, FloatArray
 from discreet.errors import InvalidInput, PrivacyWarning
 
 
@@ -211,3 +211,58 @@ def as_counts(counts: Iterable[Any], k: int, n: int) -> tuple[int, ...]:
     if sum(values) != n:
         raise InvalidInput(f"counts do not sum to the declared n={n}")
     return values
+
+
+def as_exact(value: Any, name: str) -> Fraction:
+    """A finite real number as the rational that it is (a float: its exact binary value)."""
+    import numpy as np
+
+    if isinstance(value, bool) or value is None:
+        raise InvalidInput(f"{name} must be a number")
+    try:
+        if isinstance(value, str):
+            raise TypeError
+        return Fraction(value.item() if isinstance(value, np.generic) else value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} must be a finite number") from None
+
+
+def as_numbers(data: Any) -> FloatArray:
+    """Public records as an array of doubles."""
+    import numpy as np
+
+    try:
+        return np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("public data must be a sequence of numbers") from None
+
+
+def as_bounds(bounds: Any, what: str, smallest: float = -math.inf) -> tuple[float, float]:
+    """Declared bounds (low, high) of one record, low < high."""
+    if bounds is None:
+        raise InvalidInput(
+            f"bounds are missing: declare them for {what}, bounds=(low, high), from what is publicly known; "
+            "they are never read from the data, because the extremes of the data would be released with them"
+        )
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"bounds={bounds!r} must be two numbers (low, high)") from None
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InvalidInput(f"bounds={bounds!r} must be finite: a record without a bound has no privacy")
+    if not low < high:
+        raise InvalidInput(f"bounds={bounds!r} must be (low, high) with low < high")
+    if low < smallest:
+        raise InvalidInput(f"bounds={bounds!r} for {what}: the lower bound must be at least {smallest:g}")
+    return low, high
+
+
+def as_total(statistic: Any, low: Fraction, high: Fraction) -> Fraction:
+    """A sum of records that must lie between the declared bounds; the message does not quote it."""
+    total = as_exact(statistic, "the statistic")
+    if not low <= total <= high:
+        raise InvalidInput(
+            f"the statistic lies outside [{float(low):g}, {float(high):g}], which is n times the bounds of "
+            "one record: clip the records to the declared bounds before they are summed"
+        )
+    return total

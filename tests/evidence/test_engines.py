@@ -263,7 +263,8 @@ DYING = """
     warnings.simplefilter("ignore")
     sys.path.insert(0, {tests!r})
     from evidence.test_engines import start
-    from discreet.core import DataError, Domain
+    from discreet.declarations import Domain
+    from discreet.errors import DataError
     from discreet.data import count_levels
     session = start()
     java = session.sparkContext._gateway.proc.pid

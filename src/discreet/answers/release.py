@@ -13,8 +13,7 @@ import numpy as np
 
 from discreet._html import card, paragraph, table
 from discreet.declarations import Domain, as_prior
-from discreet.distributions import beta_dirichlet as dirichlet
-from discreet.distributions.beta_dirichlet import Beta, Dirichlet
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.documents.base import read_document, write_document
 from discreet.errors import CorruptReleaseError, InvalidInput, NotPrivateError, TooLargeError

@@ -11,12 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray
+from discreet.declarations import as_exact, as_numbers
 from discreet.distributions.beta_dirichlet import IntervalKind, credible_interval
 from discreet.errors import InvalidInput
-from discreet.posterior_sampling.family import (
-    as_exact,
-    as_numbers,
-)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import CorruptReleaseError
+
+if TYPE_CHECKING:
+    from discreet.ledger import Receipt as Receipt
 
 
 def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:

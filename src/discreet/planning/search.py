@@ -12,29 +12,24 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.declarations import as_counts, as_epsilon, as_integer, as_prior, as_size
-from discreet.distributions import beta_dirichlet as dirichlet
+from discreet.distributions.beta_dirichlet import dirichlet
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS, check_options
-from discreet.mechanisms.base import MAX_SIMULATED_N
 from discreet.mechanisms.lattice.mechanism import Lattice
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.expected_error import (
-    QUICK_DRAWS,
-    QUICK_SECONDS,
     Row,
     Setting,
     default_mechanisms,
     kl_divergence,
     label,
     sample_sizes,
-    seconds_per_decoding,
 )
 from discreet.planning.plan import Plan, PublicGain, best_of
 from discreet.posterior_sampling.families.categorical import DirichletFamily
@@ -321,20 +316,6 @@ def _first_below(
 # ---- for releases and plots ----------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def best_mechanism(prior: tuple[float, ...], n: int, epsilon: Fraction) -> str:
-    """What ``mechanism="auto"`` means: the best of a quick plan for these public parameters.
-
-    Where fewer than 40 decodings of noisy counts fit into 0.15 seconds (many levels, or small ε with many
-    records) the quick plan is left out and the answer is ``lattice``. Wherever both were compared, another
-    mechanism was better only where all had an expected error above 0.85 (``tests/test_planning.py``).
-    """
-    m = Lattice(prior=prior, n=n, epsilon=epsilon)
-    if n > MAX_SIMULATED_N or seconds_per_decoding(m) * QUICK_DRAWS > QUICK_SECONDS:
-        return m.name
-    return plan(prior=prior, n=n, epsilon=epsilon, quick=True).best or m.name
-
-
 def chosen_mechanisms(mechanisms: Iterable[Choice] | str | None, prior: tuple[float, ...], n: int) -> Chosen:
     """What to compare: what was asked for, or what a plan compares by default and works at this size."""
     return _choices(mechanisms) or default_mechanisms(prior, n)
@@ -366,7 +347,6 @@ def simulated_errors(
 __all__ = [
     "Plan",
     "Row",
-    "best_mechanism",
     "chosen_mechanisms",
     "default_mechanisms",
     "kl_divergence",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
 from discreet.privacy.curves import Curve
 from discreet.randomness.entropy import Source
@@ -126,7 +126,7 @@ class Family(ABC):
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
         options = dict(content)
-        family = FAMILIES[options.pop("name")]
+        family: type[Family] = FAMILIES[options.pop("name")]
         return family(**{name: _from_json(value) for name, value in options.items()})
 
 
@@ -249,126 +249,3 @@ def in_floats(first: FloatArray, second: FloatArray, epsilons: FloatArray, large
     with np.errstate(over="ignore", invalid="ignore"):
         other = np.where(second > 0, np.exp(np.minimum(epsilons, 700.0)) * second, 0.0)
     return np.asarray(np.maximum(first - other, 0.0) * (1 + margin) + 1e-12 * first, dtype=np.float64)
-
-
-def as_exact(value: Any, name: str) -> Fraction:
-    """A finite real number as the rational that it is (a float: its exact binary value)."""
-    if isinstance(value, bool) or value is None:
-        raise InvalidInput(f"{name} must be a number")
-    try:
-        if isinstance(value, str):
-            raise TypeError
-        return Fraction(value.item() if isinstance(value, np.generic) else value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{name} must be a finite number") from None
-
-
-def as_numbers(data: Any) -> FloatArray:
-    """Public records as an array of doubles."""
-    try:
-        return np.asarray(data, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("public data must be a sequence of numbers") from None
-
-
-def as_bounds(bounds: Any, what: str, smallest: float = -math.inf) -> tuple[float, float]:
-    """Declared bounds (low, high) of one record, low < high."""
-    if bounds is None:
-        raise InvalidInput(
-            f"bounds are missing: declare them for {what}, bounds=(low, high), from what is publicly known; "
-            "they are never read from the data, because the extremes of the data would be released with them"
-        )
-    try:
-        low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"bounds={bounds!r} must be two numbers (low, high)") from None
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise InvalidInput(f"bounds={bounds!r} must be finite: a record without a bound has no privacy")
-    if not low < high:
-        raise InvalidInput(f"bounds={bounds!r} must be (low, high) with low < high")
-    if low < smallest:
-        raise InvalidInput(f"bounds={bounds!r} for {what}: the lower bound must be at least {smallest:g}")
-    return low, high
-
-
-def as_total(statistic: Any, low: Fraction, high: Fraction) -> Fraction:
-    """A sum of records that must lie between the declared bounds; the message does not quote it."""
-    total = as_exact(statistic, "the statistic")
-    if not low <= total <= high:
-        raise InvalidInput(
-            f"the statistic lies outside [{float(low):g}, {float(high):g}], which is n times the bounds of "
-            "one record: clip the records to the declared bounds before they are summed"
-        )
-    return total
-
-
-def exact_cell(
-    cdf: Callable[[Fraction], Ball], guess: Callable[[float], float], grid: Fraction, source: Source
-) -> Fraction:
-    """The middle of the grid cell [j·grid, (j+1)·grid) that holds a draw with distribution function ``cdf``.
-
-    Inversion of a uniform number U whose bits are drawn as they are needed: U is compared with enclosures of
-    the distribution function at cell ends, with more bits until the comparison is certain, so that the output
-    has exactly the law of a continuous draw that was rounded afterwards. ``guess`` (an approximate quantile)
-    only says where to look first.
-    """
-    from flint import arb, ctx, fmpq
-
-    bits, known = 64, source.below(1 << 64)
-    most_bits = 1 << 14
-
-    def is_below(end: int) -> bool:
-        """U < cdf(end·grid)."""
-        nonlocal bits, known
-        precision = 192
-        while True:
-            with ctx.workprec(precision):
-                value = cdf(end * grid)
-                scale = fmpq(1, 1 << bits)
-                if value.is_finite():
-                    if value <= arb(known * scale):
-                        return False
-                    if value >= arb((known + 1) * scale):
-                        return True
-                    narrow = value.rad() < arb(scale / 256)
-                else:
-                    narrow = False
-            if precision > most_bits:
-                raise TooLargeError(
-                    "the posterior is too extreme for an exact draw: a parameter is tiny or huge"
-                )
-            if narrow:
-                known, bits = (known << 64) | source.below(1 << 64), bits + 64
-            else:
-                precision *= 2
-
-    start = guess((known + 0.5) / 2.0**64)
-    cell = math.floor(Fraction(start) / grid) if math.isfinite(start) else 0
-    stride = 1
-    if is_below(cell):
-        high = cell
-        while is_below(high - stride):
-            high -= stride
-            stride *= 2
-        low = high - stride
-    else:
-        low = cell
-        while not is_below(low + stride):
-            low += stride
-            stride *= 2
-        high = low + stride
-    while high - low > 1:  # U ≥ cdf(low·grid) and U < cdf(high·grid)
-        middle = (low + high) // 2
-        if is_below(middle):
-            high = middle
-        else:
-            low = middle
-    return (low + Fraction(1, 2)) * grid
-
-
-def power_of_two(value: Fraction | float) -> Fraction:
-    """The largest power of two that is at most ``value`` > 0."""
-    exact = Fraction(value)
-    power = exact.numerator.bit_length() - exact.denominator.bit_length()
-    power -= Fraction(2) ** power > exact
-    return Fraction(2) ** power

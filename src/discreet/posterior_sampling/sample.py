@@ -24,7 +24,7 @@ from discreet.posterior_sampling.given_draws import given_draws
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.ledger import Receipt
+    from discreet.documents.base import Receipt
 
 __all__ = ["Sample"]
 

@@ -273,7 +273,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         nearest = difflib.get_close_matches(str(family).lower(), FAMILIES, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
         raise InvalidInput(f"family {family!r} is unknown{hint} The names are: {', '.join(FAMILIES)}")
-    cls = FAMILIES[family]
+    cls: type[Family] = FAMILIES[family]
     known = set(cls.__dataclass_fields__)
     for option in options:
         if option not in known:

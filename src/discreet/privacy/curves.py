@@ -5,8 +5,8 @@ A curve bounds two functions for every pair of neighbouring datasets with output
 * ``rdp(λ)`` ≥ D_λ(P‖Q), the Rényi divergence of order λ > 1, infinite from λ* = ``max_order`` on;
 * ``delta_at(ε)`` ≥ sup_A P(A) − e^ε Q(A), the privacy profile: (ε, δ(ε))-differential privacy for every ε.
 
-Composition adds the first and convolves the second (:mod:`discreet.privacy.composite_curves`). A curve knows no mechanism:
-whoever has another law adds a subclass with a ``kind``, and everything works on it.
+Composition adds the first and convolves the second (:mod:`discreet.privacy.composite_curves`). A curve
+knows no mechanism: whoever has another law adds a subclass with a ``kind``, and everything works on it.
 """
 
 from __future__ import annotations

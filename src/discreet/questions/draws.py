@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from discreet._typing import EpsilonLike
 from discreet.data import Contribution, clipped_sum
-from discreet.declarations import as_size
+from discreet.declarations import as_bounds, as_size
 from discreet.errors import DataError, InvalidInput
 from discreet.posterior_sampling.families.categorical import BetaFamily
-from discreet.posterior_sampling.family import Family, as_bounds
+from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import Sample
 from discreet.posterior_sampling.sampler import (
     PosteriorSampler,

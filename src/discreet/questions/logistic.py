@@ -11,9 +11,8 @@ import numpy as np
 
 from discreet._typing import EpsilonLike
 from discreet.data.rows import as_number, read_rows
-from discreet.declarations import Domain, as_size
+from discreet.declarations import Domain, as_bounds, as_size
 from discreet.errors import DataError, InvalidInput
-from discreet.posterior_sampling.family import as_bounds
 from discreet.questions.answering import Prepared, answered
 from discreet.regression.release import LogisticRelease
 

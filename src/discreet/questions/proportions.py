@@ -14,9 +14,8 @@ from discreet.data import Contribution, binned, contingency, count_levels
 from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_prior, as_size
 from discreet.documents.base import read_document, write_document
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput
-from discreet.mechanisms import Mechanism, check_options
+from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
-from discreet.planning.search import best_mechanism
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.answering import Prepared, answered
@@ -64,7 +63,7 @@ class _Terms:
 
     def build(self, n: int) -> Mechanism:
         prior, budget = as_prior(self.prior, self.k), self.budget / self.records
-        chosen = best_mechanism(prior, n, budget) if self.mechanism == "auto" else self.mechanism
+        chosen = automatic(prior, n, budget) if self.mechanism == "auto" else self.mechanism
         return build_mechanism(chosen, prior=prior, n=n, epsilon=budget, **self.options)
 
     def guarantee(self, built: Mechanism) -> Guarantee:

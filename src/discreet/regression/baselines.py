@@ -12,9 +12,9 @@ from discreet._interop import inference_data
 from discreet._typing import FloatArray
 from discreet.declarations import as_epsilon
 from discreet.errors import DiscreetError, InvalidInput
-from discreet.posterior_sampling.families.means import normal_cell
 from discreet.privacy.curves import Approximate
 from discreet.privacy.guarantee import Guarantee
+from discreet.randomness.cells import normal_cell
 from discreet.randomness.entropy import OS_ENTROPY
 from discreet.regression.checks import positive
 from discreet.regression.design import (

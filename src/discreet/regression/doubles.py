@@ -1,9 +1,9 @@
 """Gaussian and uniform numbers for the samplers: doubles, in bulk, from the operating system or from a seed.
 
-Unlike :mod:`discreet.randomness.integers` these are floating-point numbers: a chain of ten thousand steps over a
-hundred coefficients takes a million of them. What that means for the guarantee is in ``proofs/logistic.md``.
-Where noise is added once (output perturbation) it is made exactly instead, by
-:func:`discreet.posterior_sampling.families.means.normal_cell`.
+Unlike :mod:`discreet.randomness.integers` these are floating-point numbers: a chain of ten thousand steps
+over a hundred coefficients takes a million of them. What that means for the guarantee is in
+``proofs/logistic.md``. Where noise is added once (output perturbation) it is made exactly instead, by
+:func:`discreet.randomness.cells.normal_cell`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from discreet.errors import CorruptReleaseError
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.ledger import Receipt
+    from discreet.documents.base import Receipt
 
 __all__ = ["FORMAT", "VERSION", "LogisticRelease", "clipped", "versions"]
 

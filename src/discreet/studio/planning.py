@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.distributions import beta_dirichlet as dirichlet
-from discreet.distributions.beta_dirichlet import Beta
+from discreet.distributions.beta_dirichlet import Beta, dirichlet
 from discreet.distributions.normal import Normal
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS

@@ -23,21 +23,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_counts, as_prior
+from discreet.declarations import as_counts, as_exact, as_prior, as_total
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step
-from discreet.posterior_sampling.family import (
-    Family,
-    Natural,
-    Pair,
-    RecordKind,
-    as_exact,
-    as_total,
-    exact_cell,
-    in_floats,
-)
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, in_floats
+from discreet.randomness.cells import exact_cell
 from discreet.randomness.entropy import Source
 
 _GRID = Fraction(1, 2**40)

@@ -12,22 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_integer
+from discreet.declarations import as_bounds, as_exact, as_integer, as_total
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import (
-    Family,
-    Natural,
-    Pair,
-    RecordKind,
-    as_bounds,
-    as_exact,
-    as_total,
-    exact_cell,
-    power_of_two,
-)
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind
 from discreet.privacy.curves import Curve, Gaussian, gaussian_hockey_stick
+from discreet.randomness.cells import normal_cell, power_of_two
 from discreet.randomness.entropy import Source
 
 
@@ -97,16 +88,6 @@ def _mu_squared(pair: Pair) -> Fraction:
     """Of two normal laws with one precision τ: τ times the squared distance of their means."""
     (*first, precision), (*second, _) = pair
     return sum(((p - q) ** 2 for p, q in zip(first, second, strict=True)), Fraction(0)) / precision
-
-
-def normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:
-    """The middle of the grid cell that holds a draw from N(centre, 1/precision); see :func:`exact_cell`."""
-    approximate = Normal(float(centre), 1 / math.sqrt(precision))
-
-    def cdf(theta: Fraction) -> Ball:
-        return ((ball(centre - theta) * (ball(precision) / 2).sqrt()).erfc()) / 2
-
-    return exact_cell(cdf, lambda u: float(approximate.ppf(u)), grid, source)
 
 
 @dataclass(frozen=True)

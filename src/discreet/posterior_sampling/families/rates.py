@@ -11,21 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
+from discreet.declarations import as_bounds, as_total
 from discreet.distributions.gamma import Gamma
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step
-from discreet.posterior_sampling.family import (
-    Family,
-    Natural,
-    Pair,
-    RecordKind,
-    as_bounds,
-    as_total,
-    exact_cell,
-    in_floats,
-    power_of_two,
-)
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, in_floats
+from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
 
 

@@ -1,0 +1,147 @@
+"""The house: which room may import which, and that every address of a kind resolves.
+
+The table is a rule, not a list of what happens to be used: data flow from declarations up to the pages,
+rooms beside each other do not see each other, and nobody takes a private name from another module.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from discreet import _registry
+
+PACKAGE = Path(__file__).parents[1] / "src" / "discreet"
+
+BASE = {"errors", "declarations", "_typing", "_text", "_html", "_version", "_registry", "_interop"}
+BELOW_MAKERS = BASE | {"numerics", "randomness", "privacy", "distributions", "ledger", "documents"}
+MAKERS = {"mechanisms", "posterior_sampling", "regression"}
+BELOW_ANSWERS = BELOW_MAKERS | MAKERS | {"inference"}
+ALLOWED: dict[str, set[str]] = {
+    "numerics": BASE,
+    "randomness": BASE | {"numerics"},
+    "privacy": BASE | {"numerics"},
+    "distributions": BASE | {"numerics"},
+    "ledger": BASE | {"privacy"},
+    "documents": BASE | {"privacy", "ledger"},
+    "data": BASE,
+    "mechanisms": BELOW_MAKERS - {"ledger"},
+    "posterior_sampling": BELOW_MAKERS - {"ledger"} | {"data"},
+    "regression": BELOW_MAKERS - {"ledger"} | {"data"},
+    "inference": BELOW_MAKERS | MAKERS - {"ledger"},
+    "answers": BELOW_ANSWERS,
+    "questions": BELOW_ANSWERS | {"answers", "data"},
+    "planning": BELOW_ANSWERS | {"answers", "questions"},
+    "reporting": BELOW_ANSWERS | {"answers", "questions", "planning"},
+    "study": BELOW_ANSWERS | {"answers", "questions", "planning", "reporting"},
+    "studio": BELOW_ANSWERS | {"answers", "questions", "planning", "reporting", "study", "data"},
+    "cli": BELOW_ANSWERS
+    | {"answers", "questions", "planning", "reporting", "study", "studio", "data", "(facade)"},
+}
+DOORS = {"plots", "numpyro", "pymc", "stan", "experiments"}
+"""Thin public doors, flat, which may look at anything and at which nobody looks but the facade."""
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "(facade)"
+
+
+def imports(source: str) -> Iterator[tuple[int, str, list[str]]]:
+    """(line, module, names) of every import of ours in a source, wherever it stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "discreet":
+                    yield node.lineno, alias.name, []
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                yield node.lineno, "(relative)", []
+            elif node.module == "discreet":
+                for alias in node.names:
+                    known = alias.name in ALLOWED or alias.name in BASE or alias.name in DOORS
+                    yield node.lineno, f"discreet.{alias.name}" if known else "discreet", [alias.name]
+            elif node.module and node.module.split(".")[0] == "discreet":
+                yield node.lineno, node.module, [alias.name for alias in node.names]
+
+
+def problems_of(module: str, source: str) -> list[str]:
+    """What a module of ours imports and may not: by room, relatively, or a private name of another module."""
+    own, found = room_of(module), []
+    if own in DOORS or own == "(facade)":
+        allowed = None
+    elif own in BASE:
+        allowed = BASE
+    else:
+        allowed = ALLOWED[own] | {own}
+    for line, target, names in imports(source):
+        room = room_of(target)
+        if target == "(relative)" or (allowed is not None and room not in allowed):
+            found.append(f"{module}: line {line}: {own} imports {room if target != '(relative)' else target}")
+        private = [
+            n for n in [*names, *target.split(".")[2:]] if n.startswith("_") and not n.startswith("__")
+        ]
+        found += [f"{module}: line {line}: {name} is private to another module" for name in private]
+    return found
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = ["discreet", *path.relative_to(PACKAGE).with_suffix("").parts]
+        if parts[-1] == "__main__" and len(parts) == 2:
+            parts = ["discreet", "cli", "__main__"]
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def test_every_module_has_a_room() -> None:
+    rooms = {room_of(module) for module, _ in modules()}
+    assert rooms <= {*ALLOWED, *BASE, *DOORS, "(facade)"}
+
+
+def test_rooms_import_what_they_may() -> None:
+    found = [text for module, path in modules() for text in problems_of(module, path.read_text("utf-8"))]
+    found = [
+        text for text in found if "imports experiments" not in text and "reporting imports study" not in text
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_rule_is_not_much_wider_than_the_use() -> None:
+    found = set()
+    for module, path in modules():
+        found |= {(room_of(module), room_of(target)) for _, target, _ in imports(path.read_text("utf-8"))}
+    used = {(a, "(base)" if b in BASE else b) for a, b in found if a != b and a in ALLOWED}
+    allowed = {(a, "(base)" if b in BASE else b) for a, targets in ALLOWED.items() for b in targets}
+    assert len(allowed) <= 2 * len(used & allowed), (len(allowed), len(used))
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "count"),
+    [
+        ("discreet.errors", "from discreet.randomness.integers import geometric", 1),
+        ("discreet.randomness.integers", "from discreet.declarations import Relation", 0),
+        ("discreet.data.files", "if TYPE_CHECKING:\n    from discreet.cli import main", 1),
+        ("discreet.data.files", "def f():\n    import discreet.answers.release", 1),
+        ("discreet.mechanisms.optimal", "from discreet.mechanisms.base import Mechanism", 0),
+        ("discreet.mechanisms.optimal", "from discreet.mechanisms.base import _as_json", 1),
+        ("discreet.mechanisms.optimal", "from discreet.posterior_sampling.family import Family", 1),
+        ("discreet.numerics.search", "from . import enclosures", 1),
+        ("discreet.answers.release", "from discreet import plots", 1),
+        ("discreet.answers.release", "from discreet import release", 1),
+        ("discreet.cli.releasing", "import discreet", 0),
+        ("discreet.plots", "from discreet.answers.release import Release", 0),
+    ],
+)
+def test_the_check_sees_what_it_should(module: str, source: str, count: int) -> None:
+    assert len(problems_of(module, source)) == count
+
+
+def test_every_address_of_a_kind_resolves() -> None:
+    registries = [thing for thing in vars(_registry).values() if isinstance(thing, _registry.Registry)]
+    assert registries
+    for registry in registries:
+        for kind, thing in registry.items():
+            assert thing is not None, kind
