@@ -49,7 +49,9 @@ $(BIN)/python:
 	@echo "making $(VENV) with $$("$(PYTHON)" --version)"
 	@"$(PYTHON)" -m venv "$(VENV)"
 
-$(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
+PAPERS := $(wildcard reproductions/pyproject.toml)
+
+$(VENV)/.stamp-%: pyproject.toml $(PAPERS) | $(BIN)/python
 	@echo "installing discreet[$*] into $(VENV)"
-	@$(PIP) install --quiet --editable ".[$*]"
+	@$(PIP) install --quiet --editable ".[$*]" $(if $(PAPERS),--editable ./reproductions)
 	@touch $@

@@ -4,7 +4,7 @@
 
 Without ``--data`` only the gradient steps are timed, on random rows of the shapes that matter; this part
 needs NumPy alone, and JAX for ``--backend jax``. With it, Adult is read from the folder (see
-experiments/README.md), and diffprivlib is installed, with the scikit-learn that it needs, into an environment
+reproductions/README.md), and diffprivlib is installed, with the scikit-learn that it needs, into an environment
 of its own (``.venv-bench``). Nothing here is a test: no figure is asserted.
 """
 
@@ -79,8 +79,8 @@ def gradient_steps(backend: str, device: str, budget: float) -> Iterator[Row]:
 def adult(folder: Path, one_hot_too: bool = True) -> Iterator[Row]:
     """Time and test error of one private fit; then the same clipped rows for diffprivlib."""
     import discreet
-    from discreet.experiments.geumlek2017.glm import adult_rows
     from discreet.regression.release import clipped
+    from discreet_reproductions.paper_c.regression import adult_rows
 
     peer = find(DIFFPRIVLIB)
     for one_hot in (False, True) if one_hot_too else (False,):

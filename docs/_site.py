@@ -16,8 +16,8 @@ sys.path.insert(0, str(ROOT / "docs"))
 from _reference import expand  # noqa: E402
 
 PROOFS = sorted(f"proofs/{page.name}" for page in ROOT.glob("proofs/*.md"))
-PAGES = ["SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "experiments/README.md", *PROOFS]
-GALLERY = "src/discreet/experiments/gallery/"
+PAGES = ["SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "reproductions/README.md", *PROOFS]
+GALLERY = "reproductions/src/discreet_reproductions/gallery/"
 
 FETCHED = re.compile(
     r"""<script[^>]+src=["']?(?:https?:)?//[^\s"'>]+"""
@@ -33,17 +33,17 @@ def on_files(files: Files, config: Any) -> Files:
     for page in PAGES:
         # Links are written for the repository; inside the site docs/ is the top.
         text = (ROOT / page).read_text("utf-8").replace("](docs/", "](").replace("](../docs/", "](../")
-        text = text.replace(f"](../{GALLERY}", "](gallery/")
+        text = text.replace(f"]({GALLERY.partition('/')[2]}", "](gallery/")
         files.append(File.generated(config, page, content=text))
     for picture in sorted((ROOT / GALLERY).glob("*.png")):
-        name = f"experiments/gallery/{picture.name}"
+        name = f"reproductions/gallery/{picture.name}"
         files.append(File.generated(config, name, abs_src_path=str(picture)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     # One step up fewer: inside the site the pages of the repository lie beside those of docs/.
-    outside = r"(SECURITY|CONTRIBUTING|CHANGELOG|experiments/|proofs/)"
+    outside = r"(SECURITY|CONTRIBUTING|CHANGELOG|reproductions/|proofs/)"
     inside = re.sub(rf"\]\(((?:\.\./)*)\.\./{outside}", r"](\1\2", markdown)
     return expand(inside) if page.file.src_uri.startswith("reference/") else inside
 

@@ -14,7 +14,9 @@ import pytest
 
 from discreet import _registry
 
-PACKAGE = Path(__file__).parents[1] / "src" / "discreet"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "discreet"
+REPRODUCTIONS = ROOT / "reproductions" / "src" / "discreet_reproductions"
 
 BASE = {"errors", "declarations", "_typing", "_text", "_html", "_version", "_registry", "_interop"}
 BELOW_MAKERS = BASE | {"numerics", "randomness", "privacy", "distributions", "ledger", "documents"}
@@ -41,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": BELOW_ANSWERS
     | {"answers", "questions", "planning", "reporting", "study", "studio", "data", "(facade)"},
 }
-DOORS = {"plots", "numpyro", "pymc", "stan", "experiments"}
+DOORS = {"plots", "numpyro", "pymc", "stan"}
 """Thin public doors, flat, which may look at anything and at which nobody looks but the facade."""
 
 
@@ -66,6 +68,22 @@ def imports(source: str) -> Iterator[tuple[int, str, list[str]]]:
                     yield node.lineno, f"discreet.{alias.name}" if known else "discreet", [alias.name]
             elif node.module and node.module.split(".")[0] == "discreet":
                 yield node.lineno, node.module, [alias.name for alias in node.names]
+
+
+def private_names(source: str) -> list[str]:
+    """Names with an underscore that a source takes from modules of ours or from objects of others."""
+    found = [
+        name
+        for _, target, names in imports(source)
+        for name in [*target.split(".")[1:], *names]
+        if name.startswith("_") and name != "__version__"
+    ]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if owner not in {"self", "cls", "os"}:
+                found.append(node.attr)
+    return found
 
 
 def problems_of(module: str, source: str) -> list[str]:
@@ -103,10 +121,15 @@ def test_every_module_has_a_room() -> None:
 
 def test_rooms_import_what_they_may() -> None:
     found = [text for module, path in modules() for text in problems_of(module, path.read_text("utf-8"))]
-    found = [
-        text for text in found if "imports experiments" not in text and "reporting imports study" not in text
-    ]
+    found = [text for text in found if "reporting imports study" not in text]
     assert not found, "\n".join(found)
+
+
+def test_reproductions_take_no_private_name() -> None:
+    sources = {path: private_names(path.read_text("utf-8")) for path in REPRODUCTIONS.rglob("*.py")}
+    assert not {path.name: names for path, names in sources.items() if names}
+    seen = private_names("from discreet._typing import FloatArray\nsetting._law(self._rows)")
+    assert seen == ["_typing", "_law"]
 
 
 def test_the_rule_is_not_much_wider_than_the_use() -> None:

@@ -136,7 +136,7 @@ def test_the_file_check_sees_what_it_should() -> None:
     assert unwelcome_characters("ε ≤ 1, Σ\n\t") == set()
 
 
-PATH_IN_TEXT = re.compile(r"`((?:src|tests|proofs|docs|examples|benchmarks|\.ci)/[\w./-]+)`")
+PATH_IN_TEXT = re.compile(r"`((?:src|tests|reproductions|proofs|docs|examples|benchmarks|\.ci)/[\w./-]+)`")
 TEXT_LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
 

@@ -1,4 +1,4 @@
-"""To other libraries: draws as inference data of ArviZ."""
+"""To other libraries: draws as inference data of ArviZ, and what the package of reproductions offers."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def inference_data(draws: Mapping[str, Any], attributes: Mapping[str, Any]) -> A
         data = arviz.from_dict({"posterior": dict(draws)})
     data.posterior.attrs.update(attributes)
     return data
+
+
+def reproductions(part: str) -> Any | None:
+    """``command`` or ``gallery`` of the package of reproductions, by its entry points; None without it."""
+    from importlib.metadata import entry_points
+
+    for found in entry_points(group="discreet.reproductions", name=part):
+        try:
+            return found.load()
+        except ModuleNotFoundError:  # a checkout that was installed and is gone, or lacks a package
+            continue
+    return None

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp, norm
 
-from discreet.experiments.geumlek2017.glm import NORM_SQUARED, load
 from discreet.regression.design import Design, design
 from discreet.regression.doubles import SeededNoise
 from discreet.regression.kernel import hessian, mode
 from discreet.regression.samplers import draw
+from discreet_reproductions.paper_c.regression import NORM_SQUARED, load
 from glm_density import evolved, worst_excess
 from statistical.goodness import ALPHA
 from test_glm_audit import EPSILONS, bound, largest_step, plane_ratio

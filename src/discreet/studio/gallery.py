@@ -24,10 +24,12 @@ class Exhibit:
 class Gallery:
     """What ``gallery.json`` lists and is there. Only listed pictures are served, each under its own name."""
 
-    def __init__(self, folder: Traversable) -> None:
+    def __init__(self, folder: Traversable | None) -> None:
         self.folder = folder
 
     def exhibits(self) -> list[Exhibit]:
+        if self.folder is None:
+            return []
         try:
             listed = json.loads((self.folder / "gallery.json").read_text("utf-8"))
             return [
@@ -52,8 +54,8 @@ class Gallery:
 
     def image(self, name: str) -> bytes | None:
         listed = any(name in one.images for one in self.exhibits())
-        return (self.folder / name).read_bytes() if listed else None
+        return (self.folder / name).read_bytes() if self.folder is not None and listed else None
 
     def _is_there(self, image: str) -> bool:
         named = isinstance(image, str) and _NAME.fullmatch(image) and image.endswith(".png")
-        return bool(named) and (self.folder / image).is_file()
+        return bool(named) and self.folder is not None and (self.folder / image).is_file()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+
+from discreet._interop import reproductions
 
 MEGABYTE = 1_000_000
 
 
-def packaged_gallery() -> Traversable:
-    """The reproduction gallery that comes with the package; it may be absent."""
-    return files("discreet") / "experiments" / "gallery"
+def installed_gallery() -> Traversable | None:
+    """The gallery of the package of reproductions; None where that is not installed."""
+    return reproductions("gallery")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class StudioSettings:
     data: Path | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     upload_limit: int = 64 * MEGABYTE
-    gallery: Traversable = field(default_factory=packaged_gallery, repr=False)
+    gallery: Traversable | None = field(default_factory=installed_gallery, repr=False)
 
     @property
     def hosts(self) -> tuple[str, ...]:

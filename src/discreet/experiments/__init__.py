@@ -1,1 +1,0 @@
-"""Figures of the literature, regenerated: a package per paper, a function of explicit settings per figure."""
