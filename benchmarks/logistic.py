@@ -4,8 +4,8 @@
 
 Without ``--data`` only the gradient steps are timed, on random rows of the shapes that matter; this part
 needs NumPy alone, and JAX for ``--backend jax``. With it, Adult is read from the folder (see
-reproductions/README.md), and diffprivlib is installed, with the scikit-learn that it needs, into an environment
-of its own (``.venv-bench``). Nothing here is a test: no figure is asserted.
+reproductions/README.md), and diffprivlib is installed, with the scikit-learn that it needs, into an
+environment of its own (``.venv-bench``). Nothing here is a test: no figure is asserted.
 """
 
 from __future__ import annotations
