@@ -181,7 +181,7 @@ def hellinger() -> Iterator[Row]:
     for k, n in ((2, 500), (2, 1_000_000), (3, 150), (10, 100_000)):
         counts = counts_of(n, k)
         m = discreet.mechanism("ehds", prior=(1.0,) * k, n=n, epsilon=1)
-        label = f"k = {k}, n = {n:,}: {m.candidates:.3g} candidates"
+        label = f"k = {k}, n = {n:,}: {m.number_of_outputs:.3g} candidates"
         clear_caches()
         first = seconds(lambda m=m, counts=counts: m.draw(counts), repeat=1)
         ratio = None
@@ -199,7 +199,7 @@ def hellinger() -> Iterator[Row]:
         m = discreet.mechanism("ehds", prior=(1.0,) * 5, n=n, epsilon=1)
         took = seconds(lambda m=m, n=n: (clear_caches(), m.draw(counts_of(n, 5))))
         times.append(took)
-        yield Row(group, f"n = {n:,}: {m.candidates:.3g} candidates", took * 1e3, "ms")
+        yield Row(group, f"n = {n:,}: {m.number_of_outputs:.3g} candidates", took * 1e3, "ms")
     yield Row(group, "exponent of n from 10³ to 10⁶", math.log(times[-1] / times[0]) / math.log(1000), "")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Row(group, "peak memory of this process so far", memory, "MB")

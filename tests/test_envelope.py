@@ -157,7 +157,7 @@ def test_acceptance_everywhere(n: int, k: int, epsilon: float, flat: bool, name:
 def test_huge_candidate_sets() -> None:
     """n = 10⁵, k = 10: 2.7·10³⁹ candidates, drawn without a list of them."""
     m = discreet.mechanism("ehds", prior=(1.0,) * 10, n=100_000, epsilon=1)
-    assert m.candidates == math.comb(100_009, 9)  # type: ignore[attr-defined]
+    assert m.number_of_outputs == math.comb(100_009, 9)  # type: ignore[attr-defined]
     released = m.draw((10_000,) * 10)
     assert sum(released) == 100_000
     assert all(type(x) is int for x in released)

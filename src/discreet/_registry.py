@@ -87,3 +87,19 @@ FAMILIES = Registry(
         "gaussian-vector": "discreet.posterior_sampling.families.means:GaussianVector",
     },
 )
+
+MECHANISMS = Registry(
+    "mechanism",
+    {  # in the order in which a plan lists them and prefers one of equal error
+        "lattice": "discreet.mechanisms.lattice.mechanism:Lattice",
+        "lshist": "discreet.mechanisms.noisy_counts:LSHist",
+        "lsdim": "discreet.mechanisms.noisy_counts:LSDim",
+        "lszhang": "discreet.mechanisms.noisy_counts:LSZhang",
+        "ehdl-calibrated": "discreet.mechanisms.hellinger.exponential:EHDLCalibrated",
+        "ehds": "discreet.mechanisms.hellinger.exponential:EHDS",
+        "ehd": "discreet.mechanisms.hellinger.exponential:EHD",
+        "mbeta": "discreet.mechanisms.hellinger.exponential:MBeta",
+        "ehdl": "discreet.mechanisms.hellinger.exponential:EHDL",
+        "optimal": "discreet.mechanisms.optimal:Optimal",
+    },
+)

@@ -1,8 +1,9 @@
-"""Small things about words: the nearest known one, and text that is safe to print."""
+"""Small things about words: the nearest known one, numbers of any size, and text that is safe to print."""
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,13 @@ def nearest(word: Any, known: Iterable[str]) -> str:
     words = [str(one) for one in known]
     near = difflib.get_close_matches(str(word).lower(), words, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known are: {', '.join(sorted(words))}"
+
+
+def about(number: float) -> str:
+    """A number in three digits, also a whole one that no double can hold."""
+    if isinstance(number, int) and number >= 10**300:
+        return f"about 10^{math.log10(number):.0f}"
+    return f"{number:.3g}"
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
+from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.errors import InvalidInput, NoiseWarning
 from discreet.mechanisms.base import Mechanism, Output
-from discreet.mechanisms.hellinger.exponential import EHD, EHDL, EHDS, EHDLCalibrated, MBeta
-from discreet.mechanisms.lattice.mechanism import Lattice
-from discreet.mechanisms.noisy_counts import LSDim, LSHist, LSZhang
-from discreet.mechanisms.optimal import Optimal
-
-MECHANISMS: dict[str, type[Mechanism]] = {
-    cls.name: cls
-    for cls in (LSZhang, LSDim, LSHist, Lattice, EHD, EHDS, EHDLCalibrated, MBeta, EHDL, Optimal)
-}
 
 
 def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
     """The class of mechanism ``name``, which must exist and take these options."""
     if name == "ehdl" and "calibration" in options:
         name = "ehdl-calibrated"  # another mechanism, which is private, under a name of its own
-    if name not in MECHANISMS:
-        nearest = difflib.get_close_matches(str(name).lower(), MECHANISMS, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-        raise InvalidInput(f"mechanism {name!r} is unknown{hint} The names are: {', '.join(MECHANISMS)}")
-    cls = MECHANISMS[name]
+    cls: type[Mechanism] = MECHANISMS[name]
     known = {field.name for field in fields(cls) if field.init}
     for option in options:
         if option not in known:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from discreet._registry import MECHANISMS
+from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import as_counts, as_epsilon, as_prior, as_size
+from discreet.distributions.noise_aware import Enumerated, TrueCounts
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.numerics.count_vectors import compositions, number_of_compositions
+from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OSEntropy, Source, private_source
 
 MAX_OUTPUTS = 10_000_000
 MAX_SIMULATED_N = 2**53
+MAX_ENUMERATED_DATASETS = 5_000
+"""Up to so many datasets the law of the true counts given an output is enumerated."""
 MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh counts against each other
 
 
@@ -30,12 +37,24 @@ class Output(NamedTuple):
     noisy: tuple[int, ...] | None = None
 
 
+class PublishedLoss(NamedTuple):
+    """The exact privacy loss of everything that a release publishes, in closed form."""
+
+    epsilon: float
+    delta: Callable[[float], float]
+    """The smallest δ for each ε."""
+    worst: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+    """Counts, their neighbour, and an outcome at which the loss is attained."""
+
+
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """A private map from the counts of n records to released counts.
 
     Everything public is a field and validated on construction, so that a mechanism can be planned, priced
-    and audited before any data is opened.
+    and audited before any data is opened. A new mechanism is one subclass with a ``name``, a sentence for
+    readers (``words``), a guarantee, ``_output``, ``_log_pmf`` and ``_simulate``; what plans, audits and
+    inference need beside that has a default here.
     """
 
     prior: tuple[float, ...]
@@ -43,8 +62,17 @@ class Mechanism(ABC):
     epsilon: Fraction
 
     name: ClassVar[str]
+    words: ClassVar[str] = ""
+    """What it does to the data, in a sentence for a reader of a report."""
     exchangeable: ClassVar[bool] = False
     """Whether relabelling levels of equal prior relabels the law: an audit then looks at fewer datasets."""
+    keeps_noisy: ClassVar[bool] = False
+    """Whether noisy counts are published too; the released counts must be a function of them."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "name" in vars(cls):
+            MECHANISMS.register(cls.name, cls)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", as_prior(self.prior))
@@ -77,12 +105,78 @@ class Mechanism(ABC):
     @abstractmethod
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray: ...
 
-    def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray] | None:
-        """The laws of many datasets at once: outputs, and a row of log-probabilities for each dataset.
+    # ---- what only the mechanism knows, for plans, audits and inference ----
 
-        None where that is not faster than asking for them one by one.
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        """The options with which a plan lists it unless told otherwise, at this size; empty: not at all."""
+        return [] if quick else [{}]
+
+    @property
+    def number_of_outputs(self) -> int:
+        """How many different counts can be released."""
+        return number_of_compositions(self.n, self.k)
+
+    @property
+    def law_size(self) -> int | float:
+        """How many terms the exact law of one dataset has; infinite where it cannot be listed."""
+        return self.number_of_outputs
+
+    def published_loss(self) -> PublishedLoss | None:
+        """The loss of everything that is published, where it is known in closed form.
+
+        None: nothing but the counts is published, and ``log_pmf`` is their law.
         """
+        if self.keeps_noisy:
+            raise TooLargeError(f"the law of the noisy counts that {self.name} publishes is not known")
         return None
+
+    def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
+        """The laws of many datasets at once: outputs, and a row of log-probabilities for each dataset."""
+        return aligned((self.log_pmf(row) for row in rows.tolist()), len(rows))
+
+    def log_likelihood(self, rows: IntArray, released: Sequence[int]) -> FloatArray:
+        """log P(released counts | dataset) for every row."""
+        outputs, law = self.log_pmfs(rows)
+        match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
+        return law[:, match[0]] if len(match) else np.full(len(rows), -np.inf)
+
+    def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
+        """The law of the true counts given what was released, the prior predictive before it."""
+        datasets = number_of_compositions(self.n, self.k)
+        if datasets > MAX_ENUMERATED_DATASETS:
+            raise TooLargeError(
+                f"the noise-aware posterior of {self.name} enumerates all datasets; n={self.n}, k={self.k} "
+                f"has {about(datasets)}, more than {MAX_ENUMERATED_DATASETS}; lattice has no such limit"
+            )
+        rows = compositions(self.n, self.k)
+        log_weight = np.sum(
+            [log_rising(a, column) for a, column in zip(self.prior, rows.T, strict=True)], axis=0
+        )
+        return Enumerated(rows, log_weight + self.log_likelihood(rows, counts))
+
+    @property
+    def seconds_per_dataset(self) -> float:
+        """About how long it takes until it can draw for one dataset; measured on an ordinary machine."""
+        return 1e-5
+
+    def sample_sizes(self, quick: bool) -> tuple[int, int]:
+        """For a simulated plan: the number of datasets, and of draws for each, from public parameters."""
+        return (200, 5) if quick else (1000, 10)
+
+    def simulate_rows(
+        self, true: IntArray, each: int, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray | None]:
+        """``each`` outputs for every row of true counts, and what they were cheaply made from, if anything.
+
+        The second is a control variate: its mean is known well from :meth:`simulate_cheaply`. Not private.
+        """
+        parts = [self._simulate(tuple(x), each, rng) for x in true.tolist()]
+        return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64), None
+
+    def simulate_cheaply(self, true: IntArray, rng: np.random.Generator) -> IntArray:
+        """One control for each row of true counts; for mechanisms whose ``simulate_rows`` has controls."""
+        raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
         """The public parameters, exactly, as JSON values; ``mechanism(name, **parameters)`` rebuilds it."""
@@ -103,7 +197,10 @@ class Mechanism(ABC):
                 f"{self.name} has no privacy guarantee and is here for comparison only; choose another "
                 "mechanism, or say acknowledge_not_private=True for data that need no protection"
             )
-        return self._output(as_counts(counts, self.k, self.n), source)
+        output = self._output(as_counts(counts, self.k, self.n), source)
+        if (output.noisy is None) is self.keeps_noisy:
+            raise AssertionError(f"{type(self).__name__}.keeps_noisy does not say what it publishes")
+        return output
 
     def draw(
         self,
@@ -139,9 +236,33 @@ class Mechanism(ABC):
     def _check_outputs(self, number: int) -> None:
         if number > MAX_OUTPUTS:
             raise TooLargeError(
-                f"log_pmf of {self.name} with n={self.n}, k={self.k} has about {number:.3g} outputs, more "
+                f"log_pmf of {self.name} with n={self.n}, k={self.k} has {about(number)} outputs, more "
                 f"than {MAX_OUTPUTS:.0e}; draw and simulate work at this size"
             )
+
+
+def aligned(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> tuple[IntArray, FloatArray]:
+    """Laws as rows of one matrix over all outcomes; −∞ where an outcome does not occur.
+
+    Holds one law beside the matrix as long as all have the same outcomes.
+    """
+    several = iter(laws)
+    outputs, first = next(several)
+    matrix = np.empty((number, len(outputs)))
+    matrix[0] = first
+    for i, (other, log_probability) in enumerate(several, start=1):
+        if other is outputs or np.array_equal(other, outputs):
+            matrix[i] = log_probability
+            continue
+        rest = [(other, log_probability), *several]
+        every = np.unique(np.concatenate([outputs, *(own for own, _ in rest)]), axis=0)
+        place = {row: j for j, row in enumerate(map(tuple, every.tolist()))}
+        wide = np.full((number, len(every)), -np.inf)
+        wide[:i, [place[row] for row in map(tuple, outputs.tolist())]] = matrix[:i]
+        for j, (own, values) in enumerate(rest, start=i):
+            wide[j, [place[row] for row in map(tuple, own.tolist())]] = values
+        return every, wide
+    return outputs, matrix
 
 
 def _as_json(value: Any) -> Any:

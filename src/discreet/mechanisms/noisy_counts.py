@@ -10,15 +10,21 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
+from discreet.distributions.noise_aware import TrueCounts
+from discreet.errors import TooLargeError
 from discreet.mechanisms.base import Mechanism, Output, as_float, log1mexp
+from discreet.numerics.count_vectors import Separable
+from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import floor_laplace
+
+MAX_TRUE_COUNTS_N = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,10 @@ class NoisyCounts(Mechanism):
 
     releases_total: ClassVar[bool]
     """Whether the last coordinate is computed from the others instead of receiving noise of its own."""
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return [{}]
 
     @property
     @abstractmethod
@@ -46,6 +56,22 @@ class NoisyCounts(Mechanism):
         """How many counts receive noise of their own; they come first."""
         return self.k - 1 if self.releases_total else self.k
 
+    @property
+    def number_of_outputs(self) -> int:
+        return int((self.n + 1) ** self.noisy_coordinates)
+
+    def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
+        """Separable: the noise of the levels is independent."""
+        if self.n > MAX_TRUE_COUNTS_N:
+            raise TooLargeError(f"the noise-aware posterior of {self.name} works up to n = 10⁶, not {self.n}")
+        x = np.arange(self.n + 1)
+        log_weights = [log_rising(a, x) for a in self.prior]
+        for i in range(self.noisy_coordinates):
+            log_weights[i] = log_weights[i] + clamped_floor_laplace_likelihood(
+                counts[i], self.n, float(self.rate)
+            )
+        return Separable.of(log_weights, self.n)
+
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
         p, q = self.rate.numerator, self.rate.denominator
         released = [
@@ -57,7 +83,7 @@ class NoisyCounts(Mechanism):
         return Output(tuple(released))
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        self._check_outputs((self.n + 1) ** self.noisy_coordinates)
+        self._check_outputs(self.number_of_outputs)
         marginals = [
             clamped_floor_laplace(count, self.n, float(self.rate))
             for count in counts[: self.noisy_coordinates]
@@ -87,6 +113,7 @@ class LSZhang(NoisyCounts):
     """⌊Laplace(2/ε)⌋ noise on all k counts, each clamped to [0, n]; the total is not kept."""
 
     name: ClassVar[str] = "lszhang"
+    words: ClassVar[str] = "A random whole number was added to the count of every level."
     exchangeable: ClassVar[bool] = True
     releases_total: ClassVar[bool] = False
 
@@ -100,6 +127,10 @@ class LSDim(NoisyCounts):
     """⌊Laplace(k/ε)⌋ noise on the first k − 1 counts; the last is what is left of n."""
 
     name: ClassVar[str] = "lsdim"
+    words: ClassVar[str] = (
+        "A random whole number, larger the more levels there are, was added to the count of every level but "
+        "the last, which is the rest."
+    )
     releases_total: ClassVar[bool] = True
 
     @property
@@ -112,6 +143,9 @@ class LSHist(NoisyCounts):
     """⌊Laplace(1/ε)⌋ noise (2/ε when k ≥ 3) on the first k − 1 counts; the last is what is left of n."""
 
     name: ClassVar[str] = "lshist"
+    words: ClassVar[str] = (
+        "A random whole number was added to the count of every level but the last, which is the rest."
+    )
     releases_total: ClassVar[bool] = True
 
     @property

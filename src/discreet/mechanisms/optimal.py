@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from discreet._text import about
 from discreet._typing import EpsilonLike, FloatArray, IntArray
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.errors import DiscreetError, TooLargeError
@@ -57,8 +58,8 @@ def check_size(n: int, k: int) -> None:
     ratios = number_of_compositions(n - 1, k) * k * (k - 1) * number_of_compositions(n, k)
     if (n > MAX_N_OF_A_PAIR) if k == 2 else (ratios > MAX_RATIOS):
         raise TooLargeError(
-            f"n={n}, k={k}: the linear program of the optimal mechanism has {ratios:.3g} constraints; it is "
-            f"solved for k = 2 up to n = {MAX_N_OF_A_PAIR}, for k = 3 up to n = 12, for more levels up to "
+            f"n={n}, k={k}: the linear program of the optimal mechanism has {about(ratios)} constraints; it "
+            f"is solved for k = 2 up to n = {MAX_N_OF_A_PAIR}, for k = 3 up to n = 12, for more levels up to "
             f"{MAX_RATIOS} constraints. The lattice mechanism works at any size"
         )
 
@@ -308,6 +309,14 @@ class Optimal(Mechanism):
     """The best ε-private mechanism for the expected Hellinger error, from a linear program; small n only."""
 
     name: ClassVar[str] = "optimal"
+    words: ClassVar[str] = (
+        "The counts were drawn from a table of probabilities that has the least expected error of all "
+        "private ones."
+    )
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return []  # a plan shows its error as the limit
 
     def __post_init__(self) -> None:
         super().__post_init__()

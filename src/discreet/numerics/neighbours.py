@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.numerics.log_gamma import log_gamma_gap, stirling_remainder
+from discreet.numerics.hellinger import candidate_distances
 
 MAX_TRIPLES = 100_000_000
 
@@ -57,51 +57,18 @@ def _keys(rows: IntArray, n: int) -> IntArray:
     return key
 
 
-def gap_table(a: float, n: int) -> FloatArray:
-    """f(a + c, a + b) for all counts c, b ≤ n: ``log_gamma_gap`` with what depends on c + b looked up."""
-    counts = np.arange(n + 1, dtype=np.float64)
-    table = np.empty((n + 1, n + 1))
-    edge = min(n + 1, 10)  # where the arguments may be small
-    table[:edge] = log_gamma_gap(a + counts[:edge, None], a + counts, counts[:edge, None] - counts)
-    table[:, :edge] = table[:edge].T
-    middle = a + 0.5 * np.arange(2 * n + 1)
-    own, shared = 0.5 * stirling_remainder(a + counts), stirling_remainder(middle)
-    log_own = np.log(a + counts)
-    columns = np.arange(edge, n + 1)
-    for rows in np.array_split(columns, max(1, table.size >> 18)) if len(columns) else []:
-        total = rows[:, None] + columns
-        m = middle[total]
-        y = (rows[:, None] - columns) / (2.0 * m)
-        far = np.abs(y) >= 0.5
-        log_square = np.log1p(-np.where(far, 0.0, y * y))
-        slope = 2.0 * np.arctanh(np.where(far, 0.0, y))
-        if far.any():
-            logs = log_own[rows][:, None], log_own[columns]
-            log_square = np.where(far, logs[0] + logs[1] - 2.0 * np.log(m), log_square)
-            slope = np.where(far, logs[0] - logs[1], slope)
-        leading = m * (y * slope + log_square) - 0.5 * log_square
-        gap = 0.5 * leading + own[rows][:, None] + own[columns] - shared[total]
-        table[rows[0] : rows[-1] + 1, edge:] = np.maximum(gap, 0.0)
-    return table
+def log_normalisers(log_weights: FloatArray) -> FloatArray:
+    """log Σ_b e^{weight} along the last axis."""
+    peak = log_weights.max(axis=-1, keepdims=True)
+    return np.asarray(peak[..., 0] + np.log(np.exp(log_weights - peak).sum(axis=-1)), dtype=np.float64)
 
 
-def candidate_distances(
-    prior: tuple[float, ...], rows: IntArray, given: IntArray | None = None
-) -> FloatArray:
-    """Hellinger distances from the posteriors of ``given`` (all ``rows`` if None) to those of ``rows``."""
-    given = rows if given is None else given
-    distance: FloatArray = np.zeros((len(given), len(rows)))
-    blocks = np.array_split(np.arange(len(given)), max(1, distance.size >> 18))
-    for a in sorted(set(prior)):
-        table = gap_table(a, int(rows[0].sum()))
-        for own, column, target in zip(prior, given.T, rows.T, strict=True):
-            if own == a:
-                for block in blocks:
-                    distance[block] += table[column[block]][:, target]
-    np.negative(distance, out=distance)
-    np.expm1(distance, out=distance)
-    np.negative(distance, out=distance)
-    return np.sqrt(distance, out=distance)
+def exponential_laws(distance: FloatArray, rates: FloatArray) -> FloatArray:
+    """log P(b|x) = −rate(x)·H(x, b) less its normaliser, a row for each x; overwrites ``distance``."""
+    distance *= -rates[:, None]
+    for part in np.array_split(distance, max(1, distance.size >> 19)):
+        part -= log_normalisers(part)[:, None]
+    return distance
 
 
 class HellingerLaws:
@@ -109,21 +76,16 @@ class HellingerLaws:
 
     def __init__(self, prior: tuple[float, ...], rows: IntArray, sharpness: FloatArray) -> None:
         self.pairs = neighbouring_rows(rows)
-        distance = candidate_distances(prior, rows)
-        distance *= sharpness[:, None]
-        self._exponent = distance
+        self._exponent = candidate_distances(prior, rows)
+        self._exponent *= sharpness[:, None]
 
     @property
     def triples(self) -> int:
         return 2 * len(self.pairs) * len(self._exponent)
 
     def _log_normalisers(self, strength: float) -> FloatArray:
-        parts = []
-        for rows in np.array_split(self._exponent, max(1, self._exponent.size >> 21)):
-            exponent = -strength * rows
-            peak = exponent.max(axis=1)
-            parts.append(peak + np.log(np.exp(exponent - peak[:, None]).sum(axis=1)))
-        return np.concatenate(parts)
+        parts = np.array_split(self._exponent, max(1, self._exponent.size >> 21))
+        return np.concatenate([log_normalisers(-strength * rows) for rows in parts])
 
     def worst_loss(self, strength: float) -> float:
         """max |log P(b|x) − log P(b|x')| over neighbours and outcomes."""

@@ -1,7 +1,10 @@
 """What a mechanism really loses: its law enumerated over every pair of neighbouring datasets.
 
 An audit needs nothing but the law: any object with ``n``, ``k``, ``guarantee`` and ``log_pmf`` can be
-audited, also one that somebody wrote yesterday. ``audit_sampler`` then checks that the draws follow that law.
+audited, also one that somebody wrote yesterday. What is audited is everything that a release publishes: a
+mechanism that keeps more than its counts says what that loses (``Mechanism.published_loss``), and an audit of
+its counts alone is a figure that yields no guarantee. ``audit_sampler`` then checks that the draws follow the
+law.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from discreet._html import card, facts, paragraph
+from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.base import PublishedLoss, aligned
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.neighbours import neighbouring_rows
 from discreet.privacy.composite_curves import Tabulated
@@ -59,7 +62,10 @@ class Audit:
     epsilon: float
     worst: Worst
     triples: int
+    """How many (dataset, neighbour, outcome) were compared; 0 where the loss has a closed form."""
     _delta: Callable[[float], float]
+    everything: bool = True
+    """Whether it is of everything that a release publishes; else it is a figure and no guarantee."""
 
     def delta(self, epsilon: float) -> float:
         """The smallest δ for which the law is (epsilon, δ)-differentially private."""
@@ -77,15 +83,21 @@ class Audit:
         """The exact law as a guarantee: its whole profile, which composes to less than its ε alone does.
 
         The profile is raised by 10⁻⁹ for the floating-point law; where the claim holds, its ε stays the
-        bound from which on δ is 0.
+        bound from which on δ is 0. An audit of the released counts alone has none: the noisy ones are
+        published beside them.
         """
+        if not self.everything:
+            raise InvalidInput(
+                f"of='decoded': this audit of {self.mechanism} leaves out the noisy counts, which a release "
+                "publishes too, so it is no guarantee; take audit(mechanism).guarantee()"
+            )
         pure = self.claimed.exact_epsilon if self.claimed.exact_delta == 0 and self.holds else None
         epsilons, deltas = self.profile(points)
         raised = tuple(min(1.0, float(delta) + 1e-9) for delta in deltas)
         return Guarantee(
             pure,
             self.claimed.relation,
-            basis=f"enumeration of {self.triples:,} triples; {self.claimed.basis}",
+            basis=f"{self._how()}; {self.claimed.basis}",
             assumptions=self.claimed.assumptions,
             curve=Tabulated(tuple(float(epsilon) for epsilon in epsilons), raised, pure),
         )
@@ -104,12 +116,16 @@ class Audit:
             return True
         return self.claimed.delta > 0 and self.delta(self.claimed.epsilon) <= self.claimed.delta + 1e-9
 
+    def _how(self) -> str:
+        return f"enumeration of {self.triples:,} triples" if self.triples else "loss in closed form"
+
     def _verdict(self) -> str:
         if not self.claimed.is_private:
             said = "no guarantee is claimed"
         else:
             said = "the claim holds" if self.holds else "THE CLAIM IS FALSE"
-        return f"Audit of {self.mechanism}: {said}"
+        part = "" if self.everything else ", decoded counts alone (no guarantee)"
+        return f"Audit of {self.mechanism}{part}: {said}"
 
     def _facts(self) -> list[tuple[str, str]]:
         of_claim = f" ({100 * self.epsilon / self.claimed.epsilon:.4g} % of the claim)"
@@ -126,7 +142,10 @@ class Audit:
         return [
             *found,
             ("worst", where),
-            ("triples", f"{self.triples:,} (dataset, neighbour, outcome) compared"),
+            (
+                "triples",
+                f"{self.triples:,} (dataset, neighbour, outcome) compared" if self.triples else "closed form",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -138,31 +157,40 @@ class Audit:
 
 
 def audit(
-    mechanism: Auditable, *, of: Literal["draw", "noisy"] = "draw", progress: bool | None = None
+    mechanism: Auditable,
+    *,
+    of: Literal["published", "noisy", "decoded"] = "published",
+    progress: bool | None = None,
 ) -> Audit:
     """The exact loss over all datasets of the mechanism's n records and all their neighbours.
 
-    ``of="noisy"`` audits the noisy counts that a release of ``lattice`` keeps beside the decoded ones; their
-    support is infinite and the result is in closed form. ``progress``: a bar on standard error, by default
-    when the audit is long and a terminal is there to see it.
+    Of everything that a release publishes, unless told otherwise. ``lattice`` publishes noisy counts beside
+    the decoded ones, which are a function of them: its loss is that of the noisy counts, in closed form
+    (``of="noisy"`` says the same). ``of="decoded"`` enumerates the released counts alone, a figure that
+    yields no guarantee. ``progress``: a bar on standard error, by default when the audit is long and a
+    terminal is there to see it.
 
     >>> import discreet
     >>> a = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
     >>> round(a.epsilon, 9), a.holds
     (0.5, True)
     """
-    if of == "noisy":
-        if not isinstance(mechanism, Lattice):
-            raise InvalidInput("of='noisy' is for the lattice mechanism, whose releases keep noisy counts")
-        return _audit_lattice_noise(mechanism)
-    if of != "draw":
-        raise InvalidInput(f"of={of!r} must be 'draw' or 'noisy'")
+    if of not in ("published", "noisy", "decoded"):
+        raise InvalidInput(f"of={of!r} must be 'published', 'noisy' or 'decoded'")
     if not hasattr(mechanism, "log_pmf"):
         raise InvalidInput(f"{type(mechanism).__name__} has no log_pmf: without its law it cannot be audited")
+    name = getattr(mechanism, "name", type(mechanism).__name__)
+    keeps_noisy = bool(getattr(mechanism, "keeps_noisy", False))
+    if of == "noisy" and not keeps_noisy:
+        raise InvalidInput(f"of='noisy' is for mechanisms that publish noisy counts; {name} keeps none")
+    closed: PublishedLoss | None = None
+    if of != "decoded" and hasattr(mechanism, "published_loss"):
+        closed = mechanism.published_loss()
+    if closed is not None:
+        return Audit(name, mechanism.guarantee, closed.epsilon, Worst(*closed.worst), 0, closed.delta)
     law = _Law(mechanism, progress)
     epsilon, worst = law.worst()
-    name = getattr(mechanism, "name", type(mechanism).__name__)
-    return Audit(name, mechanism.guarantee, epsilon, worst, law.triples, law.delta)
+    return Audit(name, mechanism.guarantee, epsilon, worst, law.triples, law.delta, not keeps_noisy)
 
 
 class _Law:
@@ -181,13 +209,18 @@ class _Law:
             ordered = np.asarray((np.diff(rows, axis=1) >= 0).all(axis=1))
             pairs = pairs[ordered[pairs].any(axis=1)]
         used = np.unique(pairs)
-        first = mechanism.log_pmf(rows[used[0]])
-        if len(used) * len(first[0]) > MAX_ENTRIES:
-            raise _too_large(mechanism, number, len(first[0]))
-        together = mechanism.log_pmfs(rows[used]) if isinstance(mechanism, Mechanism) else None
-        self.outputs, self.matrix = together or _aligned(
-            [mechanism.log_pmf(rows[i]) for i in _watched(used, len(used) * len(first[0]), progress)]
-        )
+        outcomes = getattr(mechanism, "number_of_outputs", None)
+        if outcomes is None:
+            outcomes = len(mechanism.log_pmf(rows[used[0]])[0])
+        if len(used) * outcomes > MAX_ENTRIES:
+            raise _too_large(mechanism, number, outcomes)
+        if progress is None:
+            progress = len(used) * outcomes > _LONG // 20 and sys.stderr.isatty()
+        if progress or not hasattr(mechanism, "log_pmfs"):
+            laws = (mechanism.log_pmf(rows[i]) for i in _watched(used, progress))
+            self.outputs, self.matrix = aligned(laws, len(used))
+        else:
+            self.outputs, self.matrix = mechanism.log_pmfs(rows[used])
         self.rows, self.used = rows, used
         self.pairs = np.searchsorted(used, pairs)
         self.triples = 2 * len(pairs) * len(self.outputs)
@@ -224,22 +257,7 @@ def _exchangeable(mechanism: Any) -> bool:
     return bool(getattr(type(mechanism), "exchangeable", False)) and len(set(mechanism.prior)) == 1
 
 
-def _aligned(laws: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray]:
-    """Laws as rows of one matrix over all outcomes; −∞ where an outcome does not occur."""
-    outputs = laws[0][0]
-    if all(np.array_equal(other, outputs) for other, _ in laws[1:]):
-        return outputs, np.array([log_probability for _, log_probability in laws])
-    everything = np.unique(np.concatenate([other for other, _ in laws]), axis=0)
-    column = {row: j for j, row in enumerate(map(tuple, everything.tolist()))}
-    matrix = np.full((len(laws), len(everything)), -np.inf)
-    for i, (other, log_probability) in enumerate(laws):
-        matrix[i, [column[row] for row in map(tuple, other.tolist())]] = log_probability
-    return everything, matrix
-
-
-def _watched(used: IntArray, entries: int, progress: bool | None) -> Iterator[int]:
-    if progress is None:
-        progress = entries > _LONG // 20 and sys.stderr.isatty()
+def _watched(used: IntArray, progress: bool) -> Iterator[int]:
     if not progress:
         yield from used
         return
@@ -253,44 +271,12 @@ def _too_large(mechanism: Auditable, datasets: int, outputs: int) -> TooLargeErr
     n, k = mechanism.n, mechanism.k
     pairs = k * (k - 1) * number_of_compositions(n - 1, k) if n else 0
     degree = (k - 1) + max(1, round(math.log(max(outputs, 2)) / math.log(n + 1)))
-    fits = int(n * (MAX_ENTRIES / (datasets * outputs)) ** (1 / degree))
+    shrink = (math.log(MAX_ENTRIES) - math.log(datasets) - math.log(outputs)) / degree
     return TooLargeError(
-        f"an audit at n={n}, k={k} compares {float(pairs) * outputs:.3g} triples of {datasets:.3g} datasets "
-        f"and {outputs:.3g} outcomes, more than fit into memory; n up to about {max(fits, 1)} does"
+        f"an audit at n={n}, k={k} compares {about(pairs * outputs)} triples of {about(datasets)} datasets "
+        f"and {about(outputs)} outcomes, more than fit into memory; n up to about "
+        f"{max(int(n * math.exp(shrink)), 1)} does"
     )
-
-
-def _audit_lattice_noise(mechanism: Lattice) -> Audit:
-    """c + v against c + e_j − e_i + v: the log-ratio is ε, 0 or −ε, and ε exactly when v_i ≥ 0 ≥ v_j.
-
-    Hence δ(e) = P(v_i ≥ 0 ≥ v_j)·(1 − e^{e−ε}) for e ≤ ε. The probability is a sum over the lattice: with
-    q = e^{−ε/2}, Σ_{a ≥ 0 ≥ b, a+b = s} q^{a−b} = q^{|s|}/(1−q²), times the weight of the other coordinates.
-    """
-    epsilon, k, n = float(mechanism.epsilon), mechanism.k, mechanism.n
-    rate = epsilon / 2
-    if k == 2:
-        chance = 1 / (1 + math.exp(-epsilon))
-    else:
-        reach = math.ceil((60 + 4 * k) / rate)
-        if reach * (k - 2) > 5_000_000:
-            raise TooLargeError(f"epsilon={mechanism.epsilon} is too small for the closed form at k={k}")
-        weight = np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
-        others = np.ones(1)
-        for _ in range(k - 2):
-            others = np.convolve(others, weight)
-        middle = len(others) // 2
-        size = min(middle, reach)
-        total = float(others[middle - size : middle + size + 1] @ weight[reach - size : reach + size + 1])
-        chance = math.exp(
-            math.log(total) - math.log(-math.expm1(-2 * rate)) - mechanism.log_noise_normaliser()
-        )
-    counts = (n,) + (0,) * (k - 1)
-    worst = Worst(counts, (n - 1, 1) + (0,) * (k - 2), counts)
-
-    def delta(e: float) -> float:
-        return max(0.0, chance * -math.expm1(e - epsilon))
-
-    return Audit("lattice, noisy counts", mechanism.guarantee, epsilon, worst, 0, delta)
 
 
 @dataclass(frozen=True)

@@ -18,26 +18,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from discreet._registry import MECHANISMS
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import TooLargeError
-from discreet.mechanisms import Mechanism
-from discreet.mechanisms.base import MAX_SIMULATED_N
-from discreet.mechanisms.hellinger.exponential import EHD, EHDL, EHDS, MAX_ENUMERATED, EHDLCalibrated, MBeta
-from discreet.mechanisms.lattice.decoding import MAX_MARGINAL, MAX_WINDOW
-from discreet.mechanisms.lattice.mechanism import Lattice
-from discreet.mechanisms.noisy_counts import LSDim, LSHist, LSZhang, NoisyCounts
+from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism
 from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.hellinger import hellinger
-from discreet.numerics.log_gamma import entropy_curve, log_rising, reduced_log_gamma, stirling_remainder
+from discreet.numerics.hellinger import candidate_distances, hellinger
+from discreet.numerics.log_gamma import entropy_curve, log_rising, stirling_remainder
 
 Chosen: TypeAlias = list[tuple[str, dict[str, Any]]]
 
 _CELLS, _QUICK_CELLS = 2_000_000, 200_000  # (dataset, output) pairs that are listed rather than drawn
-QUICK_SECONDS, QUICK_DRAWS = 0.15, 40  # for decoding in a quick plan; fewer draws are not worth the time
-_CALIBRATED_CANDIDATES = 300  # exact calibrations are in the default table up to this size
-_SLOW = 0.25  # seconds per dataset from which a mechanism is left out of the default table
-_COUNTS = (LSHist, LSDim, LSZhang)
-_HELLINGER = (EHD, EHDS, EHDLCalibrated, EHDL, MBeta)
 
 
 @dataclass(frozen=True)
@@ -75,14 +66,10 @@ def label(name: str, options: Mapping[str, Any]) -> str:
     return f"{name} ({said})" if said else name
 
 
-def default_mechanisms(prior: Sequence[float], n: int) -> Chosen:
-    """What a plan compares unless told otherwise: name and options."""
-    chosen: Chosen = [(name, {}) for name in ("lattice", "lshist", "lsdim", "lszhang")]
-    if seconds_per_dataset(n, len(prior)) <= _SLOW:
-        chosen += [("ehds", {}), ("ehd", {})]
-    if number_of_compositions(n, len(prior)) <= _CALIBRATED_CANDIDATES:
-        chosen += [("ehd", {"calibration": "exact"}), ("ehdl-calibrated", {})]
-    return chosen
+def default_mechanisms(prior: Sequence[float], n: int, quick: bool = False) -> Chosen:
+    """What a plan compares unless told otherwise: name and options, as each mechanism says."""
+    k = len(prior)
+    return [(name, options) for name, cls in MECHANISMS.items() for options in cls.compared(n, k, quick)]
 
 
 # ---- errors of one mechanism ---------------------------------------------------------------------------
@@ -108,9 +95,7 @@ class Setting:
 
     @property
     def default(self) -> Chosen:
-        if self.only_expected:
-            return [(cls.name, {}) for cls in (Lattice, *_COUNTS)]
-        return default_mechanisms(self.prior, self.n)
+        return default_mechanisms(self.prior, self.n, self.only_expected)
 
     @cached_property
     def rows(self) -> IntArray:
@@ -129,17 +114,7 @@ class Setting:
         for known, distance in self._distances:
             if known.shape == outputs.shape and np.array_equal(known, outputs):
                 return distance
-        gap = np.zeros((self.datasets, len(outputs)))
-        for a, x, r in zip(self.prior, self.rows.T, outputs.T, strict=True):
-            table = reduced_log_gamma(a, np.arange(2 * self.n + 1) / 2)
-            own = 0.5 * table[::2]
-            gap += own[x][:, None] + own[r] - table[x[:, None] + r]
-        total = outputs.sum(axis=1)
-        if (total != self.n).any():
-            half = reduced_log_gamma(sum(self.prior), np.arange(2 * self.k * self.n + 1) / 2)
-            gap -= 0.5 * (half[2 * self.n] + half[2 * total]) - half[self.n + total]
-        np.maximum(gap, 0.0, out=gap)
-        distance = np.sqrt(-np.expm1(-gap))
+        distance = candidate_distances(self.prior, outputs, self.rows)
         self._distances = [*self._distances[-1:], (outputs, distance)]
         return distance
 
@@ -179,7 +154,7 @@ class Setting:
         return Row(m.name, options, method=method, comparable=comparable, **figures)
 
     def _figures(self, m: Mechanism) -> tuple[dict[str, float], str]:
-        if self.datasets * _listed_outputs(m) <= (_QUICK_CELLS if self.quick else _CELLS):
+        if self.datasets * m.law_size <= (_QUICK_CELLS if self.quick else _CELLS):
             try:
                 return self._exact(m), "exact"
             except TooLargeError:  # the law of the lattice mechanism at a tiny ε
@@ -187,7 +162,8 @@ class Setting:
         return self._simulated(m)
 
     def _exact(self, m: Mechanism) -> dict[str, float]:
-        outputs, law = self._law(m)
+        outputs, law = m.log_pmfs(self.rows)
+        np.exp(law, out=law)
         distance = self.distances(outputs)
         weighted = self.weight[:, None] * law
         figures = _only_expected(float((weighted * distance).sum()), 0.0)
@@ -204,41 +180,6 @@ class Setting:
             "width": float(weighted.sum(axis=0) @ self.widths(outputs)),
             "width_without": self.width_without,
         }
-
-    def _law(self, m: Mechanism) -> tuple[IntArray, FloatArray]:
-        """Outputs and P(output|dataset) of all datasets."""
-        if isinstance(m, Lattice):
-            return self._lattice_law(m)
-        if isinstance(m, _HELLINGER):
-            exponent = self.distances(self.rows) * -np.array([[m.rate(tuple(x))] for x in self.rows.tolist()])
-            law = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-            return self.rows, law / law.sum(axis=1, keepdims=True)
-        together = m.log_pmfs(self.rows)
-        if together is not None:
-            return together[0], np.exp(together[1])
-        laws = [m.log_pmf(x) for x in self.rows.tolist()]
-        return laws[0][0], np.exp([log_probability for _, log_probability in laws])
-
-    def _lattice_law(self, m: Lattice) -> tuple[IntArray, FloatArray]:
-        # The law of the clipped noisy counts t is base(t)·exp(−ε‖t − x‖₁/2): one dataset gives the base.
-        corner = tuple(self.rows[-1].tolist())
-        noisy, base = m._clipped_pair(corner) if self.k == 2 else m._clipped_classes(corner)
-        half = float(m.epsilon) / 2
-        base = base + half * np.abs(noisy - np.array(corner)).sum(axis=1)
-        released = _positions(m.decoder.decode_many(noisy), self.n)
-        order = np.argsort(released, kind="stable")
-        keys, starts = np.unique(released[order], return_index=True)
-        noisy, base = noisy[order], base[order]
-        law = np.empty((self.datasets, len(keys)))
-        for part in np.array_split(np.arange(self.datasets), max(1, self.datasets * len(noisy) >> 20)):
-            log_law = np.broadcast_to(base, (len(part), len(base))).copy()
-            for i in range(self.k):
-                log_law -= half * np.abs(self.rows[part, i][:, None] - noisy[:, i])
-            law[part] = np.add.reduceat(np.exp(log_law), starts, axis=1)
-        all_keys = _positions(self.rows, self.n)
-        wide = np.zeros((self.datasets, self.datasets))
-        wide[:, np.searchsorted(all_keys, keys)] = law
-        return self.rows, wide
 
     def _exact_kl(self, outputs: IntArray, law: FloatArray) -> float:
         """Σ_x w(x) Σ_r P(r|x) KL(Dir(α+x) ‖ Dir(α+r)), from the means of what depends on r."""
@@ -262,7 +203,7 @@ class Setting:
         )
 
     def _simulated(self, m: Mechanism) -> tuple[dict[str, float], str]:
-        number, each = sample_sizes(m, self.quick)
+        number, each = m.sample_sizes(self.quick)
         true = self.drawn(number)
         rng = np.random.default_rng([self.seed, 1, zlib.crc32(m.name.encode())])
         drawn, plain = self.simulate(m, true, each, rng)
@@ -297,18 +238,17 @@ class Setting:
     def _with_control(
         self, m: Mechanism, error: FloatArray, plain: FloatArray, rng: np.random.Generator
     ) -> tuple[float, float]:
-        """The mean error of the lattice mechanism, with that of the noisy counts as control variate.
+        """The mean error, with that of what the outputs were cheaply made from as control variate.
 
-        Noisy counts cost nothing, decoding does: E[error] = E[error − b·plain] + b·E[plain], the second
+        Noisy counts cost nothing, decoding them does: E[error] = E[error − b·plain] + b·E[plain], the second
         mean from many more draws, independent of the first.
         """
-        assert isinstance(m, Lattice)
         more = 2000 if self.quick else 10_000
         b = 0.0
         if len(error) >= 32 and (spread := float(plain.var())) > 0:  # fewer draws do not tell b
             b = min(max(float(np.cov(error, plain, ddof=0)[0, 1]) / spread, 0.0), 1.0)
         true = self.drawn(len(error) + more)[len(error) :]
-        control = self._errors(true, np.clip(true + m.simulate_noise(more, rng), 0, self.n))
+        control = self._errors(true, m.simulate_cheaply(true, rng))
         rest = error - b * plain
         variance = float(rest.var(ddof=1)) / len(error) + b * b * float(control.var(ddof=1)) / more
         return min(max(float(rest.mean() + b * control.mean()), 0.0), 1.0), math.sqrt(variance)
@@ -316,27 +256,15 @@ class Setting:
     def simulate(
         self, m: Mechanism, true: IntArray, each: int, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray | None]:
-        """``each`` outputs for every row of true counts; for the lattice also what was decoded."""
+        """``each`` outputs for every row of true counts, and controls where the mechanism has such."""
         if m.n > MAX_SIMULATED_N:
             raise TooLargeError(f"n={m.n}: plans are simulated up to n = 2**53; draw works at any n")
-        if isinstance(m, Lattice):  # decoded together: every distinct vector once
-            noise = m.simulate_noise(len(true) * each, rng)
-            noisy = np.clip(np.repeat(true, each, axis=0) + noise, 0, self.n)
-            return m.decoder.decode_many(noisy), noisy
-        return np.concatenate([m._simulate(tuple(x), each, rng) for x in true.tolist()]), None
+        return m.simulate_rows(true, each, rng)
 
 
 def _only_expected(expected: float, standard_error: float) -> dict[str, float]:
     rest = dict.fromkeys(("median", "q95", "kl", "l1", "width", "width_without"), math.nan)
     return {"expected": expected, "standard_error": standard_error, **rest}
-
-
-def _positions(rows: IntArray, n: int) -> IntArray:
-    """Keys that are in the order of :func:`compositions`."""
-    key = np.zeros(len(rows), dtype=np.int64)
-    for column in rows.T[:-1]:
-        key = key * (n + 1) + column
-    return key
 
 
 def _weighted_quantiles(
@@ -396,47 +324,3 @@ def _bregman(a: FloatArray, b: FloatArray) -> FloatArray:
     own = np.where(small, a, 1.0)
     direct = gammaln(np.where(small, b, 1.0)) - gammaln(own) - (np.where(small, b, 1.0) - own) * psi(own)
     return np.asarray(np.where(small, direct, large), dtype=np.float64)
-
-
-# ---- what it costs -------------------------------------------------------------------------------------
-
-
-def _listed_outputs(m: Mechanism) -> float:
-    """How many outputs have to be listed per dataset for an exact figure."""
-    if isinstance(m, Lattice):
-        if not m.decoder.exhaustive:
-            return math.inf
-        return float(m.n + 1 if m.k == 2 else (m.n + 1) ** m.k)
-    if isinstance(m, NoisyCounts):
-        return float((m.n + 1) ** m.noisy_coordinates)
-    return float(number_of_compositions(m.n, m.k))
-
-
-def seconds_per_decoding(m: Lattice) -> float:
-    """About how long the decoder takes for one vector of noisy counts; measured on an ordinary machine."""
-    if m.decoder.exhaustive:
-        return 2e-5 + 2e-10 * number_of_compositions(m.n, m.k) ** 2
-    if m.k == 2:
-        return 3e-3 + 3e-6 * min(m.n, 90 / float(m.epsilon), MAX_WINDOW)
-    reach = (2 * (45 + 4 * m.k) + 4 * sum(m.prior)) / float(m.epsilon)
-    return m.k * (2e-4 + 1e-6 * min(m.n, 2 * reach, MAX_MARGINAL))
-
-
-def seconds_per_dataset(n: int, k: int) -> float:
-    """About how long an exponential mechanism takes until it can draw for one dataset."""
-    candidates = number_of_compositions(n, k)
-    if candidates <= MAX_ENUMERATED:
-        return 1e-3 + 4e-8 * candidates
-    return 0.04 + 8e-4 * k * k + (0.3 if n > 10**8 else 0.0)
-
-
-def sample_sizes(m: Mechanism, quick: bool) -> tuple[int, int]:
-    """Number of datasets and draws for each, from public parameters alone."""
-    if isinstance(m, Lattice):
-        seconds, most = (QUICK_SECONDS, 400) if quick else (0.6, 4000)
-        number = int(min(max(seconds / seconds_per_decoding(m), 12), most))
-        unit = 1 << (number.bit_length() - 2)  # few different sizes, so that a change of ε rarely changes it
-        return number // unit * unit, 1
-    if isinstance(m, _HELLINGER):
-        return int(min(max((0.15 if quick else 0.8) / seconds_per_dataset(m.n, m.k), 8), 400)), 20
-    return (200, 5) if quick else (1000, 10)

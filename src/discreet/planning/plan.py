@@ -10,14 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from discreet._html import card, paragraph, table
+from discreet._registry import MECHANISMS
 from discreet.errors import InvalidInput
-from discreet.planning.crossovers import Crossover, crossover
 from discreet.planning.expected_error import Row, label
 
 __all__ = ["Plan", "PublicGain", "best_of"]
-
-PREFERENCE = ("lattice", "lshist", "lsdim", "lszhang", "ehdl-calibrated", "ehds", "ehd")
-"""Among mechanisms of equal expected error the earlier one is recommended."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +78,6 @@ class Plan:
                 return row
         listed = ", ".join(row.label for row in self.rows)
         raise InvalidInput(f"{label(name, options)!r} is not in this plan; it has: {listed}")
-
-    @cached_property
-    def crossover(self) -> Crossover | None:
-        """From which n on LSHist beats EHD at this ε, beside the bounds of the paper; two levels only."""
-        return crossover(self.prior, self.exact_epsilon) if len(self.prior) == 2 else None
 
     def table(self) -> list[dict[str, Any]]:
         """The rows as plain values."""
@@ -162,8 +154,6 @@ class Plan:
             lines.append(f"Best: {self.best_row.label}.")
         if self.public is not None:
             lines.append(f"{self.public}.")
-        if self.crossover is not None:
-            lines.append(f"{self.crossover}.")
         return lines
 
     def __str__(self) -> str:
@@ -192,11 +182,11 @@ def _above(row: Row, least: Row) -> bool:
 
 
 def best_of(rows: Iterable[Row]) -> Row | None:
-    """The least expected error among equally private rows; what noise cannot tell apart by preference."""
+    """The least expected error among equally private rows; what noise cannot tell apart by their order."""
     rows = [row for row in rows if row.comparable]
     if not rows:
         return None
     least = min(rows, key=lambda row: row.expected)
     ties = [row for row in rows if not _above(row, least)]
-    order = [*PREFERENCE, *(row.name for row in rows if row.name not in PREFERENCE)]
+    order = list(MECHANISMS)  # among mechanisms of equal expected error the earlier one is recommended
     return min(ties, key=lambda row: order.index(row.name))

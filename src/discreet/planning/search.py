@@ -20,8 +20,7 @@ from discreet._typing import EpsilonLike, FloatArray
 from discreet.declarations import as_counts, as_epsilon, as_integer, as_prior, as_size
 from discreet.distributions.beta_dirichlet import dirichlet
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
-from discreet.mechanisms import MECHANISMS, check_options
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.expected_error import (
     Row,
@@ -29,7 +28,6 @@ from discreet.planning.expected_error import (
     default_mechanisms,
     kl_divergence,
     label,
-    sample_sizes,
 )
 from discreet.planning.plan import Plan, PublicGain, best_of
 from discreet.posterior_sampling.families.categorical import DirichletFamily
@@ -65,7 +63,7 @@ def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[R
             m = MECHANISMS[name](prior=setting.prior, n=setting.n, epsilon=epsilon, **options)
             rows.append(setting.row(m, options))
         except (InvalidInput, TooLargeError):
-            if chosen is not None or name == Lattice.name:
+            if chosen is not None or name == automatic(setting.prior, setting.n, epsilon):
                 raise
     return tuple(rows)
 
@@ -194,9 +192,9 @@ class _Question:
         return self.known[key]
 
     def _smallest(self, search: Callable[[Chosen | None], int], reached: Callable[[int], bool]) -> int:
-        """Smallest index that reaches the target: found for the lattice, then checked for all mechanisms."""
+        """Smallest index that reaches the target: for what "auto" takes, then checked for all mechanisms."""
         if self.chosen is None:
-            found = search([(Lattice.name, {})])
+            found = search([(automatic(self.prior, 1, Fraction(1)), {})])
             if reached(found) and (found == 0 or not reached(found - 1)):
                 return found
         return search(self.chosen)
@@ -338,7 +336,7 @@ def simulated_errors(
     if counts is not None:
         true = np.array([as_counts(counts, m.k, n)], dtype=np.int64)
         return setting._errors(true, m.simulate(true[0], size, seed))
-    number = min(sample_sizes(m, quick=False)[0], size)
+    number = min(m.sample_sizes(quick=False)[0], size)
     true = setting.drawn(number)
     drawn, _ = setting.simulate(m, true, -(-size // number), np.random.default_rng([seed, 1]))
     return setting._errors(true, drawn)

@@ -25,7 +25,7 @@ from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.lattice.mechanism import Lattice
 from discreet.mechanisms.optimal import check_size
-from discreet.planning.expected_error import Setting, default_mechanisms, label, seconds_per_decoding
+from discreet.planning.expected_error import Setting, default_mechanisms, label
 from discreet.planning.search import Plan, plan
 from discreet.studio.questions import PlanQuestion
 
@@ -81,7 +81,7 @@ def _setting(prior: tuple[float, ...], n: int) -> Setting:
 
 def _quick_names(prior: tuple[float, ...], n: int, epsilon: Fraction) -> tuple[str, ...]:
     lattice = Lattice(prior=prior, n=n, epsilon=epsilon)
-    return QUICK if seconds_per_decoding(lattice) * 12 <= SECONDS else QUICK[1:]
+    return QUICK if lattice.seconds_per_dataset * 12 <= SECONDS else QUICK[1:]
 
 
 @lru_cache(maxsize=512)

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.mechanisms.noisy_counts import clamped_floor_laplace
 from discreet.numerics.count_vectors import compositions
-from discreet.numerics.neighbours import candidate_distances
+from discreet.numerics.hellinger import candidate_distances
 from discreet_reproductions.arrays import FloatArray
 
 __all__ = ["ANSWERS", "CONSTANT", "PAPER_GS", "SAME", "Pair", "Prior", "noisy_counts", "prior_words"]

@@ -25,8 +25,7 @@ import numpy as np
 from discreet.mechanisms.hellinger.exponential import MBeta
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
 from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.hellinger import hellinger
-from discreet.numerics.neighbours import candidate_distances
+from discreet.numerics.hellinger import candidate_distances, hellinger
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.paper_b.laws import RATES, Counts, Prior, exponential, sensitivity, smoothing
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure

@@ -11,7 +11,8 @@ import numpy as np
 
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
 from discreet.numerics.count_vectors import compositions
-from discreet.numerics.neighbours import candidate_distances, neighbouring_rows
+from discreet.numerics.hellinger import candidate_distances
+from discreet.numerics.neighbours import neighbouring_rows
 from discreet_reproductions.arrays import FloatArray, IntArray
 from discreet_reproductions.paper_b.laws import Counts, Prior, exponential, sensitivity
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure

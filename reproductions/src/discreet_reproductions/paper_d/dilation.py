@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
 from discreet.numerics.count_vectors import compositions
-from discreet.numerics.neighbours import candidate_distances
+from discreet.numerics.hellinger import candidate_distances
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run

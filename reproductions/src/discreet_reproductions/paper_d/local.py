@@ -13,7 +13,8 @@ from discreet.declarations import as_epsilon
 from discreet.mechanisms.hellinger.exponential import EHDL
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
 from discreet.numerics.count_vectors import compositions
-from discreet.numerics.neighbours import HellingerLaws, candidate_distances
+from discreet.numerics.hellinger import candidate_distances
+from discreet.numerics.neighbours import HellingerLaws
 from discreet.planning.audit import audit
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure

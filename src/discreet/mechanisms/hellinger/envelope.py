@@ -28,6 +28,7 @@ import numpy.typing as npt
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import TooLargeError
 from discreet.numerics.count_vectors import Separable, number_of_compositions
+from discreet.numerics.hellinger import from_gap
 from discreet.numerics.log_gamma import stirling_remainder
 from discreet.randomness.compositions import IntegerSeparable, uniform_composition
 from discreet.randomness.entropy import Source
@@ -44,7 +45,7 @@ _COVER = 14.0  # what a window leaves out is covered by a node of at most half i
 
 def height(gap: npt.ArrayLike, rate: float) -> FloatArray:
     """log φ = −rate·√(1 − e^{−gap})."""
-    return np.asarray(-rate * np.sqrt(-np.expm1(-np.asarray(gap, dtype=np.float64))), dtype=np.float64)
+    return np.asarray(-rate * from_gap(gap), dtype=np.float64)
 
 
 @dataclass

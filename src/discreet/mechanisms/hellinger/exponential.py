@@ -14,7 +14,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -30,8 +30,10 @@ from discreet.mechanisms.hellinger.sensitivity import (
     smooth_sensitivity,
 )
 from discreet.numerics.count_vectors import compositions, number_of_compositions
+from discreet.numerics.hellinger import candidate_distances
 from discreet.numerics.log_gamma import log_gamma_gap
-from discreet.numerics.neighbours import HellingerLaws, candidate_distances, fits
+from discreet.numerics.neighbours import HellingerLaws, exponential_laws, fits, log_normalisers
+from discreet.numerics.search import largest_scale
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import Source
 from discreet.randomness.weights import IntegerWeights
@@ -47,6 +49,22 @@ Calibration = Literal["theorem", "exact"]
 def log_error(rate: float) -> float:
     """Bound on |log weight − exact log weight|: the relative error of rate and distance, and of rounding."""
     return 2.0**-44 * (rate + 1)
+
+
+def seconds_per_dataset(n: int, k: int) -> float:
+    """About how long an exponential mechanism takes until it can draw for one dataset."""
+    candidates = number_of_compositions(n, k)
+    if candidates <= MAX_ENUMERATED:
+        return 1e-3 + 4e-8 * candidates
+    return 0.04 + 8e-4 * k * k + (0.3 if n > 10**8 else 0.0)
+
+
+_SLOW = 0.25  # seconds per dataset from which a mechanism is left out of the default table of a plan
+_CALIBRATED_CANDIDATES = 300  # exact calibrations are in the default table up to this size
+
+
+def _few(n: int, k: int) -> bool:
+    return number_of_compositions(n, k) <= _CALIBRATED_CANDIDATES
 
 
 @dataclass(frozen=True)
@@ -71,11 +89,6 @@ class _Hellinger(Mechanism):
                 f"n={self.n}, k={self.k}: {self.name} works up to n = 2**53 and {MAX_LEVELS} levels; lattice "
                 "has neither limit"
             )
-
-    @property
-    def candidates(self) -> int:
-        """How many posteriors can be released."""
-        return number_of_compositions(self.n, self.k)
 
     @cached_property
     def largest_sharpness(self) -> float:
@@ -123,7 +136,7 @@ class _Hellinger(Mechanism):
         return rows, height(total, self.rate(counts))
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
-        if self.candidates <= MAX_ENUMERATED:
+        if self.number_of_outputs <= MAX_ENUMERATED:
             rows, weights = _enumerated(self, counts)
             return Output(tuple(int(x) for x in rows[weights.draw(source)]))
         return Output(self.envelope(counts).draw(source))
@@ -133,24 +146,26 @@ class _Hellinger(Mechanism):
         return _envelope(self, counts)
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        self._check_outputs(self.candidates)
+        self._check_outputs(self.number_of_outputs)
         rows, log_weight = self._log_weights(counts)
-        peak = log_weight.max()
-        return rows, log_weight - peak - math.log(np.exp(log_weight - peak).sum())
+        return rows, log_weight - log_normalisers(log_weight)
 
-    def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray] | None:
+    def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
+        if self.n > 5_000:
+            return super().log_pmfs(rows)  # the tables are quadratic in n
         outputs = _candidates(self.n, self.k)
-        if self.n > 5_000 or len(rows) * len(outputs) < 20_000:
-            return None  # the tables are quadratic in n
-        law = candidate_distances(self.prior, outputs, rows)
-        law *= -np.array([self.rate(tuple(row)) for row in rows.tolist()])[:, None]
-        for part in np.array_split(law, max(1, law.size >> 19)):
-            peak = part.max(axis=1, keepdims=True)
-            part -= peak + np.log(np.exp(part - peak).sum(axis=1, keepdims=True))
-        return outputs, law
+        rates = np.array([self.rate(tuple(row)) for row in rows.tolist()])
+        return outputs, exponential_laws(candidate_distances(self.prior, outputs, rows), rates)
+
+    @property
+    def seconds_per_dataset(self) -> float:
+        return seconds_per_dataset(self.n, self.k)
+
+    def sample_sizes(self, quick: bool) -> tuple[int, int]:
+        return int(min(max((0.15 if quick else 0.8) / self.seconds_per_dataset, 8), 400)), 20
 
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
-        if self.candidates > MAX_ENUMERATED:
+        if self.number_of_outputs > MAX_ENUMERATED:
             return self.envelope(counts).simulate(size, rng)
         rows, log_weight = self._log_weights(counts)
         cumulative = np.cumsum(np.exp(log_weight - log_weight.max()))
@@ -216,7 +231,17 @@ class EHD(_Calibrated):
     """Exponential mechanism of the Hellinger distance with its global sensitivity."""
 
     name: ClassVar[str] = "ehd"
+    words: ClassVar[str] = (
+        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
+        "one."
+    )
     sensitivity: Literal["tight", "paper"] = "tight"
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        if quick or seconds_per_dataset(n, k) > _SLOW:
+            return []
+        return [{}, {"calibration": "exact"}] if _few(n, k) else [{}]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -238,7 +263,15 @@ class EHDS(_Calibrated):
     """Exponential mechanism of the Hellinger distance with its γ-smooth sensitivity."""
 
     name: ClassVar[str] = "ehds"
+    words: ClassVar[str] = (
+        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
+        "one, and more sharply where one record matters less."
+    )
     gamma: float = 1.0
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return [] if quick or seconds_per_dataset(n, k) > _SLOW else [{}]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -262,7 +295,15 @@ class EHDLCalibrated(_Calibrated):
     """Local-sensitivity shape with a strength found by enumerating all datasets: private, unlike ehdl."""
 
     name: ClassVar[str] = "ehdl-calibrated"
+    words: ClassVar[str] = (
+        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
+        "one; how sharply was set by going through all possible datasets."
+    )
     calibration: Calibration = "exact"
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return [{}] if _few(n, k) and not quick else []
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
         return 1.0 / local_sensitivity(counts, self.prior)
@@ -276,6 +317,11 @@ class EHDL(_Hellinger):
     """The same with the local sensitivity: NOT private, for comparison only."""
 
     name: ClassVar[str] = "ehdl"
+    words: ClassVar[str] = "One posterior was drawn at random in a way that is not private."
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return []  # not private
 
     @property
     def guarantee(self) -> Guarantee:
@@ -291,10 +337,22 @@ class EHDL(_Hellinger):
 
 @dataclass(frozen=True)
 class MBeta(_Hellinger):
-    """Exponential mechanism with β-smooth sensitivity; an audit of all datasets certifies its (ε, δ)."""
+    """Exponential mechanism with β-smooth sensitivity, calibrated to the (ε, δ) that is asked for.
+
+    With its budget b, P(x'|x) ∝ exp(−b·H/(2·S_β)), β = ln(1 + b / (2 ln(2(n+1)/δ))). Where an audit of all
+    datasets or a theorem promises (ε, δ) at b = ε, that is the law; else the largest b at which one does.
+    """
 
     name: ClassVar[str] = "mbeta"
+    words: ClassVar[str] = (
+        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
+        "one; how sharply was set such that the guarantee is what was asked for."
+    )
     delta: Fraction = Fraction(0)
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return []  # it has a delta
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -307,51 +365,77 @@ class MBeta(_Hellinger):
         object.__setattr__(self, "delta", delta)
 
     @property
+    def budget(self) -> float:
+        """ε, or the part of it at which the promise holds."""
+        return self._calibrated[0]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._calibrated[1]
+
+    @property
     def beta(self) -> float:
-        """ln(1 − ε / (2 ln(δ / (2(n+1)))))."""
-        return math.log1p(float(self.epsilon) / (2 * (math.log(2 * (self.n + 1)) - _log(self.delta))))
+        return self._beta(self.budget)
+
+    @property
+    def strength(self) -> float:
+        return self.budget / 2
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
         return 1.0 / smooth_sensitivity(counts, self.prior, beta=self.beta)
 
-    @property
-    def strength(self) -> float:
-        return float(self.epsilon) / 2
+    def _beta(self, budget: float) -> float:
+        """ln(1 − b / (2 ln(δ / (2(n+1)))))."""
+        return math.log1p(budget / (2 * (math.log(2 * (self.n + 1)) - _log(self.delta))))
 
     @cached_property
-    def guarantee(self) -> Guarantee:
-        if fits(self.k, self.candidates):
-            laws = _laws(self)
-            loss = laws.worst_loss(self.strength) + self.slack
-            if loss <= self.epsilon:
-                return Guarantee(
-                    self.epsilon, basis=f"audit of all pairs of datasets: exact loss {loss:.6g}, δ = 0"
-                )
-            delta = laws.worst_delta(self.strength, float(self.epsilon)) + 2 * self.slack + 1e-12
-            verdict = "within" if delta <= self.delta else "above"
-            return Guarantee(
-                self.epsilon,
-                exact_delta=_rounded_up(delta),
-                basis=f"audit of all pairs of datasets: δ({float(self.epsilon):g}) = {delta:.4g}, "
-                f"{verdict} the asked {float(self.delta):g}",
+    def _calibrated(self) -> tuple[float, Guarantee]:
+        promise = self._by_audit if fits(self.k, self.number_of_outputs) else self._by_theorem
+        whole = float(self.epsilon)
+        budget = largest_scale(lambda b: promise(b) is not None, most=whole, least=whole * 2.0**-30)
+        if not budget or (found := promise(budget)) is None:
+            raise TooLargeError(
+                f"epsilon={self.epsilon}, delta={float(self.delta):g}, n={self.n}, k={self.k}: mbeta cannot "
+                "promise that within its rounding; use the lattice mechanism, which has none"
             )
-        return min(self._guarantees_by_theorem(), key=lambda guarantee: guarantee.epsilon)
+        return budget, found
 
-    def _guarantees_by_theorem(self) -> tuple[Guarantee, Guarantee]:
-        """The two theorems of proofs/mbeta.md: pure, and with the δ that was asked for."""
-        epsilon, page = (
-            float(self.epsilon),
-            "theorem: proofs/mbeta.md (too large for an audit of all datasets)",
-        )
-        pure = epsilon * (1 + math.expm1(self.beta) * self.largest_sharpness) + self.slack
-        reach = 2 * math.expm1(self.beta) * (math.log(self.candidates) - _log(self.delta)) / epsilon
-        rest = math.log1p(float(self.delta) * math.exp(-epsilon * (1 + reach) / 2))
-        approximate = epsilon * (1 + reach / 2) + rest + self.slack
-        delta = self.delta * (1 + Fraction(1, 10**6)) + _rounded_up(2 * self.slack)
-        return (
-            Guarantee(_rounded_up(pure), basis=page),
-            Guarantee(_rounded_up(approximate), exact_delta=delta, basis=page),
-        )
+    def _slack_at(self, budget: float) -> float:
+        return 4 * log_error(budget / 2 * self.largest_sharpness)
+
+    def _by_audit(self, budget: float) -> Guarantee | None:
+        """What an enumeration of all pairs of datasets shows, if it is within (ε, δ)."""
+        rows = _candidates(self.n, self.k)
+        beta = self._beta(budget)
+        sharpness = [1.0 / smooth_sensitivity(row, self.prior, beta=beta) for row in rows.tolist()]
+        laws = HellingerLaws(self.prior, rows, np.array(sharpness))
+        slack = self._slack_at(budget)
+        loss = laws.worst_loss(budget / 2) + slack
+        if loss <= self.epsilon:
+            return Guarantee(
+                self.epsilon, basis=f"audit of all pairs of datasets: exact loss {loss:.6g}, δ = 0"
+            )
+        delta = laws.worst_delta(budget / 2, float(self.epsilon)) + 2 * slack + 1e-12
+        if delta > self.delta:
+            return None
+        at = f"δ({float(self.epsilon):g}) = {delta:.4g}"
+        basis = f"audit of all pairs of datasets: {at}, within the asked {float(self.delta):g}"
+        return Guarantee(self.epsilon, exact_delta=min(_rounded_up(delta), self.delta), basis=basis)
+
+    def _by_theorem(self, budget: float) -> Guarantee | None:
+        """What the two theorems of proofs/mbeta.md promise, pure or with a δ, if it is within (ε, δ)."""
+        page = "theorem: proofs/mbeta.md (too large for an audit of all datasets)"
+        slack, growth = self._slack_at(budget), math.expm1(self._beta(budget))
+        if _rounded_up(budget * (1 + growth * self.largest_sharpness) + slack) <= self.epsilon:
+            return Guarantee(self.epsilon, basis=page)
+        delta = (self.delta - _rounded_up(2 * slack)) / (1 + Fraction(1, 10**6))
+        if delta <= self.delta / 2:  # rounding would take too much of it
+            return None
+        reach = 2 * growth * (math.log(self.number_of_outputs) - _log(delta)) / budget
+        rest = math.log1p(float(delta) * math.exp(-budget * (1 + reach) / 2))
+        if _rounded_up(budget * (1 + reach / 2) + rest + slack) > self.epsilon:
+            return None
+        return Guarantee(self.epsilon, exact_delta=self.delta, basis=page)
 
 
 def _log(value: Fraction) -> float:
@@ -374,7 +458,7 @@ def _laws(mechanism: _Hellinger) -> HellingerLaws:
 @lru_cache(maxsize=64)
 def _calibrated_strength(mechanism: _Calibrated) -> float:
     """The largest strength whose enumerated loss, rounding included, is at most ε; checked on that side."""
-    if not fits(mechanism.k, mechanism.candidates):
+    if not fits(mechanism.k, mechanism.number_of_outputs):
         raise TooLargeError(
             f"calibration='exact' enumerates all pairs of datasets; n={mechanism.n}, k={mechanism.k} has too "
             "many (k = 2 works up to n = 5000, k ≥ 3 up to 10⁸ triples); calibration='theorem' has no limit"
@@ -388,7 +472,7 @@ def _calibrated_strength(mechanism: _Calibrated) -> float:
         slack = 4 * log_error(strength * mechanism.largest_sharpness) + 1e-11 * (1 + epsilon)
         return laws.worst_loss(strength) + slack - epsilon
 
-    low, high = 0.0, epsilon / 2
+    low, high = 0.0, epsilon / 2  # interpolating, for every value costs an enumeration
     while (over := excess(high)) <= 0:
         low, high = high, 1.5 * high
         if strength_is_useless(high * mechanism.largest_sharpness):

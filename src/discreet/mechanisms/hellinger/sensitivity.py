@@ -18,6 +18,7 @@ import numpy.typing as npt
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.declarations import as_counts, as_epsilon, as_prior, as_size
 from discreet.errors import InvalidInput
+from discreet.numerics.hellinger import from_gap
 
 _SERIES = (1 / 8, -1 / 192, 1 / 640, -17 / 14336, 31 / 18432, -691 / 180224, 5461 / 425984)
 _RAISE = 12
@@ -53,7 +54,7 @@ def _log_raise(t: FloatArray) -> FloatArray:
 def step_distance(t: npt.ArrayLike, s: npt.ArrayLike) -> FloatArray:
     """Hellinger distance √(1 − w(t)w(s)) of one replaced record: t = aᵢ−1 where it leaves, s = aⱼ where it
     arrives; relative error below 1e-14."""
-    return _distance(log_w(t) + log_w(s))
+    return from_gap(-(log_w(t) + log_w(s)))
 
 
 def local_sensitivity(counts: Iterable[Any], prior: float | Sequence[float]) -> float:
@@ -66,7 +67,7 @@ def local_sensitivity(counts: Iterable[Any], prior: float | Sequence[float]) -> 
     0.233629480709
     """
     log_affinity, _ = next(_extremes(*_checked(counts, prior)))
-    return float(_distance(log_affinity).max())
+    return float(from_gap(-log_affinity).max())
 
 
 def global_sensitivity(n: int, prior: Sequence[float], sensitivity: str = "tight") -> float:
@@ -113,7 +114,7 @@ def smooth_sensitivity(
     c, alpha = _checked(counts, prior)
     best = 0.0
     for log_affinity, moved in _extremes(c, alpha):
-        local = _distance(log_affinity)
+        local = from_gap(-log_affinity)
         with np.errstate(over="ignore"):  # γd = ∞: too far to matter
             value = local * np.exp(-rate * moved) if gamma is None else 1 / (1 / local + rate * moved)
         best = max(best, float(value.max()))
@@ -159,10 +160,6 @@ def _undominated(c: tuple[int, ...], alpha: tuple[float, ...]) -> list[int]:
             kept.append(i)
             lowest = sorted([*lowest, c[i]])[:2]
     return kept
-
-
-def _distance(log_affinity: npt.ArrayLike) -> FloatArray:
-    return np.asarray(np.sqrt(-np.expm1(log_affinity)), dtype=np.float64)
 
 
 def _floats(values: Iterable[int]) -> FloatArray:

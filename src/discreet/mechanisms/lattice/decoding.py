@@ -25,7 +25,8 @@ import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
-from discreet.numerics.log_gamma import log_rising, reduced_log_gamma
+from discreet.numerics.hellinger import PairWindow, candidate_distances
+from discreet.numerics.log_gamma import log_rising
 
 MAX_CANDIDATES = 2048
 """Up to this many candidate posteriors the minimiser is found among all of them."""
@@ -100,12 +101,7 @@ class Decoder:
     @cached_property
     def distances(self) -> FloatArray:
         """Hellinger distances between all pairs of candidate posteriors."""
-        gap: FloatArray = np.zeros((len(self.candidates), len(self.candidates)))
-        for a, column in zip(self.prior, self.candidates.T, strict=True):
-            table = reduced_log_gamma(a, np.arange(2 * self.n + 1) / 2)
-            own = 0.5 * table[2 * column]
-            gap += own[:, None] + own[None, :] - table[column[:, None] + column[None, :]]
-        return np.sqrt(-np.expm1(-np.maximum(gap, 0.0)))
+        return candidate_distances(self.prior, self.candidates)
 
     def _best(self, clipped: IntArray) -> IntArray:
         """Index of the best candidate for each row; ties go to the first in lexicographic order."""
@@ -150,15 +146,8 @@ def _decode_pair(z: int, prior: tuple[float, ...], n: int, epsilon: float) -> in
     weight /= weight.sum()
     if grid.step > 1:
         return grid[int(np.searchsorted(np.cumsum(weight), 0.5))]
-    half_steps = np.arange(2 * size - 1, dtype=np.float64) / 2
-    table = reduced_log_gamma(prior[0] + grid[0], half_steps)
-    table += reduced_log_gamma(prior[1] + (n - grid[-1]), half_steps)[::-1]
-    own = 0.5 * table[::2]
+    distance = PairWindow(prior, n, grid[0], size)
     index = np.arange(size)
-
-    def distance(s: IntArray, x: IntArray) -> FloatArray:
-        gap = own[s] + own[x] - table[s + x]
-        return np.asarray(np.sqrt(-np.expm1(-np.maximum(gap, 0.0))))
 
     def costs(s: IntArray) -> FloatArray:
         parts = np.array_split(s, max(1, len(s) * size >> 18))

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet._text import about
 from discreet._typing import FloatArray, IntArray
+from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
-from discreet.mechanisms.base import Mechanism, Output, as_float
-from discreet.mechanisms.lattice.decoding import Decoder, decoder
+from discreet.mechanisms.base import Mechanism, Output, PublishedLoss, as_float
+from discreet.mechanisms.lattice.decoding import MAX_MARGINAL, MAX_WINDOW, Decoder, decoder, true_counts
+from discreet.numerics.count_vectors import number_of_compositions
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import lattice_noise
 
 _TAIL = 36.0  # e^{−36} < 3e-16: what is left beyond this many nats is below the stated tail of 1e-15
+QUICK_SECONDS = 0.15  # of decoding in a quick plan
 _MAX_CLASSES = 2_000_000
 _MAX_DECODING_WORK = 1e11
+_MAX_SECONDS = 120.0  # of decoding for the laws of all datasets
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,15 @@ class Lattice(Mechanism):
     """Counts plus lattice noise of total zero, decoded to the posterior of least expected Hellinger error."""
 
     name: ClassVar[str] = "lattice"
+    words: ClassVar[str] = (
+        "Random whole numbers that sum to zero were added to the counts of the levels, so that the total "
+        "stayed n. The most fitting counts were then read out of the noisy ones."
+    )
+    keeps_noisy: ClassVar[bool] = True
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return [{}]
 
     @property
     def guarantee(self) -> Guarantee:
@@ -72,36 +86,116 @@ class Lattice(Mechanism):
             filled += len(accepted)
         return noise
 
-    def log_noise_normaliser(self) -> float:
-        """log Σ_v exp(−ε‖v‖₁/2) over the lattice: a positive and b negative coordinates of equal weight m."""
-        rate = float(self.epsilon) / 2
+    def simulate_rows(
+        self, true: IntArray, each: int, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray | None]:
+        """Decoded together, every distinct vector once; the noisy counts are the control."""
+        noisy = self.simulate_cheaply(np.repeat(true, each, axis=0), rng)
+        return self.decoder.decode_many(noisy), noisy
+
+    def simulate_cheaply(self, true: IntArray, rng: np.random.Generator) -> IntArray:
+        return np.asarray(np.clip(true + self.simulate_noise(len(true), rng), 0, self.n))
+
+    @property
+    def seconds_per_dataset(self) -> float:
+        """What the decoder takes for one vector of noisy counts."""
+        epsilon = as_float(self.epsilon)
+        if self.decoder.exhaustive:
+            return 2e-5 + 2e-10 * number_of_compositions(self.n, self.k) ** 2
         if self.k == 2:
-            return -math.log(math.tanh(rate))
-        largest = max(2, math.ceil((50 + 2 * self.k) / rate) + 4 * self.k)
-        m = np.arange(1, largest + 1)
-        total = 1.0
-        for a in range(1, self.k):
-            for b in range(1, self.k - a + 1):
-                ways = math.comb(self.k, a) * math.comb(self.k - a, b)
-                total += ways * float(np.exp(_log_ways(m - a, a) + _log_ways(m - b, b) - 2 * rate * m).sum())
-        return math.log(total)
+            return 3e-3 + 3e-6 * min(self.n, 90 / epsilon, MAX_WINDOW)
+        reach = (2 * (45 + 4 * self.k) + 4 * sum(self.prior)) / epsilon
+        return self.k * (2e-4 + 1e-6 * min(self.n, 2 * reach, MAX_MARGINAL))
+
+    def sample_sizes(self, quick: bool) -> tuple[int, int]:
+        seconds, most = (QUICK_SECONDS, 400) if quick else (0.6, 4000)
+        number = int(min(max(seconds / self.seconds_per_dataset, 12), most))
+        unit = 1 << (number.bit_length() - 2)  # few different sizes, so that a change of ε rarely changes it
+        return number // unit * unit, 1
+
+    def log_noise_normaliser(self) -> float:
+        """log Σ_v exp(−ε‖v‖₁/2) over the lattice, for any k and ε."""
+        rate = max(as_float(self.epsilon) / 4, 1e-300)
+        return -self.k * math.log(math.tanh(rate)) + _log_chance_of_zero(rate, self.k)
+
+    def published_loss(self) -> PublishedLoss:
+        """Of the noisy counts, of which the released ones are a function (``proofs/lattice.md``).
+
+        c + v against c + e_j − e_i + v: the log-ratio is ε, 0 or −ε, and ε exactly when v_i ≥ 0 ≥ v_j. Hence
+        δ(e) = P(v_i ≥ 0 ≥ v_j)·(1 − e^{e−ε}) for e ≤ ε. With q = e^{−ε/2}, Σ_{a ≥ 0 ≥ b, a+b = s} q^{a−b} =
+        q^{|s|}/(1−q²): the weight of one coordinate instead of two, so that the probability is that of
+        k − 1 coordinates summing to zero over that of k, divided by (1 + q)².
+        """
+        epsilon = as_float(self.epsilon)
+        ratio = _log_chance_of_zero(epsilon / 4, self.k - 1) - _log_chance_of_zero(epsilon / 4, self.k)
+        chance = math.exp(ratio - 2 * math.log1p(math.exp(-epsilon / 2)))
+
+        def delta(e: float) -> float:
+            return max(0.0, chance * -math.expm1(e - epsilon)) if e < epsilon else 0.0
+
+        counts = (self.n,) + (0,) * (self.k - 1)
+        return PublishedLoss(epsilon, delta, (counts, (self.n - 1, 1) + (0,) * (self.k - 2), counts))
+
+    @property
+    def law_size(self) -> int | float:
+        """Classes of noisy counts that are decoded one by one."""
+        if not self.decoder.exhaustive:
+            return math.inf
+        return self.n + 1 if self.k == 2 else (self.n + 1) ** self.k
+
+    def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
+        if noisy is None:
+            return super().true_counts(counts)
+        law = true_counts(noisy, self.prior, self.n, as_float(self.epsilon))
+        if law is None:
+            raise TooLargeError(
+                f"epsilon={self.epsilon} spreads the true counts over too wide a range at n={self.n}"
+            )
+        return law
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        noisy, log_probability = self._clipped_pair(counts) if self.k == 2 else self._clipped_classes(counts)
-        released = self.decoder.decode_many(noisy)
-        outputs, inverse = np.unique(released, axis=0, return_inverse=True)
-        probability = np.bincount(inverse.ravel(), weights=np.exp(log_probability), minlength=len(outputs))
-        with np.errstate(divide="ignore"):
-            return outputs, np.log(probability)
+        noisy, log_probability = self._clipped(counts)
+        outputs, order, starts = self._decoded(noisy)
+        return outputs, np.logaddexp.reduceat(log_probability[order], starts)
 
-    def _clipped_pair(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
+    def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
+        # The law of the clipped noisy counts t is base(t)·exp(−ε‖t − x‖₁/2): one dataset gives the base.
+        corner = (self.n,) + (0,) * (self.k - 1)
+        noisy, base = self._clipped(corner, whole=True)
+        half = float(self.epsilon) / 2
+        base = base + half * np.abs(noisy - np.array(corner)).sum(axis=1)
+        outputs, order, starts = self._decoded(noisy)
+        noisy, base = noisy[order], base[order]
+        law = np.empty((len(rows), len(outputs)))
+        for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * len(noisy) >> 20)):
+            log_law = np.broadcast_to(base, (len(part), len(base))).copy()
+            for x, z in zip(rows[part].T, noisy.T, strict=True):
+                log_law -= half * np.abs(x[:, None] - z)
+            law[part] = np.logaddexp.reduceat(log_law, starts, axis=1)
+        return outputs, law
+
+    def _decoded(self, noisy: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """What noisy counts are decoded to, in order; the order, and where each output begins in it."""
+        released = self.decoder.decode_many(noisy)
+        order = np.lexsort(released.T[::-1])
+        ordered = released[order]
+        starts = np.flatnonzero(np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1)))
+        return ordered[starts], order, starts
+
+    def _clipped(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
+        """The law of the noisy counts clipped to [0, n]; ``whole``: with every tail, however unlikely."""
+        law = self._clipped_pair if self.k == 2 else self._clipped_classes
+        return law(counts, whole)
+
+    def _clipped_pair(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
         """The law of the noisy counts clipped to [0, n], k = 2; both ends take their whole tail."""
         count, n, rate = counts[0], self.n, float(self.epsilon)
         if n > 2**62:
             raise TooLargeError(f"log_pmf works up to n = 2**62, not {n}; draw works at any n")
-        reach = n if self.decoder.exhaustive else math.ceil(_TAIL / rate)
+        reach = n if whole or self.decoder.exhaustive else math.ceil(_TAIL / rate)
         low, high = max(0, count - reach), min(n, count + reach)
-        if high - low > 50_000:
+        seconds = (high - low) * self.seconds_per_dataset if whole else 0.0
+        if high - low > 50_000 or seconds > _MAX_SECONDS:
             raise TooLargeError(
                 f"log_pmf of lattice with n={n}, epsilon={self.epsilon} needs {high - low + 1} decodings; "
                 "draw and simulate work at this size"
@@ -115,7 +209,7 @@ class Lattice(Mechanism):
             log_probability[0] = tail - rate * count
         return np.stack([first, n - first], axis=1), log_probability
 
-    def _clipped_classes(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
+    def _clipped_classes(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
         """The law of the noisy counts clipped to [0, n] coordinatewise, k ≥ 3, tails in closed form.
 
         A class t stands for all z with clip(z) = t: coordinates with t = 0 (or n) take any value below
@@ -124,8 +218,8 @@ class Lattice(Mechanism):
         classes = (self.n + 1) ** self.k
         if classes > _MAX_CLASSES or not self.decoder.exhaustive:
             raise TooLargeError(
-                f"log_pmf of lattice with n={self.n}, k={self.k} has {classes:.3g} classes of noisy counts, "
-                f"more than can be decoded one by one; draw and simulate work at this size"
+                f"log_pmf of lattice with n={self.n}, k={self.k} has {about(classes)} classes of noisy "
+                "counts, more than can be decoded one by one; draw and simulate work at this size"
             )
         rate = float(self.epsilon) / 2
         if rate < 1e-5:
@@ -147,7 +241,7 @@ class Lattice(Mechanism):
         log_probability = log_weight + excess - self.log_noise_normaliser()
         rows = np.flatnonzero(np.isfinite(log_probability))
         work = float(len(self.decoder.candidates)) ** 2
-        if len(rows) * work > _MAX_DECODING_WORK:  # leave out what is below the stated tail
+        if len(rows) * work > _MAX_DECODING_WORK and not whole:  # leave out what is below the stated tail
             rows = np.flatnonzero(log_probability > -_TAIL - math.log(classes))
         if len(rows) * work > _MAX_DECODING_WORK:
             raise TooLargeError(
@@ -155,6 +249,20 @@ class Lattice(Mechanism):
                 f"decodings among {len(self.decoder.candidates)} candidates; use draw or simulate"
             )
         return grid[rows], log_probability[rows]
+
+
+def _log_chance_of_zero(rate: float, k: int) -> float:
+    """log P(Σv = 0) for k independent two-sided geometric v, P(v) ∝ q^|v|, q = e^{−2·rate}.
+
+    Fourier: P = (1/π)∫₀^π (1 + s·sin²(θ/2))^{−k} dθ with s = 4q/(1−q)². Substituting tan φ = √(1+s)·tan(θ/2)
+    makes it T·(2/π)∫₀^{π/2} (cos²φ + T² sin²φ)^{k−1} dφ, T = (1−q)/(1+q) = tanh(rate): a polynomial of degree
+    k − 1 in cos 2φ, for which k equally spaced points are exact, and all terms are positive.
+    """
+    t = math.tanh(max(rate, 1e-300))
+    phi = (np.arange(k) + 0.5) * (math.pi / 2 / k)
+    log_terms = (k - 1) * np.log(np.cos(phi) ** 2 + t * t * np.sin(phi) ** 2)
+    peak = float(log_terms.max())
+    return math.log(t) + peak + math.log(float(np.exp(log_terms - peak).mean()))
 
 
 def _log_ways(total: IntArray, parts: int) -> FloatArray:

@@ -1,0 +1,76 @@
+"""The one search: where a condition that changes once stops holding, answered on the side where it was seen.
+
+A calibration asks for the largest scale, the smallest ε, the first n. What is returned was tried and found to
+hold; where a fast, rough condition guides the search, the sure one has the last word (:func:`certain`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, TypeVar
+
+Number = TypeVar("Number", int, float, Fraction)
+
+RETREATS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+"""By which shares a rough answer is given up until it is sure."""
+
+
+def boundary(
+    holds: Callable[[Number], bool],
+    good: Number,
+    bad: Number,
+    *,
+    relative: float = 1e-10,
+    absolute: float = 0.0,
+    steps: int = 4000,
+) -> Number:
+    """The last value, from ``good`` towards ``bad``, at which ``holds`` was seen; ``good`` is taken to hold.
+
+    Whole numbers are searched to the neighbour of the first that does not hold, others until the bracket is
+    narrower than ``relative`` times its larger end, or ``absolute``, or has been halved ``steps`` times.
+    """
+    whole = isinstance(good, int) and isinstance(bad, int)
+    for _ in range(steps):
+        width = abs(good - bad)
+        if width <= (1 if whole else max(relative * max(abs(good), abs(bad)), absolute)):
+            break
+        middle: Any = (good + bad) // 2 if whole else (good + bad) / 2
+        if middle in (good, bad):
+            break
+        if holds(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def least(
+    holds: Callable[[float], bool], *, start: float = 1.0, most: float = 1e9, relative: float = 1e-10
+) -> float:
+    """The least number ≥ 0 at which a condition that stays true was seen; ∞ if it is above ``most``."""
+    if holds(0.0):
+        return 0.0
+    high = start
+    while not holds(high):
+        high *= 2
+        if high > most:
+            return math.inf
+    low = 0.0 if high == start else high / 2
+    return boundary(holds, high, low, relative=relative, absolute=1e-300)
+
+
+def certain(sure: Callable[[Number], bool], values: Iterable[Number]) -> Number | None:
+    """The first of the values, the best one first, at which ``sure`` holds; None if it never does."""
+    return next((value for value in values if sure(value)), None)
+
+
+def largest_scale(holds: Callable[[float], bool], *, most: float = 1.0, least: float = 2.0**-60) -> float:
+    """The largest scale in (0, most] at which a condition that small scales meet was seen; 0 if none does."""
+    low = most
+    while not holds(low):
+        low /= 2
+        if low < least:
+            return 0.0
+    return low if low == most else boundary(holds, low, 2 * low, relative=1e-9)
