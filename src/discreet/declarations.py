@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +27,40 @@ class Relation(StrEnum):
     ``replace-one``: the same number of records n (public), one record differs.
     ``replace-person``: one person, with all their records, is replaced by another person; the number of
     records that enter is public.
+    ``within-group``: the group of every record is public; what one record, or one person, says beside it
+    differs. ``replace-one`` and ``replace-person`` imply it, because they protect the group as well.
     ``add-remove``: one dataset is the other with one record more.
 
-    None of them implies another: a record that moves from one person to another changes two people.
+    Nothing else is implied: a record that moves from one person to another changes two people.
     """
 
     REPLACE_ONE = "replace-one"
     REPLACE_PERSON = "replace-person"
+    WITHIN_GROUP = "within-group"
     ADD_REMOVE = "add-remove"
+
+    def implies(self, other: Relation) -> bool:
+        """Whether a guarantee for these pairs is one, with the same numbers, for the pairs of ``other``."""
+        within = other is Relation.WITHIN_GROUP and self is not Relation.ADD_REMOVE
+        return self is other or within
+
+
+def as_relation(relation: Any) -> Relation:
+    try:
+        return Relation(relation)
+    except ValueError:
+        raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
+
+
+def as_unit(unit: Any, relation: Relation) -> str | None:
+    """The key column of those whom a relation protects; None where these are single records, or unnamed."""
+    if unit is None:
+        return None
+    if relation not in (Relation.REPLACE_PERSON, Relation.WITHIN_GROUP):
+        raise InvalidInput(f"unit={unit!r} is the key of people and goes with relation='replace-person'")
+    if not isinstance(unit, str) or not 0 < len(unit) <= 1000:
+        raise InvalidInput(f"unit={unit!r} must be the name of the column that tells people apart")
+    return unit
 
 
 @dataclass(frozen=True)
@@ -114,13 +141,39 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
     if approximate <= 0:
         raise InvalidInput(f"{name}={value!r} must be positive; a usual choice is between 0.1 and 3")
     if isinstance(value, str):
-        parts = [Fraction(part.strip()) for part in value.split("/")]
+        parts = [as_rational(part, name) for part in value.split("/")]
         return parts[0] / parts[1] if len(parts) == 2 else parts[0]
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, Decimal):
         return Fraction(value)
     return Fraction(str(value))  # the decimal that it prints as, also for a float of half the length
+
+
+_LONGEST_NUMBER = 8192
+_HUGE_EXPONENT = re.compile(r"[eE][+-]?0*[0-9]{4}")
+
+
+def as_rational(value: Any, name: str, low: int | None = None, high: int | None = None) -> Fraction:
+    """An exact number from a document: text such as ``"1/3"`` or an int, at least ``low``, at most ``high``.
+
+    Bounded before it is computed: the text ``"1e-99999999"`` stands for a number of a hundred million digits.
+    """
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | Fraction):
+            raise TypeError
+        if isinstance(value, str) and (len(value) > _LONGEST_NUMBER or _HUGE_EXPONENT.search(value)):
+            raise ValueError
+        number = Fraction(value)
+    except (TypeError, ValueError, ZeroDivisionError):
+        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
+        raise InvalidInput(f"{name}={shown} must be an exact number such as '1/3' or '0.25'") from None
+    if number.numerator.bit_length() - number.denominator.bit_length() > 1000:
+        raise InvalidInput(f"{name} must be a number below 1e300")
+    if (low is not None and number < low) or (high is not None and number > high):
+        limits = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise InvalidInput(f"{name} must be {limits}")
+    return number
 
 
 def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:

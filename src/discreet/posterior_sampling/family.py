@@ -24,7 +24,8 @@ import numpy as np
 
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
-from discreet.errors import TooLargeError
+from discreet.declarations import as_rational, as_size
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
 from discreet.privacy.curves import Curve
 from discreet.randomness.entropy import Source
@@ -167,6 +168,11 @@ class PosteriorCurve(Curve):
     r: Fraction
     kind: ClassVar[str] = "posterior"
 
+    def __post_init__(self) -> None:
+        as_size(self.n)
+        if not self.r > 0:
+            raise InvalidInput(f"r={self.r} must be positive")
+
     @cached_property
     def max_order(self) -> float:
         return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
@@ -233,9 +239,9 @@ class PosteriorCurve(Curve):
 
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> PosteriorCurve:
-        eta = tuple(Fraction(value) for value in parameters["eta"])
+        eta = tuple(as_rational(value, "eta") for value in parameters["eta"])
         family = Family.from_dict(parameters["family"])
-        return cls(family, eta, int(parameters["n"]), Fraction(parameters["r"]))
+        return cls(family, eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
 
 
 def in_floats(first: FloatArray, second: FloatArray, epsilons: FloatArray, largest: float) -> FloatArray:

@@ -8,16 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet._typing import FloatArray
+from discreet.declarations import as_rational
+from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import up
 from discreet.privacy.convolution import Losses, Profile, composed_delta, grid
 from discreet.privacy.curves import Approximate, Curve, Gaussian
 
 _INFINITE_LOSS = 700.0
+_MOST_CONVOLVED = 2**22
+
+
+def _as_count(value: int, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"{name}={value!r} must be a whole number, at least 1")
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,18 @@ class Largest(Curve):
 
     curves: tuple[Curve, ...]
     kind: ClassVar[str] = "largest"
+
+    def __post_init__(self) -> None:
+        if not self.curves:
+            raise InvalidInput("the largest of no curves is no curve")
+
+    @property
+    def vectorised(self) -> bool:
+        return all(curve.vectorised for curve in self.curves)
+
+    @property
+    def work(self) -> float:
+        return sum(curve.work for curve in self.curves)
 
     @property
     def max_order(self) -> float:
@@ -65,6 +86,17 @@ class Group(Curve):
     size: int
     kind: ClassVar[str] = "group"
 
+    def __post_init__(self) -> None:
+        _as_count(self.size, "size")
+
+    @property
+    def vectorised(self) -> bool:
+        return self.curve.vectorised
+
+    @property
+    def work(self) -> float:
+        return self.curve.work
+
     @property
     def max_order(self) -> float:
         return 1.0  # no useful bound on the Rényi divergences; the profile carries the guarantee
@@ -95,7 +127,7 @@ class Group(Curve):
 
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> Group:
-        return cls(Curve.from_dict(parameters["curve"]), int(parameters["size"]))
+        return cls(Curve.from_dict(parameters["curve"]), parameters["size"])
 
 
 def grouped(curve: Curve, size: int) -> Curve:
@@ -117,6 +149,17 @@ class Inexact(Curve):
     curve: Curve
     tau: Fraction
     kind: ClassVar[str] = "inexact"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tau", as_rational(self.tau, "tau", 0, 1))
+
+    @property
+    def vectorised(self) -> bool:
+        return self.curve.vectorised
+
+    @property
+    def work(self) -> float:
+        return self.curve.work * (2 if self.curve.vectorised else 500)
 
     @property
     def max_order(self) -> float:
@@ -150,7 +193,7 @@ class Inexact(Curve):
 
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> Inexact:
-        return cls(Curve.from_dict(parameters["curve"]), Fraction(parameters["tau"]))
+        return cls(Curve.from_dict(parameters["curve"]), parameters["tau"])
 
 
 @dataclass(frozen=True)
@@ -165,6 +208,20 @@ class Tabulated(Curve):
     deltas: tuple[float, ...]
     pure: Fraction | None = None
     kind: ClassVar[str] = "tabulated"
+
+    def __post_init__(self) -> None:
+        if self.pure is not None:
+            object.__setattr__(self, "pure", as_rational(self.pure, "pure", 0))
+        increasing = all(a < b for a, b in pairwise(self.epsilons))
+        if not (
+            0 < len(self.epsilons) == len(self.deltas)
+            and increasing
+            and 0 <= self.epsilons[0] <= self.epsilons[-1] < math.inf
+            and all(0 <= delta <= 1 for delta in self.deltas)
+        ):
+            raise InvalidInput(
+                "a table of a profile needs increasing epsilons from 0 on, and deltas in [0, 1]"
+            )
 
     @property
     def max_order(self) -> float:
@@ -198,7 +255,7 @@ class Tabulated(Curve):
     def _build(cls, parameters: Mapping[str, Any]) -> Tabulated:
         pure = parameters["pure"]
         epsilons, deltas = (tuple(float(x) for x in parameters[name]) for name in ("epsilons", "deltas"))
-        return cls(epsilons, deltas, None if pure is None else Fraction(pure))
+        return cls(epsilons, deltas, pure)
 
 
 @dataclass(frozen=True)
@@ -210,6 +267,25 @@ class Composed(Curve):
 
     parts: tuple[tuple[Curve, int], ...]
     kind: ClassVar[str] = "composed"
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise InvalidInput("a composition of no curves is no curve")
+        for _, count in self.parts:
+            _as_count(count, "count")
+
+    @property
+    def vectorised(self) -> bool:
+        return False
+
+    @property
+    def work(self) -> float:
+        each = (0.3 if curve.vectorised else 100 * curve.work for curve, _ in self.parts)
+        return sum(each) + 1e-5 * min(self._outputs, _MOST_CONVOLVED)
+
+    @property
+    def _outputs(self) -> int:
+        return sum(count for _, count in self.parts)
 
     @property
     def max_order(self) -> float:
@@ -224,13 +300,17 @@ class Composed(Curve):
         if basic is not None and epsilon >= basic[0]:
             return up(basic[1])
         best = self.rdp_delta_at(epsilon) if self.max_order > 1 else 1.0
-        return min(best, composed_delta(*self._losses, epsilon))
+        return min(best, self._convolved(epsilon))
 
     def rough_profile(self, epsilon: float) -> float:
         basic = self._basic
         if basic is not None and epsilon >= basic[0]:
             return up(basic[1])
-        return composed_delta(*self._losses, epsilon)
+        return self._convolved(epsilon)
+
+    def _convolved(self, epsilon: float) -> float:
+        """From the convolution of profiles; the trivial bound where their grid would not fit in memory."""
+        return 1.0 if self._outputs > _MOST_CONVOLVED else composed_delta(*self._losses, epsilon)
 
     def epsilon_at(self, delta: float) -> float:
         by_orders = self.rdp_epsilon_at(delta) if self.max_order > 1 else math.inf
@@ -262,7 +342,7 @@ class Composed(Curve):
 
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> Composed:
-        return cls(tuple((Curve.from_dict(part), int(count)) for part, count in parameters["parts"]))
+        return cls(tuple((Curve.from_dict(part), count) for part, count in parameters["parts"]))
 
 
 def composed(spent: Sequence[tuple[Curve, int]]) -> Curve:

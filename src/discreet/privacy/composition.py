@@ -1,7 +1,9 @@
 """What several outputs reveal together: composition, disjoint parts, and a running count against a cap.
 
-Relations never mix: a promise about replacing a record says nothing about removing one, or the reverse only
-with other numbers, so a mixture is refused. Proofs and citations: ``proofs/accounting.md``.
+Relations and units never mix: a promise about replacing a record says nothing about removing one, and one
+about a visit nothing about a patient, or only with other numbers, so a mixture is refused. Only what implies
+a promise within public groups may stand beside one: the whole is then within groups. Proofs and citations:
+``proofs/accounting.md``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from fractions import Fraction
 from typing import Literal
 
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation, as_epsilon, as_integer
+from discreet.declarations import Relation, as_epsilon, as_integer, as_relation, as_unit
 from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
 from discreet.privacy.composite_curves import Largest, composed
 from discreet.privacy.guarantee import Guarantee
@@ -35,9 +37,9 @@ def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
     times = as_integer(count, "count")
     if times < 1:
         raise InvalidInput(f"count={count!r} must be at least 1")
-    parts, relation = _same_relation(guarantees)
+    parts, relation, unit = _common(guarantees)
     if not all(part.is_private for part in parts):
-        return Guarantee(None, relation, basis="composition with an output that has no guarantee")
+        return Guarantee(None, relation, basis="composition with an output that has no guarantee", unit=unit)
     if len(parts) == 1 and times == 1:
         return parts[0]
     epsilon: Fraction | None = Fraction(0)
@@ -56,6 +58,7 @@ def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
         basis=f"composition of {times * len(parts)} outputs",
         assumptions=_assumptions(parts),
         curve=composed([(part.known, times) for part in parts]),
+        unit=unit,
     )
 
 
@@ -63,12 +66,16 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     """The guarantee of outputs about disjoint parts of the data, each from its part alone: the largest.
 
     With replace-one this holds when a record cannot change its part: the part of every record, and with it
-    the size of every part, is public. That is recorded as an assumption. Where the part is itself private,
-    ask for add-remove guarantees: replacing a record then touches two parts.
+    the size of every part, is public. So the relation of the result is within-group, and the assumption is
+    recorded. Where the part is itself private, ask for add-remove guarantees: replacing a record then
+    touches two parts.
     """
-    parts, relation = _same_relation(guarantees)
+    parts, relation, unit = _common(guarantees)
+    if len(parts) > 1 and relation is not Relation.ADD_REMOVE:
+        relation = Relation.WITHIN_GROUP
     if not all(part.is_private for part in parts):
-        return Guarantee(None, relation, basis="parallel composition with an output that has no guarantee")
+        basis = "parallel composition with an output that has no guarantee"
+        return Guarantee(None, relation, basis=basis, unit=unit)
     if len(parts) == 1:
         return parts[0]
     pairs = [part.exact_epsilon for part in parts]
@@ -85,6 +92,7 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
         basis=f"parallel composition over {len(parts)} disjoint parts",
         assumptions=assumptions,
         curve=curves[0] if len(curves) == 1 else Largest(curves),
+        unit=unit,
     )
 
 
@@ -110,6 +118,7 @@ class Odometer:
         delta: EpsilonLike = 0,
         relation: Relation | str = Relation.REPLACE_ONE,
         accounting: Literal["sum", "renyi"] = "sum",
+        unit: str | None = None,
     ) -> None:
         self.cap = as_epsilon(epsilon)
         self.delta = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
@@ -119,10 +128,8 @@ class Odometer:
             raise InvalidInput(f"accounting={accounting!r} must be 'sum' or 'renyi'")
         if accounting == "renyi" and not self.delta:
             raise InvalidInput("accounting='renyi' needs a delta above 0, such as 1e-6")
-        try:
-            self.relation = Relation(relation)
-        except ValueError:
-            raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
+        self.relation = as_relation(relation)
+        self.unit = as_unit(unit, self.relation)
         self.accounting = accounting
         self.history: list[Guarantee] = []
         self._sum = Fraction(0), Fraction(0)
@@ -134,9 +141,10 @@ class Odometer:
             raise InvalidInput(f"{type(guarantee).__name__} is not a Guarantee; give mechanism.guarantee")
         if not guarantee.is_private:
             raise NotPrivateError("the output has no privacy guarantee: no budget admits it")
-        if guarantee.relation is not self.relation:
+        if guarantee.unit != self.unit or not guarantee.relation.implies(self.relation):
+            own = Guarantee(Fraction(0), self.relation, unit=self.unit).protects
             raise InvalidInput(
-                f"a guarantee for {guarantee.relation} cannot be spent from a budget for {self.relation}"
+                f"a guarantee for {guarantee.protects} cannot be spent from a budget for {own}"
             )
         total, rdp = self._after(guarantee)
         spent = self._epsilon(total, rdp)
@@ -192,12 +200,13 @@ class Odometer:
         low, high = Fraction(0), self.cap
         for _ in range(40):
             middle = (low + high) / 2
-            fits = self._epsilon(*self._after(Guarantee(middle, self.relation))) <= self.cap
+            fits = self._epsilon(*self._after(Guarantee(middle))) <= self.cap
             low, high = (middle, high) if fits else (low, middle)
         return float(low)
 
 
-def _same_relation(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation]:
+def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation, str | None]:
+    """The guarantees, and the relation and unit for which all of them hold."""
     try:
         parts = list(guarantees)
     except TypeError:
@@ -207,13 +216,16 @@ def _same_relation(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Re
     for part in parts:
         if not isinstance(part, Guarantee):
             raise InvalidInput(f"{type(part).__name__} is not a Guarantee; give mechanism.guarantee")
-    relations = sorted({part.relation for part in parts})
-    if len(relations) > 1:
-        raise InvalidInput(
-            f"the guarantees are for different relations ({' and '.join(relations)}) and cannot be composed: "
-            "state all of them for the same pairs of datasets"
-        )
-    return parts, relations[0]
+    units = {part.unit for part in parts}
+    relations = {part.relation for part in parts}
+    for relation in sorted(relations):
+        if len(units) == 1 and all(other.implies(relation) for other in relations):
+            return parts, relation, units.pop()
+    different = " and ".join(sorted({part.protects for part in parts}))
+    raise InvalidInput(
+        f"the guarantees are for different relations or units ({different}) and cannot be composed: state "
+        "all of them for the same pairs of datasets, with guarantee.for_unit(COLUMN, at_most=NUMBER)"
+    )
 
 
 def _assumptions(parts: list[Guarantee]) -> tuple[str, ...]:

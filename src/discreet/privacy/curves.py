@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -22,10 +22,12 @@ import numpy as np
 
 from discreet._registry import CURVES
 from discreet._typing import FloatArray
+from discreet.declarations import as_rational
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, above, ball, enclose, up
 
 _LARGEST_ORDER = 1e7
+_DEEPEST = 40
 
 
 class Curve(ABC):
@@ -64,6 +66,16 @@ class Curve(ABC):
         """An ε from which on δ falls no more."""
         return math.inf
 
+    @property
+    def vectorised(self) -> bool:
+        """Whether ``profiles`` costs about as much as ``profile``."""
+        return True
+
+    @property
+    def work(self) -> float:
+        """About how many seconds ``epsilon_at`` takes, before anything is computed."""
+        return 0.1
+
     def to_dict(self) -> dict[str, Any]:
         """JSON values from which :meth:`from_dict` builds the same curve."""
         return {"kind": self.kind, **self._parameters()}
@@ -73,12 +85,17 @@ class Curve(ABC):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Curve:
+        """The curve that :meth:`to_dict` described; what is malformed or out of range is refused."""
+        if _too_deep(content):
+            raise InvalidInput(f"a privacy curve is nested more than {_DEEPEST} deep")
         parameters = dict(content)
         kind = parameters.pop("kind")
-        if kind not in CURVES:
+        if not isinstance(kind, str) or kind not in CURVES:
             raise InvalidInput(f"a privacy curve of kind {kind!r} is unknown; update discreet")
-        curve: Curve = CURVES[kind]._build(parameters)
-        return curve
+        family: type[Curve] = CURVES[kind]
+        if is_dataclass(family) and set(parameters) != {part.name for part in fields(family)}:
+            raise InvalidInput(f"a privacy curve of kind {kind!r} has a part too many or too few")
+        return family._build(parameters)
 
     @classmethod
     @abstractmethod
@@ -144,6 +161,21 @@ class Curve(ABC):
         return max(0.0, _least_over_orders(epsilon, self.max_order) * (1 + 1e-12))
 
 
+def _too_deep(content: Any) -> bool:
+    """Whether lists and mappings stand more than ``_DEEPEST`` deep in each other; without recursion."""
+    level = [content]
+    for _ in range(_DEEPEST):
+        level = [
+            part
+            for one in level
+            if isinstance(one, Mapping | list)
+            for part in (one.values() if isinstance(one, Mapping) else one)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def as_order(order: float) -> float:
     """A Rényi order λ: a number above 1."""
     try:
@@ -177,6 +209,10 @@ class Approximate(Curve):
     delta: Fraction = Fraction(0)
     kind: ClassVar[str] = "approximate"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", as_rational(self.epsilon, "epsilon", 0))
+        object.__setattr__(self, "delta", as_rational(self.delta, "delta", 0, 1))
+
     @property
     def max_order(self) -> float:
         return 1.0 if self.delta else math.inf
@@ -208,7 +244,7 @@ class Approximate(Curve):
 
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> Approximate:
-        return cls(Fraction(parameters["epsilon"]), Fraction(parameters["delta"]))
+        return cls(**parameters)
 
 
 def gaussian_hockey_stick(mu_squared: Fraction, epsilon: Fraction | float) -> Ball:
@@ -224,6 +260,9 @@ class Gaussian(Curve):
 
     mu_squared: Fraction
     kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu_squared", as_rational(self.mu_squared, "mu_squared", 0))
 
     @property
     def mu(self) -> float:
@@ -267,7 +306,7 @@ class Gaussian(Curve):
 
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> Gaussian:
-        return cls(Fraction(parameters["mu_squared"]))
+        return cls(**parameters)
 
 
 def _least(holds: Callable[[float], bool]) -> float:

@@ -11,11 +11,14 @@ from typing import Any
 
 from discreet._html import card, paragraph
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation, as_epsilon, as_integer
+from discreet.declarations import Relation, as_epsilon, as_integer, as_rational, as_relation, as_unit
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import down, round_up, up
 from discreet.privacy.composite_curves import Group, grouped
 from discreet.privacy.curves import Approximate, Curve
+
+_PATIENCE = 6.0
+"""Seconds that a text about a guarantee may take: it may be of a stranger's document."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Guarantee:
     ``exact_epsilon`` is the ε of (ε, δ)-differential privacy as a rational number, or None when there is no
     finite bound or none was chosen; ``epsilon`` is the same as a float. ``curve`` is what is known beyond one
     pair: Rényi divergences and δ for every ε. ``basis`` names the theorem or enumeration behind it.
+    ``unit`` is the column that tells people apart where people are protected; None for records.
     """
 
     exact_epsilon: Fraction | None
@@ -33,6 +37,17 @@ class Guarantee:
     basis: str = ""
     assumptions: tuple[str, ...] = ()
     curve: Curve | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.exact_epsilon is not None:
+            object.__setattr__(self, "exact_epsilon", as_rational(self.exact_epsilon, "epsilon", 0))
+        object.__setattr__(self, "exact_delta", as_rational(self.exact_delta, "delta", 0, 1))
+        object.__setattr__(self, "relation", as_relation(self.relation))
+        as_unit(self.unit, self.relation)
+        for text in (self.basis, *self.assumptions):
+            if not (isinstance(text, str) and text.isprintable()):
+                raise InvalidInput("basis and assumptions must be text without control characters")
 
     @property
     def epsilon(self) -> float:
@@ -126,6 +141,38 @@ class Guarantee:
         basis = f"group privacy for {members} records; {self.basis}"
         return replace(self, basis=basis, curve=curve, **pair)
 
+    def for_unit(self, unit: str | None, at_most: int = 1, note: str = "") -> Guarantee:
+        """The promise for a person, whoever has the same key in the column ``unit``, by group privacy.
+
+        ``at_most`` is how many of what is protected now, records or people by another key, one person has:
+        a declared bound, which ``note`` says in words. That holds for two people who have equally many.
+        """
+        grown = self.group(at_most)
+        if self.relation not in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
+            raise InvalidInput(f"a guarantee for {self.relation} says nothing about a whole person")
+        said = note or f"a person is who has the same {unit!r}, and has at most {at_most} of {self._whom()}"
+        return replace(
+            grown,
+            relation=Relation.REPLACE_PERSON,
+            unit=unit,
+            assumptions=(*self.assumptions, said),
+        )
+
+    def within_group(self, note: str) -> Guarantee:
+        """The same for what one record, or person, says given its public group; ``note`` names the group."""
+        if not self.relation.implies(Relation.WITHIN_GROUP):
+            raise InvalidInput(f"a guarantee for {self.relation} implies none for {Relation.WITHIN_GROUP}")
+        assumptions = tuple(dict.fromkeys((*self.assumptions, note)))
+        return replace(self, relation=Relation.WITHIN_GROUP, assumptions=assumptions)
+
+    def _whom(self) -> str:
+        return "the records" if self.unit is None else f"those with the same {self.unit!r}"
+
+    @property
+    def protects(self) -> str:
+        """The relation, with the unit where there is one: ``replace-person, unit 'patient'``."""
+        return str(self.relation) if self.unit is None else f"{self.relation}, unit {self.unit!r}"
+
     def to_dp_event(self) -> Any:
         """The ``dp_accounting.DpEvent`` with this loss, where that library has a form for it."""
         from discreet.privacy.interop import dp_event
@@ -139,16 +186,18 @@ class Guarantee:
             limit = (
                 f"finite below order {self.max_order:g}" if math.isfinite(self.max_order) else "all orders"
             )
-            return f"a Rényi curve, {limit}; ε = {self._at_a_millionth():.4g} at δ = 1e-06 ({self.relation})"
+            return f"a Rényi curve, {limit}; ε = {self._at_a_millionth():.4g} at δ = 1e-06 ({self.protects})"
         budget = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.exact_delta else "")
-        return f"{budget} ({self.relation})"
+        return f"{budget} ({self.protects})"
 
     def _at_a_millionth(self) -> float:
-        """ε at δ = 10⁻⁶; from the Rényi curve where parameters are too large for the exact profile."""
+        """ε at δ = 10⁻⁶; from the Rényi curve where the exact profile is too large or takes too long."""
         try:
-            return self.epsilon_at(1e-6)
+            if self.known.work <= _PATIENCE:
+                return self.epsilon_at(1e-6)
         except TooLargeError:
-            return self.known.rdp_epsilon_at(1e-6)
+            pass
+        return self.known.rdp_epsilon_at(1e-6) if self.known.work <= 5 * _PATIENCE else math.inf
 
     def _repr_html_(self) -> str:
         """The guarantee and its meaning, for a notebook."""
@@ -160,22 +209,29 @@ class Guarantee:
         """The guarantee in plain words."""
         if not self.is_private:
             return "This output carries no privacy guarantee and must not be published as private."
+        key = "" if self.unit is None else f" (who has the same {self.unit!r})"
+        one = "record" if self.unit is None else f"person{key}"
         who = {
             Relation.REPLACE_ONE: "Replacing any one record by any other",
-            Relation.REPLACE_PERSON: "Replacing any one person, with all their records, by any other person",
+            Relation.REPLACE_PERSON: f"Replacing any one person{key}, with all their records, by any other "
+            "person",
+            Relation.WITHIN_GROUP: f"Replacing what any one {one} says, given the public group,",
             Relation.ADD_REMOVE: "Adding or removing any one record",
         }[self.relation]
         if self.exact_epsilon is None:
             epsilon = self._at_a_millionth()
+            if math.isinf(epsilon) and self.known.work > _PATIENCE:
+                return f"{who} changes the probabilities of outputs as its curve says, which is long."
             if math.isinf(epsilon):
                 delta = min(Fraction(1), round_up(self.delta_at(1)))
-                return Guarantee(Fraction(1), self.relation, delta).meaning()
-            return Guarantee(round_up(epsilon), self.relation, Fraction(1, 10**6)).meaning()
+                return replace(self, exact_epsilon=Fraction(1), exact_delta=delta, curve=None).meaning()
+            millionth = Fraction(1, 10**6)
+            return replace(
+                self, exact_epsilon=round_up(epsilon), exact_delta=millionth, curve=None
+            ).meaning()
         exponent = self.epsilon
         factor = f"{math.exp(exponent):.4g}" if exponent < 700 else f"e^{exponent:g}"
-        text = (
-            f"{who[0].upper()}{who[1:]} changes the probability of any output by a factor of at most {factor}"
-        )
+        text = f"{who} changes the probability of any output by a factor of at most {factor}"
         return text + (f", up to an additive {self.delta:g}." if self.exact_delta else ".")
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,6 +239,7 @@ class Guarantee:
             "epsilon": None if self.exact_epsilon is None else str(self.exact_epsilon),
             "delta": str(self.exact_delta),
             "relation": str(self.relation),
+            **({} if self.unit is None else {"unit": self.unit}),
             "basis": self.basis,
             "assumptions": list(self.assumptions),
             **({} if self.curve is None else {"curve": self.curve.to_dict()}),
@@ -190,12 +247,15 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Guarantee:
-        epsilon = content["epsilon"]
+        known = {"epsilon", "delta", "relation", "unit", "basis", "assumptions", "curve"}
+        if extra := set(content) - known:
+            raise InvalidInput(f"a guarantee has no part {min(map(str, extra))!r}; update discreet")
         return cls(
-            exact_epsilon=None if epsilon is None else Fraction(epsilon),
-            relation=Relation(content["relation"]),
-            exact_delta=Fraction(content["delta"]),
-            basis=str(content["basis"]),
+            exact_epsilon=content["epsilon"],
+            relation=content["relation"],
+            exact_delta=content["delta"],
+            basis=content["basis"],
             assumptions=tuple(content["assumptions"]),
             curve=Curve.from_dict(content["curve"]) if "curve" in content else None,
+            unit=content.get("unit"),
         )
