@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "discreet"
 REPRODUCTIONS = ROOT / "reproductions" / "src" / "discreet_reproductions"
 
-BASE = {"errors", "declarations", "_typing", "_text", "_html", "_version", "_registry", "_interop"}
+BASE = {"errors", "declarations", "_typing", "_text", "_json", "_html", "_version", "_registry", "_interop"}
 BELOW_MAKERS = BASE | {"numerics", "randomness", "privacy", "distributions", "ledger", "documents"}
 MAKERS = {"mechanisms", "posterior_sampling", "regression"}
 BELOW_ANSWERS = BELOW_MAKERS | MAKERS | {"inference"}

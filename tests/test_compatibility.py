@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -377,6 +379,28 @@ def test_a_request_is_never_charged_twice(name: str, question: dict[str, Any], o
     with pytest.raises(discreet.RequestConflictError):
         ask(question, ledger, epsilon="1/1000")
     assert spent(ledger, question["dataset"]) == before
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_the_first_charge_after_the_upgrade_says_what_was_assumed(name: str, opened: Any) -> None:
+    """Charges of 0.1.0 name no unit, and conditional releases count as replace-one there."""
+    ledger, small = opened(name), Fraction(1, 1000)
+    for dataset, account in LEDGERS[name]["accounts"].items():
+        relation = account["relation"]
+        guarantee = discreet.Guarantee(small, discreet.Relation(relation))
+        if relation == "replace-person":
+            guarantee = discreet.Guarantee(small).for_unit("person")
+        charges = [charge for book, charge in CHARGES if book == name and charge["dataset"] == dataset]
+        conditional = any(charge["plan"].get("question") == "conditional" for charge in charges)
+        unnamed = relation == "replace-person" and bool(charges)
+        if not ledger.price(dataset, guarantee).fits:
+            continue
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                ledger.spend(dataset, guarantee, lambda: "", plan={"question": "new"})
+        assert len(heard) == (conditional or unnamed), dataset  # the first one only
+    ledger.verify(expect=LEDGERS[name]["head"])
 
 
 # Studies.

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -30,6 +31,7 @@ from discreet import (
     Ledger,
     LedgerError,
     NotPrivateError,
+    PrivacyWarning,
     Relation,
     RequestConflictError,
     UnknownDatasetError,
@@ -237,13 +239,6 @@ class TestRetry:
         ledger.verify()
 
 
-class Concentrated(Guarantee):
-    """A guarantee that knows its ρ."""
-
-    def zcdp(self) -> Fraction | None:
-        return Fraction(1, 100)
-
-
 class Unwritable(Guarantee):
     """A guarantee whose terms no JSON text holds."""
 
@@ -271,9 +266,9 @@ class TestUnits:
     def test_zcdp(self, ledger: Ledger) -> None:
         ledger.create("z", zcdp="1/4")
         assert ledger.spend("z", HALF, lambda: "", plan=PLAN).charged == Budget(zcdp=Fraction(1, 8))
-        gauss = Concentrated(Fraction(3), exact_delta=Fraction(1, 10**6))
+        gauss = Guarantee(Fraction(3), exact_delta=Fraction(1, 10**6), curve=Gaussian(Fraction(1, 50)))
         assert ledger.spend("z", gauss, lambda: "", plan=PLAN).charged == Budget(zcdp=Fraction(1, 100))
-        cheaper = Concentrated(Fraction(1, 100))  # ε²/2 is less than what it says
+        cheaper = Guarantee(Fraction(1, 100), curve=Gaussian(Fraction(1, 50)))  # ε²/2 is less than its ρ
         assert ledger.price("z", cheaper).asked == Budget(zcdp=Fraction(1, 20_000))
         with pytest.raises(GuaranteeMismatchError, match="ρ of zCDP"):
             ledger.price("z", Guarantee(Fraction(1), exact_delta=Fraction(1, 100)))
@@ -304,6 +299,80 @@ class TestUnits:
         ledger.spend("people", add, lambda: "", plan=PLAN)
         with pytest.raises(GuaranteeMismatchError):
             ledger.price("people", HALF)
+
+    def test_two_keys_of_people_do_not_add_up(self, ledger: Ledger) -> None:
+        """A patient with ten visits has ½ + 10·½ and not ½ + ½."""
+        patient, visit = (HALF.for_unit(unit) for unit in ("patient", "visit"))
+        ledger.create("hospital", epsilon=6, relation="replace-person")
+        assert ledger.show("hospital").unit is None
+        ledger.spend("hospital", patient, lambda: "", plan=PLAN)
+        assert ledger.show("hospital").to_dict()["unit"] == "patient"
+        before = state(ledger)
+        for other in (visit, HALF, Guarantee(Fraction(1, 2), Relation.REPLACE_PERSON)):
+            with pytest.raises(GuaranteeMismatchError, match=r"'patient'.*for_unit"):
+                ledger.spend("hospital", other, lambda: pytest.fail("computed"), plan=PLAN)
+            with pytest.raises(GuaranteeMismatchError):
+                ledger.price("hospital", other)
+        assert state(ledger) == before
+        bounded = visit.for_unit("patient", at_most=10, note="a patient has at most ten visits")
+        ledger.spend("hospital", bounded, lambda: "", plan=PLAN)
+        assert ledger.show("hospital").spent == Budget(Fraction(11, 2))
+        ledger.create("visits", epsilon=6, relation="replace-person", unit="visit")
+        with pytest.raises(GuaranteeMismatchError):
+            ledger.price("visits", patient)
+        with pytest.raises(GuaranteeMismatchError):
+            ledger.price("visits", visit, patient)
+        with pytest.raises(InvalidInput, match="unit"):
+            ledger.create("records", epsilon=6, unit="visit")
+        ledger.verify()
+
+    def test_two_keys_in_one_price_do_not_add_up_either(self, ledger: Ledger) -> None:
+        ledger.create("hospital", epsilon=6, relation="replace-person")
+        with pytest.raises(GuaranteeMismatchError):
+            ledger.price("hospital", HALF.for_unit("patient"), HALF.for_unit("visit"))
+
+    def test_a_charge_without_a_unit_is_taken_for_that_of_the_first_that_names_one(
+        self, ledger: Ledger
+    ) -> None:
+        ledger.create("people", epsilon=2, relation="replace-person")
+        ledger.spend("people", Guarantee(Fraction(1, 2), Relation.REPLACE_PERSON), lambda: "", plan=PLAN)
+        with pytest.warns(PrivacyWarning, match="taken to be for the unit 'patient'"):
+            ledger.spend("people", HALF.for_unit("patient"), lambda: "", plan=PLAN)
+        ledger.spend("people", HALF.for_unit("patient"), lambda: "", plan=PLAN)
+        ledger.verify()
+
+    def test_a_budget_within_groups_takes_whole_records_and_not_the_reverse(self, ledger: Ledger) -> None:
+        within = HALF.within_group("the region of every record is public")
+        with pytest.raises(GuaranteeMismatchError, match=r"within-group.*replace-one"):
+            ledger.spend("survey", within, lambda: pytest.fail("computed"), plan=PLAN)
+        ledger.create("regions", epsilon=1, relation="within-group")
+        for guarantee in (within, HALF):
+            ledger.spend("regions", guarantee, lambda: "", plan=PLAN)
+        assert ledger.show("regions").remaining == Budget(Fraction(0))
+        ledger.verify()
+
+    def test_times_tell_no_running_time(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A computation that ends in the next hour, or that a later one overtakes, shows neither."""
+
+        class Clock(datetime):
+            at = datetime(2030, 1, 1, 12, 59, 58, 123456, tzinfo=UTC)
+
+            @classmethod
+            def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+                return cls.at
+
+        def slow() -> str:
+            Clock.at = datetime(2030, 1, 1, 13, 7, tzinfo=UTC)
+            return ""
+
+        monkeypatch.setattr(book, "datetime", Clock)
+        ledger.spend("survey", Guarantee(Fraction(1, 4)), slow, plan=PLAN)
+        ledger.spend("survey", Guarantee(Fraction(1, 4)), lambda: "", plan=PLAN)
+        earlier = datetime(2030, 1, 1, 11, 30, tzinfo=UTC)
+        ledger.spend("survey", Guarantee(Fraction(1, 4)), lambda: "", plan=PLAN, begun=earlier)
+        times = [entry.time for entry in ledger.history("survey")][1:]
+        assert times == ["2030-01-01T12:00+00:00", *["2030-01-01T13:00+00:00"] * 2]
+        assert ledger.verify().notes == ()
 
     def test_price_spends_nothing(self, ledger: Ledger) -> None:
         before = state(ledger)
@@ -464,6 +533,18 @@ class TestAddresses:
             ledger.datasets()
         assert "hunter2" not in str(failed.value) + repr(ledger)
 
+    @pytest.mark.parametrize("option", ["password", "sslpassword", "PASSWORD", "options", "passfile"])
+    def test_no_secret_after_the_question_mark_is_shown(self, option: str) -> None:
+        pytest.importorskip("psycopg")
+        ledger = Ledger(f"postgresql://u@127.0.0.1:1/none?{option}=hunter2&host=db", timeout=0.1)
+        with pytest.raises(LedgerError) as failed:
+            ledger.datasets()
+        assert "hunter2" not in str(failed.value) + repr(failed.value.args) + repr(ledger)
+        assert "host=db" in repr(ledger)
+        with pytest.raises(InvalidInput) as refused:
+            Ledger("sqlite:///l.db?password=hunter2")
+        assert "hunter2" not in str(refused.value)
+
 
 class TestChain:
     """Damage to the tables: ``verify`` names the first bad row, and nothing is charged on top of it."""
@@ -569,6 +650,29 @@ class TestChain:
                 list(chain.checked(rebuilt(change)))
             assert found.value.row == next(iter(change))
 
+    def test_prices_in_zcdp_are_recomputed(self, ledger: Ledger) -> None:
+        ledger.create("z", zcdp=1)
+        ledger.spend("z", Guarantee(Fraction(1)), lambda: "", plan=PLAN)
+        good = ledger.history("z")
+        first = chain.replace(good[0], sequence=1, previous=chain.ROOT).sealed()
+        for rho, sound in (("1/2", True), ("0", False), ("1/3", False)):
+            amount = Budget(zcdp=Fraction(rho))
+            second = chain.replace(
+                good[1], sequence=2, previous=first.hash, charged=amount, spent=amount
+            ).sealed()
+            if sound:
+                assert len(list(chain.checked([first, second]))) == 2
+            else:
+                with pytest.raises(CorruptLedgerError, match="another amount than its guarantee"):
+                    list(chain.checked([first, second]))
+
+    def test_no_amount_is_negative(self) -> None:
+        for hostile in ("-3", "nan", "1e-99999999"):
+            with pytest.raises(InvalidInput):
+                Budget.from_dict({"epsilon": hostile})
+        with pytest.raises(InvalidInput):
+            Budget(Fraction(1)) - Budget(Fraction(2))
+
     def test_the_seat_belt(self, filled: Ledger) -> None:
         for statement in ("UPDATE discreet_entries SET spent = '0'", "DELETE FROM discreet_entries"):
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -668,6 +772,31 @@ class TestExport:
         with pytest.raises(FileError, match="cannot be read"):
             Ledger.verify_export(tmp_path / "none.jsonl")
         assert not list(tmp_path.glob(".*tmp"))
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            b'{"delta":"1e-99999999"}',
+            b"[" * 10**6,
+            b'{"a":' * 400 + b"1" + b"}" * 400,
+            b'{"sequence":1,"sequence":1}',
+            b"x" * 10**7,
+        ],
+        ids=["exponent", "brackets", "nested", "twice", "long"],
+    )
+    def test_a_hostile_export_ends_quickly(self, line: bytes, exported: Path, tmp_path: Path) -> None:
+        lines = exported.read_bytes().splitlines(keepends=True)
+        hostile = tmp_path / "hostile.jsonl"
+        hostile.write_bytes(lines[0] + line + b"\n" + b"".join(lines[1:]))
+        begun = time.monotonic()
+        with pytest.raises(CorruptLedgerError):
+            Ledger.verify_export(hostile)
+        changed = lines[2].replace(b'"epsilon":"', b'"epsilon":"1e-99999999', 1)
+        assert changed != lines[2]
+        hostile.write_bytes(lines[0] + lines[1] + changed + b"".join(lines[3:]))
+        with pytest.raises(CorruptLedgerError):
+            Ledger.verify_export(hostile)
+        assert time.monotonic() - begun < 5
 
     def test_a_damaged_ledger_is_not_exported(self, ledger: Ledger, tmp_path: Path) -> None:
         raw(ledger, *UNSEALED, "UPDATE discreet_entries SET time = 'never'")

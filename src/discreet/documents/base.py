@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from discreet.documents.reading import parse, writable
 from discreet.errors import CorruptReleaseError
 
 if TYPE_CHECKING:
@@ -16,16 +17,13 @@ if TYPE_CHECKING:
 def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:
     """The content as a JSON text that :func:`read_document` checks."""
     document = {"format": kind, "version": version, "checksum": checksum(content), "release": content}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return writable(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
     """The content that was written; an edited, cut or unknown document is refused."""
-    try:
-        document = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        raise CorruptReleaseError("this is not a release: the text is not valid JSON") from None
-    if not isinstance(document, dict) or document.get("format") != kind:
+    document = parse(text)
+    if document["format"] != kind:
         raise CorruptReleaseError(f"this is not a release: its format is not {kind!r}")
     found = document.get("version")
     if found != version or isinstance(found, bool):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import difflib
 import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
+from discreet._json import LONGEST
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation
+from discreet.declarations import Relation, as_relation, as_unit
 from discreet.errors import (
     BudgetExceededError,
     CorruptLedgerError,
@@ -21,15 +24,19 @@ from discreet.errors import (
     GuaranteeMismatchError,
     InvalidInput,
     LedgerError,
+    PrivacyWarning,
     RequestConflictError,
+    TooLargeError,
     UnknownDatasetError,
 )
 from discreet.ledger.budgets import Budget, price_of
 from discreet.ledger.chain import (
+    LONGEST_LINE,
     ROOT,
     Entry,
     as_canonical,
     checked,
+    covers,
     digest,
     export_lines,
     exported,
@@ -88,15 +95,17 @@ class Ledger:
         delta: EpsilonLike | None = None,
         zcdp: EpsilonLike | None = None,
         relation: Relation | str = Relation.REPLACE_ONE,
+        unit: str | None = None,
     ) -> Account:
-        """A new dataset with its cap: pure ε, ε and δ, or zCDP. Makes the database if there is none."""
+        """A new dataset with its cap: pure ε, ε and δ, or zCDP. Makes the database if there is none.
+
+        Every charge must be for ``relation``, or for one that implies it, and for ``unit``, the column that
+        tells people apart. Where people are protected and none is given, the first charge fixes it.
+        """
         name = _as_name(dataset, "dataset")
         cap = Budget.cap(epsilon, delta, zcdp)
-        try:
-            related = Relation(relation)
-        except ValueError:
-            known = ", ".join(Relation)
-            raise InvalidInput(f"relation={relation!r} is none of {known}") from None
+        related = as_relation(relation)
+        scope = _scope(related, as_unit(unit, related))
 
         def work(connection: sa.Connection) -> None:
             if (there := _one(connection, _NEWEST, of_dataset=name)) is not None:
@@ -109,7 +118,7 @@ class Ledger:
                 connection,
                 dataset=name,
                 kind="create",
-                relation=str(related),
+                relation=scope,
                 cap=cap,
                 charged=cap.zero(),
                 spent=cap.zero(),
@@ -171,9 +180,9 @@ class Ledger:
         def work(connection: sa.Connection) -> Account:
             last = _state(connection, dataset)
             count = sa.select(sa.func.count()).where(ENTRIES.c.dataset == dataset)
-            return Account(
-                dataset, last.relation, last.cap, last.spent, connection.scalar(count) or 0, last.hash
-            )
+            relation, unit = last.scope
+            entries = connection.scalar(count) or 0
+            return Account(dataset, str(relation), last.cap, last.spent, entries, last.hash, unit)
 
         return self._store.run(work)
 
@@ -220,7 +229,9 @@ class Ledger:
         last = self._store.run(lambda connection: _state(connection, dataset))
         asked = last.cap.zero()
         for guarantee in guarantees:
-            asked += _asked(last, guarantee)
+            if isinstance(guarantee, Guarantee):
+                last = replace(last, relation=_bound(last, guarantee))
+            asked += price_of(guarantee, last.cap.unit)
         return Price(dataset, asked, last.spent, last.cap)
 
     def recall(self, dataset: str, request_id: str, *, plan: Mapping[str, Any]) -> Receipt | None:
@@ -243,6 +254,7 @@ class Ledger:
         *,
         plan: Mapping[str, Any],
         request_id: str | None = None,
+        begun: datetime | None = None,
     ) -> Receipt:
         """Charges the guarantee to the dataset and returns the result of ``compute``, in this order.
 
@@ -253,7 +265,11 @@ class Ledger:
         The same ``request_id`` with the same plan returns the stored result and charges nothing; with another
         plan it is refused. Without an id a random one is made: it is in the receipt, and in the
         ``request_id`` of a :class:`discreet.LedgerError`.
+
+        ``begun`` is when the request was made: the ledger keeps its hour, and not when the computation was
+        done, because how long that took may depend on the data.
         """
+        begun = datetime.now(UTC) if begun is None else begun
         request_id = secrets.token_hex(16) if request_id is None else _as_name(request_id, "request_id")
         plan_hash = digest(as_canonical(plan, "plan"))
         terms = guarantee.to_dict()
@@ -265,9 +281,13 @@ class Ledger:
             found = _find(connection, dataset, request_id, plan_hash)
             if found is None:
                 return None, last, _affordable(last, guarantee)
-            if _asked(last, guarantee) != found.charged:
+            if price_of(guarantee, last.cap.unit) != found.charged:
                 raise _conflict(found)
             return found, last, found.charged
+
+        def first_look(connection: sa.Connection) -> tuple[Entry | None, str | None]:
+            found, last, _ = look(connection)
+            return found, None if found is not None else _assumed(connection, last, guarantee)
 
         def charge(connection: sa.Connection) -> Receipt:
             _step("locked")
@@ -279,7 +299,8 @@ class Ledger:
                 connection,
                 dataset=dataset,
                 kind="charge",
-                relation=last.relation,
+                relation=_bound(last, guarantee),
+                begun=begun,
                 cap=last.cap,
                 charged=asked,
                 spent=last.spent + asked,
@@ -294,9 +315,11 @@ class Ledger:
             _step("inserted")
             return Receipt.of(entry, repeated=False)
 
-        found, _, _ = self._store.run(look)
+        found, assumed = self._store.run(first_look)
         if found is not None:
             return Receipt.of(found, repeated=True)
+        if assumed is not None:
+            warnings.warn(assumed, PrivacyWarning, stacklevel=2)
         _step("checked")
         result = _as_bytes(compute())
         _step("computed")
@@ -352,7 +375,8 @@ class Ledger:
     def verify_export(path: str | os.PathLike[str], *, expect: str | Iterable[str] = ()) -> Verification:
         """:meth:`verify` for an exported file, of which every single byte is checked."""
         try:
-            with Path(path).open("rb") as lines:
+            with Path(path).open("rb") as file:
+                lines = iter(lambda: file.readline(LONGEST_LINE), b"")
                 return _verification(exported(lines), [expect] if isinstance(expect, str) else expect)
         except OSError as error:
             raise FileError(f"path={os.fspath(path)!r} cannot be read: {error.strerror}") from None
@@ -412,17 +436,50 @@ def _conflict(entry: Entry) -> RequestConflictError:
     )
 
 
-def _asked(last: Entry, guarantee: Guarantee | Budget) -> Budget:
-    if isinstance(guarantee, Guarantee) and str(guarantee.relation) != last.relation:
-        raise GuaranteeMismatchError(
-            f"the guarantee is for the relation {guarantee.relation} and dataset={last.dataset!r} counts "
-            f"{last.relation}: relations do not mix; create another dataset for it"
+def _scope(relation: Relation, unit: str | None) -> str:
+    """A relation and a unit in one text, as the entries have it."""
+    return str(relation) if unit is None else f"{relation}:{unit}"
+
+
+def _bound(last: Entry, guarantee: Guarantee) -> str:
+    """The relation and unit of the dataset after this charge; a guarantee for others is refused.
+
+    Where people are protected and no unit is known yet, the first guarantee that names one decides.
+    """
+    if covers(last.scope, guarantee):
+        return last.relation
+    if last.scope == (Relation.REPLACE_PERSON, None) and guarantee.relation is Relation.REPLACE_PERSON:
+        return _scope(guarantee.relation, guarantee.unit)
+    relation, unit = last.scope
+    counted = str(relation) if unit is None else f"{relation}, unit {unit!r}"
+    raise GuaranteeMismatchError(
+        f"the guarantee is for {guarantee.protects} and dataset={last.dataset!r} counts {counted}: relations "
+        "and units do not mix; create another dataset for it, or state it for the unit of this one by a "
+        "declared bound, guarantee.for_unit(COLUMN, at_most=NUMBER)"
+    )
+
+
+def _assumed(connection: sa.Connection, last: Entry, guarantee: Guarantee) -> str | None:
+    """What the earlier charges of a dataset are taken for, where they do not say it themselves."""
+    if _bound(last, guarantee) != last.relation and last.spent != last.cap.zero():
+        return (
+            f"earlier charges to dataset={last.dataset!r} do not name the column that tells people apart; "
+            f"they are taken to be for the unit {guarantee.unit!r}, as this one"
         )
-    return price_of(guarantee, last.cap.unit)
+    if last.scope[0] is Relation.REPLACE_ONE and last.is_old:
+        rows = connection.execute(_ALL.where(ENTRIES.c.dataset == last.dataset)).mappings()
+        kinds = [(entry.plan or {}).get("question") for entry in (Entry.from_row(dict(row)) for row in rows)]
+        if number := kinds.count("conditional"):
+            return (
+                f"{number} earlier charges to dataset={last.dataset!r} are conditional releases of discreet "
+                "0.1.0: they hold within public groups only, and count here as if they held for replace-one"
+            )
+    return None
 
 
 def _affordable(last: Entry, guarantee: Guarantee) -> Budget:
-    asked = _asked(last, guarantee)
+    _bound(last, guarantee)
+    asked = price_of(guarantee, last.cap.unit)
     if not (last.spent + asked).fits(last.cap):
         raise BudgetExceededError(
             f"dataset={last.dataset!r} cannot afford it: cap {last.cap}; spent {last.spent}; asked {asked}; "
@@ -434,15 +491,24 @@ def _affordable(last: Entry, guarantee: Guarantee) -> Budget:
     return asked
 
 
-def _next(connection: sa.Connection, **values: Any) -> Entry:
+def _next(connection: sa.Connection, begun: datetime | None = None, **values: Any) -> Entry:
     """The entry that continues the chain; the caller holds the lock."""
     head = _one(connection, _HEAD)
+    now = datetime.now(UTC)
+    hour, latest = _hour((begun or now).astimezone(UTC).isoformat()), _hour(now.isoformat())
+    if head is not None:  # a request that took longer than a later one stands after it, not before
+        hour = max(hour, min(_hour(head.time), latest))
     return Entry(
         sequence=1 if head is None else head.sequence + 1,
         previous=ROOT if head is None else head.hash,
-        time=datetime.now(UTC).isoformat(timespec="microseconds"),
+        time=hour,
         **values,
     ).sealed()
+
+
+def _hour(time: str) -> str:
+    """An ISO time in UTC down to the hour: anything finer would tell how long a computation took."""
+    return f"{time[:13]}:00+00:00"
 
 
 def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verification:
@@ -450,7 +516,7 @@ def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verificati
     count, head, latest, notes = 0, ROOT, "", []
     for entry in checked(entries):
         missing.discard(entry.hash)
-        if entry.time < latest:
+        if latest and _hour(entry.time) < _hour(latest):
             notes.append(
                 f"row {entry.sequence}: the clock had been set back; the rows are in order all the same"
             )
@@ -482,4 +548,7 @@ def _as_name(value: str, name: str) -> str:
 def _as_bytes(result: bytes | str) -> bytes:
     if not isinstance(result, bytes | str):
         raise InvalidInput("compute must return bytes or text; nothing was charged")
-    return result.encode() if isinstance(result, str) else result
+    content = result.encode() if isinstance(result, str) else result
+    if len(content) > LONGEST:
+        raise TooLargeError(f"the result has more than {LONGEST >> 20} MB, which no ledger keeps")
+    return content

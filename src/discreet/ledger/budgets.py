@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 from discreet._typing import EpsilonLike
-from discreet.declarations import as_epsilon
+from discreet.declarations import as_epsilon, as_rational
 from discreet.errors import GuaranteeMismatchError, InvalidInput, NotPrivateError
 from discreet.privacy.guarantee import Guarantee
 
@@ -28,6 +27,10 @@ class Budget:
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     zcdp: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self._parts().items():
+            object.__setattr__(self, name, as_rational(value, name, 0))
 
     @classmethod
     def cap(
@@ -88,7 +91,7 @@ class Budget:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, str]) -> Budget:
-        return cls(**{name: Fraction(value) for name, value in content.items()})
+        return cls(**{name: as_rational(value, name, 0) for name, value in content.items()})
 
     def _parts(self) -> dict[str, Fraction]:
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
@@ -119,16 +122,15 @@ def price_of(guarantee: Guarantee | Budget, unit: str) -> Budget:
             raise _no_price(str(guarantee), unit)
         return guarantee
     epsilon, delta = guarantee.exact_epsilon, guarantee.exact_delta
-    bounded = epsilon is not None and epsilon >= 0 and 0 <= delta < 1
+    bounded = epsilon is not None and delta < 1
     if unit == "epsilon" and bounded and delta == 0:
         return Budget(epsilon=epsilon)
     if unit == "epsilon+delta" and bounded:
         return Budget(epsilon, delta)
     if unit == "zcdp":
-        own = getattr(guarantee, "zcdp", None)
-        known: list[Any] = [own() if callable(own) else None]
-        known += [epsilon * epsilon / 2] if bounded and delta == 0 and epsilon is not None else []
-        offers = [Fraction(rho) for rho in known if rho is not None and rho >= 0]
+        offers = [] if (own := guarantee.zcdp()) is None else [own]
+        if epsilon is not None and delta == 0:
+            offers.append(epsilon * epsilon / 2)
         if offers:
             return Budget(zcdp=min(offers))
     if not guarantee.is_private:

@@ -13,13 +13,18 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from discreet.errors import CorruptLedgerError, InvalidInput
-from discreet.ledger.budgets import Budget
+from discreet._json import read_json
+from discreet.declarations import Relation
+from discreet.errors import CorruptLedgerError, DiscreetError, InvalidInput
+from discreet.ledger.budgets import Budget, price_of
+from discreet.privacy.guarantee import Guarantee
 
 FORMAT = "discreet/ledger"
 FORMAT_VERSION = 1
 ROOT = "0" * 64
 """What the first entry has for the hash of the entry before it."""
+LONGEST_LINE = 64 * 2**20
+"""Bytes of one line of an export, which holds a whole result."""
 
 
 def canonical(value: Any) -> str:
@@ -58,8 +63,10 @@ class Entry:
 
     ``kind`` is ``create`` (a dataset begins), ``cap`` (its cap changes) or ``charge``. ``cap`` and ``spent``
     are those of the dataset after this entry, so the newest entry of a dataset is its whole state.
-    ``sequence`` counts all entries of the ledger and orders them; ``time`` is what the clock of the charging
-    machine said. ``hash`` covers everything else, ``previous`` (the hash of the entry before) included.
+    ``sequence`` counts all entries of the ledger and orders them; ``time`` is the hour in which the request
+    was made (discreet 0.1.0 wrote the microsecond of the charge). ``relation`` ends with the unit, as in
+    ``replace-person:patient``, once that is known. ``hash`` covers everything else, ``previous`` (the hash of
+    the entry before) included.
     """
 
     sequence: int
@@ -77,6 +84,17 @@ class Entry:
     guarantee: Mapping[str, Any] | None = None
     result: bytes | None = None
     hash: str = ""
+
+    @property
+    def scope(self) -> tuple[Relation, str | None]:
+        """The relation and the unit that the dataset counts from this entry on."""
+        relation, _, unit = self.relation.partition(":")
+        return Relation(relation), unit or None
+
+    @property
+    def is_old(self) -> bool:
+        """Written by discreet 0.1.0, whose guarantees name no unit and no groups."""
+        return "." in self.time
 
     def sealed(self) -> Entry:
         """The same entry with its hash."""
@@ -115,7 +133,7 @@ class Entry:
         try:
             values = dict(row)
             for name in _NESTED:
-                values[name] = None if values[name] is None else json.loads(values[name])
+                values[name] = None if values[name] is None else read_json(values[name])
             for name in _AMOUNTS:
                 values[name] = Budget.from_dict(values[name])
             if values["result"] is not None:
@@ -175,11 +193,16 @@ def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) ->
     """Which rule of the book the entry breaks, given the newest entry of its dataset."""
     if not entry.cap.unit or {entry.charged.unit, entry.spent.unit} != {entry.cap.unit}:
         return "its amounts are in different units"
+    if entry.relation.partition(":")[0] not in list(Relation):
+        return "its relation is unknown"
     if (last is None) != (entry.kind == "create"):
         return "its dataset was created twice, or never"
     if last is None:
         return "a new dataset has spent something" if entry.spent != entry.cap.zero() else None
-    if entry.relation != last.relation or entry.cap.unit != last.cap.unit:
+    named = entry.kind == "charge" and last.scope == (Relation.REPLACE_PERSON, None)
+    if entry.cap.unit != last.cap.unit or (
+        entry.relation != last.relation and not (named and entry.scope[0] is Relation.REPLACE_PERSON)
+    ):
         return "it changes the relation or the unit of its dataset"
     if entry.spent != last.spent + entry.charged or not entry.spent.fits(entry.cap):
         return "what is spent does not add up, or is above the cap"
@@ -193,12 +216,22 @@ def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) ->
         return "its request was charged already"
     if entry.plan_hash != digest(canonical(entry.plan)):
         return "its plan does not match its plan hash"
-    if entry.guarantee.get("relation") != entry.relation:
-        return "its guarantee is for another relation"
-    for name, amount in entry.charged.to_dict().items():
-        if name != "zcdp" and entry.guarantee.get(name) != amount:
-            return "it charges another amount than its guarantee says"
+    try:
+        guarantee = Guarantee.from_dict(entry.guarantee)
+        price = price_of(guarantee, entry.cap.unit)
+    except (DiscreetError, KeyError, TypeError, ValueError, ArithmeticError):
+        return "its guarantee cannot be read, or has no price"
+    if not covers(entry.scope, guarantee):
+        return "its guarantee is for another relation or unit"
+    if entry.charged != price:
+        return "it charges another amount than its guarantee says"
     return None
+
+
+def covers(scope: tuple[Relation, str | None], guarantee: Guarantee) -> bool:
+    """Whether a budget for this relation and unit takes the guarantee as it is."""
+    relation, unit = scope
+    return guarantee.relation.implies(relation) and guarantee.unit == unit
 
 
 def export_lines(entries: Iterable[Entry]) -> Iterator[bytes]:
@@ -244,7 +277,7 @@ def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
 
 def _parsed(line: bytes, row: int) -> Entry:
     try:
-        entry = Entry.from_dict(json.loads(line))
+        entry = Entry.from_dict(read_json(line, LONGEST_LINE))
         same = _line(entry.to_dict()) == line
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError, InvalidInput):
         same = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from discreet.errors import InvalidInput
@@ -34,8 +35,11 @@ def charged(
         account = book.show(dataset)  # an unknown name is found before the data are opened
         receipt = None if request_id is None else book.recall(account.dataset, request_id, plan=plan)
         if receipt is None:
+            begun = datetime.now(UTC)  # before the data are opened, which may take as long as the data say
             guarantee, make = prepare()
-            receipt = book.spend(account.dataset, guarantee, make, plan=plan, request_id=request_id)
+            receipt = book.spend(
+                account.dataset, guarantee, make, plan=plan, request_id=request_id, begun=begun
+            )
     return receipt
 
 

@@ -76,7 +76,11 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Account:
-    """The state of one dataset. ``entries`` counts its entries, ``head`` is the hash of the newest."""
+    """The state of one dataset. ``entries`` counts its entries, ``head`` is the hash of the newest.
+
+    ``unit`` is the column that tells apart the people whom the budget protects; None for records, and for
+    people as long as no charge has named one.
+    """
 
     dataset: str
     relation: str
@@ -84,6 +88,7 @@ class Account:
     spent: Budget
     entries: int
     head: str
+    unit: str | None = None
 
     @property
     def remaining(self) -> Budget:
@@ -93,6 +98,7 @@ class Account:
         return {
             "dataset": self.dataset,
             "relation": self.relation,
+            **({} if self.unit is None else {"unit": self.unit}),
             "cap": self.cap.to_dict(),
             "spent": self.spent.to_dict(),
             "remaining": self.remaining.to_dict(),

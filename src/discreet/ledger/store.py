@@ -118,15 +118,31 @@ def parse(address: str | os.PathLike[str]) -> sa.URL:
                 f"url={text!r} names no file, and a ledger must last: write sqlite:///ledger.db"
             )
         if url.query:
-            raise InvalidInput(
-                f"url={text!r}: a SQLite ledger takes no options after '?'; a path may hold one"
-            )
+            raise InvalidInput("url: a SQLite ledger takes no options after '?'; a path may hold one")
         return sa.URL.create("sqlite", database=url.database)
     if backend in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
     raise InvalidInput(
         f"url begins with {backend!r}; a ledger lives in SQLite (sqlite:///…) or PostgreSQL (postgresql://…)"
     )
+
+
+_HARMLESS = {
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "service",
+    "sslmode",
+    "connect_timeout",
+    "application_name",
+}
+
+
+def shown(url: sa.URL) -> str:
+    """An address for people: no password, and after '?' only values that cannot be one."""
+    query = {name: value if name in _HARMLESS else "***" for name, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True).replace("+psycopg:", ":", 1)
 
 
 # ---- the store -----------------------------------------------------------------------------------------
@@ -140,7 +156,7 @@ class Store:
         self.timeout = timeout
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.path = Path(str(self.url.database)).absolute()  # fixed here: the program may change its folder
-        self.name = self.url.render_as_string(hide_password=True).replace("+psycopg:", ":", 1)
+        self.name = shown(self.url)
         if not self.is_sqlite:
             try:
                 import psycopg  # noqa: F401

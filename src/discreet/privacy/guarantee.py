@@ -226,9 +226,7 @@ class Guarantee:
                 delta = min(Fraction(1), round_up(self.delta_at(1)))
                 return replace(self, exact_epsilon=Fraction(1), exact_delta=delta, curve=None).meaning()
             millionth = Fraction(1, 10**6)
-            return replace(
-                self, exact_epsilon=round_up(epsilon), exact_delta=millionth, curve=None
-            ).meaning()
+            return replace(self, exact_epsilon=round_up(epsilon), exact_delta=millionth, curve=None).meaning()
         exponent = self.epsilon
         factor = f"{math.exp(exponent):.4g}" if exponent < 700 else f"e^{exponent:g}"
         text = f"{who} changes the probability of any output by a factor of at most {factor}"

@@ -88,6 +88,10 @@ _SOMEBODY = {
         "the replacement of any one person",
         "everything but the records of one person",
     ),
+    Relation.WITHIN_GROUP: (
+        "the replacement of what any one record says, given its public group",
+        "the group of every record, and every record but one",
+    ),
     Relation.ADD_REMOVE: ("the presence or absence of any one record", "every record but one"),
 }
 

@@ -238,10 +238,10 @@ class _Labelled:
         return self.study.ledger.recall(dataset, request_id, plan=self.study._labelled(plan))
 
     def spend(
-        self, dataset: str, guarantee: Guarantee, compute: Any, *, plan: Any, request_id: Any
+        self, dataset: str, guarantee: Guarantee, compute: Any, *, plan: Any, **request: Any
     ) -> Receipt:
         labelled = self.study._labelled(plan)
-        return self.study.ledger.spend(dataset, guarantee, compute, plan=labelled, request_id=request_id)
+        return self.study.ledger.spend(dataset, guarantee, compute, plan=labelled, **request)
 
 
 def _remove(folder: str, owner: int) -> None:
