@@ -27,6 +27,7 @@ STUDY = """
 title = "A <b>survey</b>"
 data = "survey.csv"
 n = 120
+relation = "within-group"
 
 [budget]
 epsilon = 3
@@ -199,7 +200,8 @@ def test_group_privacy_of_people_is_enumerated() -> None:
 
 
 def test_study_spends_prices_and_refuses(folder: Path) -> None:
-    study = Study(folder / "survey.csv", budget={"epsilon": 2, "delta": "1e-5"}, n=120)
+    cap = {"epsilon": 2, "delta": "1e-5"}
+    study = Study(folder / "survey.csv", budget=cap, n=120, relation="within-group")
     questions = [
         {"id": "a", "column": "smoker", "levels": LEVELS, "epsilon": "0.5"},
         {"id": "b", "kind": "sample", "family": "poisson", "column": "age", "bounds": (0, 100),
@@ -340,7 +342,8 @@ PLANS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_every_public_parameter_is_in_the_plan(folder: Path, kind: str) -> None:
     """Changed under the same id: refused before anything is charged, never the answer of another question."""
     question, changes = PLANS[kind]
-    study = Study(folder / "survey.csv", budget={"epsilon": 20, "delta": "1e-3"})
+    cap = {"epsilon": 20, "delta": "1e-3"}
+    study = Study(folder / "survey.csv", budget=cap, relation="within-group")
     study.answer({"id": "q", "kind": kind, **question})
     spent = study.account().spent
     for name, value in changes.items():
