@@ -14,6 +14,7 @@ from discreet._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from discreet import plots
+    from discreet.answers.conditional import ConditionalRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain, Relation
     from discreet.distributions.beta_dirichlet import Beta, Dirichlet
@@ -56,9 +57,12 @@ if TYPE_CHECKING:
     from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
     from discreet.privacy.composition import Odometer, compose, parallel
     from discreet.privacy.guarantee import Guarantee
-    from discreet.questions.draws import posterior_sample, statistical_query
+    from discreet.questions.conditional import release_conditional
     from discreet.questions.logistic import release_logistic
-    from discreet.questions.proportions import ConditionalRelease, release, release_conditional, release_table
+    from discreet.questions.proportion import release
+    from discreet.questions.query import statistical_query
+    from discreet.questions.sample import posterior_sample
+    from discreet.questions.table import release_table
     from discreet.regression import (  # noqa: F401
         BoundedScaler,
         LogisticRelease,
@@ -154,17 +158,13 @@ _HOME = {
         "parallel",
     ),
     "privacy.guarantee": ("Guarantee",),
-    "questions.draws": (
-        "posterior_sample",
-        "statistical_query",
-    ),
+    "questions.sample": ("posterior_sample",),
+    "questions.query": ("statistical_query",),
     "questions.logistic": ("release_logistic",),
-    "questions.proportions": (
-        "ConditionalRelease",
-        "release",
-        "release_conditional",
-        "release_table",
-    ),
+    "answers.conditional": ("ConditionalRelease",),
+    "questions.proportion": ("release",),
+    "questions.table": ("release_table",),
+    "questions.conditional": ("release_conditional",),
     "reporting.report": ("report",),
     "study.study": ("Study",),
     "study.study_file": ("run_study",),

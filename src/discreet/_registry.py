@@ -103,3 +103,26 @@ MECHANISMS = Registry(
         "optimal": "discreet.mechanisms.optimal:Optimal",
     },
 )
+
+DOCUMENTS = Registry(
+    "a document of format",
+    {
+        "discreet/release": "discreet.answers.release:Release",
+        "discreet/conditional": "discreet.answers.conditional:ConditionalRelease",
+        "discreet/sample": "discreet.posterior_sampling.sample:Sample",
+        "discreet/logistic": "discreet.regression.release:LogisticRelease",
+        "discreet/study": "discreet.documents.study:StudyResult",
+    },
+)
+
+QUESTIONS = Registry(
+    "kind",
+    {
+        "proportion": "discreet.questions.proportion:Proportion",
+        "table": "discreet.questions.table:CrossTable",
+        "conditional": "discreet.questions.conditional:Conditional",
+        "sample": "discreet.questions.sample:PosteriorDraw",
+        "query": "discreet.questions.query:StatisticalQuery",
+        "logistic": "discreet.questions.logistic:Logistic",
+    },
+)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._html import card, paragraph, table
+from discreet._registry import MECHANISMS
 from discreet.declarations import Domain, as_prior
-from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import NoiseAware
-from discreet.documents.base import read_document, write_document
-from discreet.errors import CorruptReleaseError, InvalidInput, NotPrivateError, TooLargeError
+from discreet.documents.answer import Answer, Figure, Row, Series, Words, versions
+from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
@@ -24,17 +23,27 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-FORMAT = "discreet/release"
-VERSION = 1
+_AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
+_PLUG_IN = "Both intervals take the released counts as if they were exact: they leave out the noise."
+_DROWNED = "the noise is about as large as the data: this posterior says little beyond the prior"
+_READING = (
+    "A share is the mean of what is known about it after the release. The 95 % interval holds it with 95 % "
+    "probability, given the prior; where the noise of the mechanism can be accounted for exactly, it is "
+    "included. The plug-in interval takes the released counts as if they were exact and is too narrow: it is "
+    "there for comparison. Released counts carry noise and are not the counts of the data."
+)
 
 
 @dataclass(frozen=True)
-class Release:
+class Release(Answer):
     """A private posterior with its guarantee and everything public that led to it.
 
     ``counts`` are the released counts (prior + counts are the posterior's parameters) and ``noisy`` the noisy
     counts before decoding, where the mechanism keeps them. No record and no true count is in here.
     """
+
+    format: ClassVar[str] = "discreet/release"
+    label: ClassVar[str] = "level"
 
     mechanism: str
     parameters: Mapping[str, Any]
@@ -74,37 +83,34 @@ class Release:
 
     @cached_property
     def _noise_aware(self) -> NoiseAware:
-        # Built without the warnings of a new mechanism: its release was warned about when it was made.
-        built = check_options(self.mechanism, ())(**self.parameters)
-        return noise_aware(built, self.counts, self.noisy)
+        return noise_aware(self._built, self.counts, self.noisy)
 
-    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
-        """One row per level: released count, posterior mean, standard deviation and credible interval.
+    @cached_property
+    def _built(self) -> Mechanism:
+        # Without the warnings of a new mechanism: its release was warned about when it was made.
+        return check_options(self.mechanism, ())(**self.parameters)
+
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """One row per level: released count, mean, standard deviation and credible interval.
 
         They are those of the noise-aware posterior where it can be computed; the plug-in interval, which
         takes the released counts for the truth, stands beside them.
         """
         aware = self.noise_aware_or_none()
-        rows = []
+        found = []
         for index, level in enumerate(self.levels):
             plug_in = self.posterior.marginal(index)
             shown = plug_in if aware is None else aware.marginal(index)
             low, high = shown.interval(interval)
-            plug_in_low, plug_in_high = plug_in.interval(interval)
-            rows.append(
-                {
-                    "level": level,
-                    "count": self.counts[index],
-                    "mean": shown.mean(),
-                    "sd": shown.std(),
-                    "low": low,
-                    "high": high,
-                    "plug_in_mean": plug_in.mean(),
-                    "plug_in_low": plug_in_low,
-                    "plug_in_high": plug_in_high,
-                }
-            )
-        return rows
+            ends = (plug_in.mean(), *plug_in.interval(interval))
+            count = self.counts[index]
+            found.append(Row(str(level), shown.mean(), shown.std(), low, high, True, count, ends))
+        return found
+
+    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+        """The rows as mappings; levels as they were declared."""
+        rows = super().table(interval)
+        return [{**row, "level": level} for row, level in zip(rows, self.levels, strict=True)]
 
     def noise_aware_or_none(self) -> NoiseAware | None:
         """The noise-aware posterior where it can be computed: displays fall back on the plug-in one."""
@@ -113,58 +119,44 @@ class Release:
         except (NotPrivateError, TooLargeError):
             return None
 
-    def _headline(self) -> str:
+    def words(self) -> Words:
+        """What was released, from what, and how its intervals are to be taken."""
         kind = "Beta" if len(self.levels) == 2 else "Dirichlet"
         stamp = "Private" if self.guarantee.is_private else "NOT PRIVATE:"
-        return f"{stamp} {kind} posterior from n = {self.n} records, mechanism {self.mechanism}"
-
-    def _note(self) -> str:
-        if self.noise_aware_or_none() is None:
-            return "Both intervals take the released counts as if they were exact: they leave out the noise."
-        return "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
-
-    def summary(self, interval: float = 0.95) -> str:
-        """The release for a reader, as plain text."""
-        rows = self.table(interval)
-        width = max(5, *(len(str(row["level"])) for row in rows))
-        percent = f"{100 * interval:g} %"
-        lines = [
-            self._headline(),
-            f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}",
-            "",
-            f"{'level':<{width}}  {'count':>12}  {'mean':>7}  {percent + ' interval':>18}  {'plug-in':>18}",
+        aware = self.noise_aware_or_none() is not None
+        facts = [
+            ("Records", f"{self.n} (public); no record is in this document"),
+            ("Declared levels", ", ".join(str(level) for level in self.levels)),
         ]
-        lines += [
-            f"{row['level']!s:<{width}}  {row['count']:>12}  {row['mean']:>7.4f}"
-            f"  {row['low']:>9.4f} – {row['high']:.4f}"
-            f"  {row['plug_in_low']:>9.4f} – {row['plug_in_high']:.4f}"
-            for row in rows
+        for name, level in (("Undeclared values", self.other), ("Missing values", self.missing)):
+            if level is not None:
+                facts.append((name, f"counted as {level}"))
+        facts += [
+            ("Prior", prior_in_words(self.prior)),
+            ("Mechanism", f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"),
         ]
-        return "\n".join([*lines, "", self._note()])
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        """The summary for a notebook."""
-        rows = [
-            [
-                str(row["level"]),
-                str(row["count"]),
-                f"{row['mean']:.4f}",
-                f"{row['low']:.4f} – {row['high']:.4f}",
-                f"{row['plug_in_low']:.4f} – {row['plug_in_high']:.4f}",
-            ]
-            for row in self.table()
-        ]
-        return card(
-            paragraph(self._headline(), strong=True),
-            paragraph(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"),
-            table(["level", "released count", "mean", "95 % interval", "plug-in"], rows),
-            paragraph(self._note(), soft=True),
+        return Words(
+            headline=f"{stamp} {kind} posterior from n = {self.n} records, mechanism {self.mechanism}",
+            name=f"Posterior of {len(self.levels)} shares ({self.mechanism}), n = {self.n}",
+            facts=tuple(facts),
+            notes=(_AWARE if aware else _PLUG_IN,),
+            reading=(_READING,),
+            warnings=(_DROWNED,) if self._built.noise_scale >= self.n else (),
         )
 
-    def _content(self) -> dict[str, Any]:
+    def figure(self, interval: float = 0.95) -> Figure:
+        """The law of each share, noise-aware where it can be computed, beside the plug-in one."""
+        aware, plug_in = self.noise_aware_or_none(), self.posterior
+        series = tuple(
+            Series(str(level), plug_in.marginal(i))
+            if aware is None
+            else Series(str(level), aware.marginal(i), plug_in=plug_in.marginal(i))
+            for i, level in enumerate(self.levels)
+        )
+        return Figure("Share of each level", tuple(self.rows(interval)), series)
+
+    def content(self) -> dict[str, Any]:
+        """JSON values."""
         return {
             "private": self.guarantee.is_private,
             "mechanism": self.mechanism,
@@ -179,33 +171,25 @@ class Release:
             "versions": dict(self.versions),
         }
 
-    def to_json(self) -> str:
-        """The release as a JSON document with a checksum; :meth:`from_json` reads it back."""
-        return write_document(FORMAT, VERSION, self._content())
-
     @classmethod
-    def from_json(cls, text: str) -> Release:
-        """Reads what :meth:`to_json` wrote; an edited or unknown document is refused."""
-        content = read_document(text, FORMAT, VERSION)
-        try:
-            noisy = content["noisy"]
-            release = cls(
-                mechanism=str(content["mechanism"]),
-                parameters=content["parameters"],
-                levels=tuple(content["levels"]),
-                counts=tuple(content["counts"]),
-                guarantee=Guarantee.from_dict(content["guarantee"]),
-                noisy=None if noisy is None else tuple(noisy),
-                other=content["other"],
-                missing=content["missing"],
-                axes=content.get("axes"),
-                versions=content["versions"],
-            )
-            release._check()
-            if content["private"] is not release.guarantee.is_private:
-                raise ValueError("it is stamped otherwise than its guarantee says")
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {error}") from None
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Reads :meth:`content`."""
+        noisy = content["noisy"]
+        release = cls(
+            mechanism=str(content["mechanism"]),
+            parameters=content["parameters"],
+            levels=tuple(content["levels"]),
+            counts=tuple(content["counts"]),
+            guarantee=Guarantee.from_dict(content["guarantee"]),
+            noisy=None if noisy is None else tuple(noisy),
+            other=content["other"],
+            missing=content["missing"],
+            axes=content.get("axes"),
+            versions=content["versions"],
+        )
+        release._check()
+        if content["private"] is not release.guarantee.is_private:
+            raise ValueError("it is stamped otherwise than its guarantee says")
         return release
 
     def _check(self) -> None:
@@ -245,8 +229,6 @@ def publish(
     axes: Mapping[str, Sequence[Any]] | None = None,
 ) -> Release:
     """The release of an output that ``mechanism.run`` gave."""
-    from discreet._version import __version__
-
     return Release(
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),
@@ -257,7 +239,7 @@ def publish(
         other=plain(domain.other),
         missing=plain(domain.missing),
         axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
-        versions={"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__},
+        versions=versions(),
     )
 
 

@@ -283,3 +283,12 @@ def _counts(counts: Iterable[Any], k: int) -> tuple[int, ...]:
     except TypeError:
         return as_counts(counts, k, 0)  # which says what is wrong
     return as_counts(values, k, total)
+
+
+def prior_in_words(prior: Sequence[float]) -> str:
+    """A Dirichlet prior, and what it weighs."""
+    listed = ", ".join(f"{a:g}" for a in prior) if len(prior) <= 12 else f"{prior[0]:g}, …, {prior[-1]:g}"
+    name = "Beta" if len(prior) == 2 else "Dirichlet"
+    if set(prior) == {1.0}:
+        return f"{name}({listed}): all shares were equally likely beforehand"
+    return f"{name}({listed}): it weighs as much as {sum(prior):g} records"

@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from discreet.documents.reading import parse, writable
 from discreet.errors import CorruptReleaseError
-
-if TYPE_CHECKING:
-    from discreet.ledger import Receipt as Receipt
 
 
 def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:
@@ -20,15 +17,20 @@ def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:
     return writable(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
+def format_of(text: str) -> str:
+    """The format that a document names; a text that is no document is refused."""
+    return str(parse(text)["format"])
+
+
 def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
-    """The content that was written; an edited, cut or unknown document is refused."""
+    """The content that was written, in ``version`` or an older one; an edited or unknown document is refused."""
     document = parse(text)
     if document["format"] != kind:
         raise CorruptReleaseError(f"this is not a release: its format is not {kind!r}")
     found = document.get("version")
-    if found != version or isinstance(found, bool):
+    if type(found) is not int or not 1 <= found <= version:
         raise CorruptReleaseError(
-            f"release version {found!r} is unknown; this program reads {version}: update discreet"
+            f"release version {found!r} is unknown; this program reads up to {version}: update discreet"
         )
     content = document.get("release")
     if not isinstance(content, dict) or document.get("checksum") != checksum(content):
@@ -37,5 +39,6 @@ def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
 
 
 def checksum(content: Mapping[str, Any]) -> str:
+    """Over the content in canonical form."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()

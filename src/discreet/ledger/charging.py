@@ -1,10 +1,11 @@
-"""A release that is charged: what every kind of release does with a ledger, in one place."""
+"""A charge: which ledger pays, under which name; and the one place where an answer is paid for."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -16,12 +17,40 @@ from discreet.privacy.guarantee import Guarantee
 LedgerLike: TypeAlias = Ledger | str | os.PathLike[str]
 
 
+@dataclass(frozen=True)
+class Charge:
+    """Who pays: a dataset of a ledger, under a request id. ``label`` names the data in the plan, if given."""
+
+    ledger: LedgerLike
+    dataset: str
+    request_id: str | None = None
+    label: str | None = None
+
+    @classmethod
+    def of(cls, ledger: LedgerLike | None, dataset: str | None, request_id: str | None) -> Charge | None:
+        """The charge of a call; None without a ledger."""
+        if ledger is None:
+            if dataset is not None or request_id is not None:
+                raise InvalidInput("dataset and request_id belong to a ledger: pass ledger= as well")
+            return None
+        if dataset is None:
+            raise InvalidInput("dataset is missing: say which dataset of the ledger to charge")
+        return cls(ledger, dataset, request_id)
+
+    def plan(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """The plan as the ledger stores it."""
+        return dict(plan) if self.label is None else {**plan, "data": self.label}
+
+    def recall(self, plan: Mapping[str, Any]) -> Receipt | None:
+        """What was charged for the same plan under this id already."""
+        if self.request_id is None:
+            return None
+        with _opened(self.ledger) as book:
+            return book.recall(self.dataset, self.request_id, plan=self.plan(plan))
+
+
 def charged(
-    ledger: LedgerLike,
-    dataset: str | None,
-    request_id: str | None,
-    plan: Mapping[str, Any],
-    prepare: Callable[[], tuple[Guarantee, Callable[[], str]]],
+    charge: Charge, plan: Mapping[str, Any], prepare: Callable[[], tuple[Guarantee, Callable[[], str]]]
 ) -> Receipt:
     """The stored result of this request, or the result of a new one that has been charged.
 
@@ -29,18 +58,17 @@ def charged(
     id is a retry of the first. ``prepare`` gives the price and the function that makes the result; it is not
     called for a retry, which therefore opens no data.
     """
-    if dataset is None:
-        raise InvalidInput("dataset is missing: say which dataset of the ledger to charge")
-    with _opened(ledger) as book:
-        account = book.show(dataset)  # an unknown name is found before the data are opened
-        receipt = None if request_id is None else book.recall(account.dataset, request_id, plan=plan)
-        if receipt is None:
-            begun = datetime.now(UTC)  # before the data are opened, which may take as long as the data say
-            guarantee, make = prepare()
-            receipt = book.spend(
-                account.dataset, guarantee, make, plan=plan, request_id=request_id, begun=begun
-            )
-    return receipt
+    labelled = charge.plan(plan)
+    with _opened(charge.ledger) as book:
+        account = book.show(charge.dataset)  # an unknown name is found before the data are opened
+        if charge.request_id is not None:
+            earlier = book.recall(account.dataset, charge.request_id, plan=labelled)
+            if earlier is not None:
+                return earlier
+        begun = datetime.now(UTC)  # before the data are opened, which may take as long as the data say
+        guarantee, make = prepare()
+        request = {"request_id": charge.request_id, "begun": begun}
+        return book.spend(account.dataset, guarantee, make, plan=labelled, **request)
 
 
 @contextmanager

@@ -92,7 +92,20 @@ class Account:
 
     @property
     def remaining(self) -> Budget:
+        """What is left."""
         return self.cap - self.spent
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Account:
+        """Reads :meth:`to_dict`."""
+        return cls(
+            dataset=str(content["dataset"]),
+            relation=str(content["relation"]),
+            cap=Budget.from_dict(content["cap"]),
+            spent=Budget.from_dict(content["spent"]),
+            entries=int(content["entries"]),
+            head=str(content["head"]),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -47,6 +47,8 @@ class Family(ABC):
 
     name: ClassVar[str]
     records: ClassVar[RecordKind] = "numbers"
+    word: ClassVar[str] = "parameter"
+    """What the parameter is, in a word: a share, a mean, a rate."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -121,6 +123,11 @@ class Family(ABC):
         """The privacy curve of one draw from η₀/m + r ΣS(x) over all datasets of n records."""
         return PosteriorCurve(self, eta, n, r)
 
+    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
+        """The model and its prior in words, from the public parameters of the prior."""
+        listed = ", ".join(map(str, prior))
+        return f"{self.name}{clipped_words(getattr(self, 'bounds', None) or bounds)}", f"parameters {listed}"
+
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, **{f.name: _as_json(getattr(self, f.name)) for f in fields(self)}}
 
@@ -129,6 +136,11 @@ class Family(ABC):
         options = dict(content)
         family: type[Family] = FAMILIES[options.pop("name")]
         return family(**{name: _from_json(value) for name, value in options.items()})
+
+
+def clipped_words(bounds: tuple[float, float] | None) -> str:
+    """Where records are clipped, in words."""
+    return "" if bounds is None else f", clipped to {bounds[0]:g} – {bounds[1]:g}"
 
 
 def _as_json(value: Any) -> Any:

@@ -6,48 +6,53 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._html import card, paragraph, table
 from discreet._interop import inference_data
 from discreet._typing import FloatArray
 from discreet.declarations import as_size
 from discreet.distributions.mixtures import Law, Rescaled
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.distributions.normal import Normal
-from discreet.documents.base import read_document, write_document
-from discreet.errors import CorruptReleaseError, InvalidInput, TooLargeError
+from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.given_draws import given_draws
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.documents.base import Receipt
+    from discreet.ledger import Receipt
 
 __all__ = ["Sample"]
 
 
-FORMAT = "discreet/sample"
-VERSION = 1
+_SHOWN = 5
+METHODS = {
+    "direct": "The posterior itself is spread out enough: a draw from it was published.",
+    "diffused": "Each record was given less weight, so that the posterior is spread out enough; a draw from "
+    "it was published.",
+    "concentrated": "The prior was given more weight, so that one record matters less; a draw from the "
+    "posterior was published.",
+}
+_READING = (
+    "The figures of a posterior draw say what is known about the parameter after the release: prior, records "
+    "and the randomness of the draw are all accounted for. Records count as they were clipped to the declared "
+    "bounds."
+)
 _QUICK = 2_000_000
 """Records times levels up to which a summary computes intervals of shares: seconds."""
 _COARSE = 2**22
 """A grid of so many usual cells, a 2⁻¹⁰ part of the scale of a draw, would have to be accounted for."""
-_NAMES = {
-    "beta": "share",
-    "dirichlet": "share",
-    "gaussian": "mean",
-    "gaussian-vector": "mean",
-    "poisson": "rate",
-    "exponential": "rate",
-}
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Answer):
     """Private draws with their guarantee and everything public that led to them; JSON round trip."""
+
+    format: ClassVar[str] = "discreet/sample"
+    label: ClassVar[str] = "parameter"
 
     sampler: str
     family: Mapping[str, Any]
@@ -123,19 +128,11 @@ class Sample:
 
     def parameters(self) -> list[str]:
         """What each number in θ is, in a word: the mean, a rate, the share of a level."""
-        name = "mean" if self.bounds is not None else _NAMES[self.family["name"]]
+        name = "mean" if self.bounds is not None else self._family.word
         if self.levels is not None:
             return list(self.levels)
         number = int(np.atleast_2d(np.array(self.draws, dtype=float).T).T.shape[1])
         return [name] if number == 1 else [f"{name} {i + 1}" for i in range(number)]
-
-    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
-        """For each number in θ its mean, standard deviation and credible interval, given the draws."""
-        rows = []
-        for name, law in zip(self.parameters(), self.marginals(), strict=True):
-            low, high = law.interval(interval)
-            rows.append({"parameter": name, "mean": law.mean(), "sd": law.std(), "low": low, "high": high})
-        return rows
 
     def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
         """Draws from what is known of θ given the release, as ArviZ inference data."""
@@ -149,55 +146,80 @@ class Sample:
             theta = drawn[0] if len(drawn) == 1 else np.stack(drawn, axis=1)
         return inference_data({"theta": theta[None]}, {"guarantee": str(self.guarantee), "n": self.n})
 
-    def __str__(self) -> str:
-        return self.summary()
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """For each number in θ its mean, standard deviation and credible interval, given the draws.
 
-    def _rows_for_text(self, interval: float) -> list[dict[str, Any]]:
-        """The table, or nothing where it would take minutes or cannot be computed."""
+        Empty where that cannot be computed, or would take minutes.
+        """
         if self.family["name"] == "dirichlet" and self.n * len(self.parameters()) > _QUICK:
             return []
         try:
-            return self.table(interval)
+            laws = self.marginals()
         except (TooLargeError, InvalidInput):
             return []
+        share = self._is_share
+        ends = [law.interval(interval) for law in laws]
+        return [
+            Row(name, law.mean(), law.std(), low, high, share)
+            for name, law, (low, high) in zip(self.parameters(), laws, ends, strict=True)
+        ]
 
-    def _headline(self) -> str:
-        shown = ", ".join(f"{value:.6g}" if np.ndim(value) == 0 else str(value) for value in self.values[:5])
-        more = "" if len(self.draws) <= 5 else f", … ({len(self.draws)} draws)"
+    @property
+    def _is_share(self) -> bool:
+        return self.bounds is None and self._family.word == "share"
+
+    @cached_property
+    def _family(self) -> Family:
+        return Family.from_dict(self.family)
+
+    def tables(self) -> tuple[Table, ...]:
+        """The draws themselves."""
+        values = np.atleast_2d(self.values.T).T
+        cells = tuple((str(i + 1), *(f"{x:.6g}" for x in row)) for i, row in enumerate(values[:_SHOWN]))
+        more = "" if len(values) <= _SHOWN else f" (the first {_SHOWN} of {len(values)})"
+        return (Table(("draw", *self.parameters()), cells, f"What was drawn{more}:"),)
+
+    def words(self) -> Words:
+        """What was drawn, from what, and how the figures are to be taken."""
+        number = "One draw" if len(self.draws) == 1 else f"{len(self.draws)} draws"
         many = "s" if len(self.draws) > 1 else ""
-        return (
-            f"Private posterior draw{many} from n = {self.n} records, {self.sampler} {self.family['name']} "
-            f"(r = {self.r:.4g}, m = {self.m:.4g}): {shown}{more}"
+        model, prior = self._family.described(self.prior, self.bounds)
+        note = (
+            f"{number} from the posterior of n = {self.n:,} records was published (record weight r = "
+            f"{self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible value, not an estimate; "
+            "the figures account for its randomness."
+        )
+        return Words(
+            headline=f"Private posterior draw{many} from n = {self.n} records, {self.sampler} "
+            f"{self.family['name']}",
+            name=f"Posterior draw ({self.sampler}, {self.family['name']}), n = {self.n}",
+            facts=(
+                ("Records", f"{self.n:,} (public); no record is in this document"),
+                ("Model", model),
+                ("Prior", prior),
+                ("Mechanism", f"{self.sampler}: {METHODS.get(self.sampler, '')}"),
+            ),
+            notes=(note,),
+            reading=(_READING,),
         )
 
-    def summary(self, interval: float = 0.95) -> str:
-        """The draws, what they say about the parameters, and the guarantee, as text."""
-        lines = [self._headline()]
-        rows = self._rows_for_text(interval)
-        width = max((len(row["parameter"]) for row in rows), default=0)
-        lines += [
-            f"  {row['parameter']:<{width}}  {row['mean']:.6g} ± {row['sd']:.3g}, with "
-            f"{100 * interval:g} % probability {row['low']:.6g} to {row['high']:.6g}"
-            for row in rows
-        ]
-        lines.append(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}")
-        return "\n".join(lines)
+    def figure(self, interval: float = 0.95) -> Figure | None:
+        """What is known of each number after the release, beside the prior and the draws."""
+        rows = self.rows(interval)
+        if not rows:
+            return None
+        values = np.atleast_2d(self.values.T).T
+        series = tuple(
+            Series(row.name, law, prior=prior, draws=tuple(map(float, column)))
+            for row, law, prior, column in zip(
+                rows, self.marginals(), self.prior_marginals(), values.T, strict=True
+            )
+        )
+        return Figure("What is known after the release", tuple(rows), series)
 
-    def _repr_html_(self) -> str:
-        """The summary for a notebook."""
-        parts = [paragraph(self._headline(), strong=True)]
-        rows = [
-            [str(row["parameter"]), f"{row['mean']:.6g}", f"{row['low']:.6g} – {row['high']:.6g}"]
-            for row in self._rows_for_text(0.95)
-        ]
-        if rows:
-            parts.append(table(["parameter", "mean", "95 % interval"], rows))
-        parts.append(paragraph(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"))
-        return card(*parts)
-
-    def to_json(self) -> str:
-        """The sample as a JSON document with a checksum; :meth:`from_json` reads it back."""
-        content = {
+    def content(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
             "private": True,
             "sampler": self.sampler,
             "family": dict(self.family),
@@ -213,29 +235,24 @@ class Sample:
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
-        return write_document(FORMAT, VERSION, content)
 
     @classmethod
-    def from_json(cls, text: str) -> Sample:
-        """Reads what :meth:`to_json` wrote; an edited or unknown document is refused."""
-        content = read_document(text, FORMAT, VERSION)
-        try:
-            Family.from_dict(content["family"])
-            bounds, levels = content["bounds"], content.get("levels")
-            return cls(
-                sampler=str(content["sampler"]),
-                family=content["family"],
-                prior=list(content["prior"]),
-                n=as_size(content["n"]),
-                r=float(content["r"]),
-                m=float(content["m"]),
-                grid=Fraction(content["grid"]),
-                target=content["target"],
-                draws=list(content["draws"]),
-                guarantee=Guarantee.from_dict(content["guarantee"]),
-                versions=content["versions"],
-                bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
-                levels=None if levels is None else tuple(map(str, levels)),
-            )
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {error}") from None
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Reads :meth:`content`."""
+        Family.from_dict(content["family"])
+        bounds, levels = content["bounds"], content.get("levels")
+        return cls(
+            sampler=str(content["sampler"]),
+            family=content["family"],
+            prior=list(content["prior"]),
+            n=as_size(content["n"]),
+            r=float(content["r"]),
+            m=float(content["m"]),
+            grid=Fraction(content["grid"]),
+            target=content["target"],
+            draws=list(content["draws"]),
+            guarantee=Guarantee.from_dict(content["guarantee"]),
+            versions=content["versions"],
+            bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+            levels=None if levels is None else tuple(map(str, levels)),
+        )

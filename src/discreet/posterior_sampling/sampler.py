@@ -13,9 +13,8 @@ law of a continuous draw rounded to a declared grid, with every comparison certa
 
 from __future__ import annotations
 
-import difflib
 import math
-import platform
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet._registry import FAMILIES
+from discreet._text import nearest
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data import Contribution, clipped_sum, count_levels
 from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_size, as_target_delta
-from discreet.errors import DataError, InvalidInput
+from discreet.documents.answer import versions
+from discreet.errors import DataError, InvalidInput, PrivacyWarning
 from discreet.posterior_sampling.family import Family, Natural
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.composite_curves import grouped
@@ -48,8 +49,6 @@ __all__ = [
 
 
 SAMPLERS = ("direct", "diffused", "concentrated")
-FORMAT = "discreet/sample"
-VERSION = 1
 _SMALLEST = 2.0**-60
 
 
@@ -99,8 +98,6 @@ class PosteriorSampler:
 
     def release(self, statistic: Any, size: int = 1) -> Sample:
         """``size`` private draws with everything public that led to them, ready to be published."""
-        from discreet._version import __version__
-
         return Sample(
             sampler=self.name,
             family=self.family.to_dict(),
@@ -112,7 +109,7 @@ class PosteriorSampler:
             target=dict(self.target),
             draws=self.draw(statistic, size).tolist(),
             guarantee=self.price(size),
-            versions={"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__},
+            versions=versions(),
         )
 
     def simulate(self, statistic: Any, size: int = 1, seed: int | None = None) -> FloatArray:
@@ -165,10 +162,7 @@ def posterior_sampler(
     >>> sampler.guarantee.rdp(15) <= 0.5, round(sampler.r, 3)
     (True, 0.412)
     """
-    if name not in SAMPLERS:
-        nearest = difflib.get_close_matches(str(name).lower(), SAMPLERS, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-        raise InvalidInput(f"sampler {name!r} is unknown{hint} The names are: {', '.join(SAMPLERS)}")
+    check_target(name, epsilon, order, delta)
     model = as_family(family, options)
     size = as_size(n)
     start = model.prior(prior)
@@ -198,6 +192,17 @@ def posterior_sampler(
         curve,
     )
     return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, target.to_dict())
+
+
+def check_target(
+    name: str, epsilon: EpsilonLike | None, order: float | None, delta: EpsilonLike | None
+) -> None:
+    """Refuses a sampler or a target that cannot be, whatever the number of records."""
+    if name not in SAMPLERS:
+        raise InvalidInput(f"sampler {name!r} is unknown{nearest(name, SAMPLERS)}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # of δ above 1/n: n is not known here
+        _Target.checked(name, epsilon, order, delta, 1)
 
 
 @dataclass(frozen=True)
@@ -270,9 +275,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
             raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
         return family
     if not isinstance(family, str) or family not in FAMILIES:
-        nearest = difflib.get_close_matches(str(family).lower(), FAMILIES, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-        raise InvalidInput(f"family {family!r} is unknown{hint} The names are: {', '.join(FAMILIES)}")
+        raise InvalidInput(f"family {family!r} is unknown{nearest(family, FAMILIES)}")
     cls: type[Family] = FAMILIES[family]
     known = set(cls.__dataclass_fields__)
     for option in options:

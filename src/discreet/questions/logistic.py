@@ -1,11 +1,12 @@
-"""Private logistic regression from a table, charged to a ledger where there is one."""
+"""Logistic regression by draws from a private posterior."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,19 +14,148 @@ from discreet._typing import EpsilonLike
 from discreet.data.rows import as_number, read_rows
 from discreet.declarations import Domain, as_bounds, as_size
 from discreet.errors import DataError, InvalidInput
-from discreet.questions.answering import Prepared, answered
+from discreet.ledger.charging import Charge, LedgerLike
+from discreet.questions.base import Bound, Question, parameter
+from discreet.questions.text import BUDGET, LEVELS, LIMITS, NUMBER, TEXT, WHOLE
 from discreet.regression.release import LogisticRelease
 
-if TYPE_CHECKING:
-    from discreet.ledger.charging import LedgerLike
+__all__ = ["Logistic", "release_logistic"]
 
-__all__ = ["release_logistic"]
+
+@dataclass(frozen=True, kw_only=True)
+class Logistic(Question):
+    """Coefficients of a logistic regression of one column on others."""
+
+    kind: ClassVar[str] = "logistic"
+    verb: ClassVar[str] = "release_logistic"
+    title: ClassVar[str] = "Logistic regression"
+    sentence: ClassVar[str] = "Release draws of the coefficients of a private logistic regression."
+
+    outcome: str = parameter(TEXT, "The column that is explained.", example="smoker")
+    classes: Sequence[Any] = parameter(LEVELS, "All values of the outcome: no,yes.", example="no,yes")
+    features: Mapping[str, tuple[float, float]] = parameter(
+        LIMITS,
+        "Each explaining column with its declared bounds: age=0,120; bmi=10,60.",
+        label="Features and their bounds",
+        example="age=0,120; bmi=10,60",
+    )
+    epsilon: EpsilonLike = parameter(
+        BUDGET, "Privacy budget, with delta or order.", label="Privacy budget ε", example="1"
+    )
+    delta: EpsilonLike | None = parameter(
+        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6", default=None
+    )
+    order: float | None = parameter(
+        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order", default=None
+    )
+    method: str = parameter(
+        TEXT,
+        "How the posterior is spread out.",
+        default="diffuse",
+        choices=("diffuse", "concentrated", "direct"),
+    )
+    sampler: str = parameter(
+        TEXT,
+        "How a draw is made; auto chooses from public parameters.",
+        default="auto",
+        choices=("auto", "langevin", "rejection", "proximal"),
+    )
+    prior_precision: float = parameter(
+        NUMBER, "Precision of the normal prior of each coefficient.", default=1.0
+    )
+    norm_bound: float | None = parameter(
+        NUMBER, "Rows are clipped to this length; √d, which clips none, if not given.", default=None
+    )
+    draws: int = parameter(WHOLE, "Number of draws; each is charged.", default=1)
+    n: int | None = parameter(
+        WHOLE,
+        "Public number of records; checked against the data.",
+        label="Number of records n",
+        default=None,
+    )
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        return [str(label) for label in Domain(self.classes).levels]
+
+    @cached_property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """The declared bounds of each feature."""
+        if not isinstance(self.features, Mapping) or not self.features:
+            raise InvalidInput("features must map each column to its bounds, such as {'age': (0, 120)}")
+        bounds = {column: as_bounds(limits, f"column {column!r}") for column, limits in self.features.items()}
+        if self.outcome in bounds:
+            raise InvalidInput(f"outcome={self.outcome!r} cannot be a feature too")
+        return bounds
+
+    @cached_property
+    def _estimator(self) -> Any:
+        from discreet.regression import PrivateLogisticRegression
+
+        reach = math.sqrt(len(self.bounds)) if self.norm_bound is None else self.norm_bound
+        return PrivateLogisticRegression(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            order=self.order,
+            method=self.method,
+            sampler=self.sampler,
+            prior_precision=self.prior_precision,
+            norm_bound=reach,
+            draws=self.draws,
+            n=self.declared_size,
+            classes=self._labels,
+            multi_class="ovr" if len(self._labels) > 2 else None,
+        )
+
+    def check(self) -> None:
+        """Checks classes, features and n."""
+        _ = self._labels, self.bounds, self.declared_size
+
+    @property
+    def declared_size(self) -> int | None:
+        """The public number of records, where it was declared."""
+        return None if self.n is None else as_size(self.n)
+
+    def read(self, data: Any) -> tuple[Any, Any]:
+        """Scaled rows and labels: a model of this kind needs the records themselves."""
+        bounds = self.bounds
+        rows = read_rows(data, [self.outcome, *bounds])
+        found = [str(row[0]) for row in rows]
+        strange = sum(label not in self._labels for label in found)
+        if strange:
+            raise DataError(f"{strange} of {len(rows)} records have an outcome outside the declared classes")
+        values = np.array([[as_number(value) for value in row[1:]] for row in rows]).reshape(len(rows), -1)
+        for index, column in enumerate(bounds):
+            missing = int(np.isnan(values[:, index]).sum()) if len(rows) else 0
+            if missing:
+                raise DataError(f"{missing} of {len(rows)} records have no number in column {column!r}")
+        low, high = (np.array(ends) for ends in zip(*bounds.values(), strict=True))
+        return 2 * (np.clip(values, low, high) - low) / (high - low) - 1, np.array(found)
+
+    def size_of(self, statistic: tuple[Any, Any]) -> int:
+        """The number of records."""
+        return len(statistic[1])
+
+    def bind(self, size: int) -> Bound:
+        """The estimator's price, which does not depend on n."""
+        estimator = self._estimator
+
+        def make(statistic: tuple[Any, Any]) -> LogisticRelease:
+            estimator.fit(*statistic)
+            fitted: LogisticRelease = estimator.release_
+            return replace(fitted, features=tuple(self.bounds))
+
+        return Bound(estimator.price(self.draws), make)
+
+    def price(self, size: Any = None) -> Any:
+        """The price does not depend on the number of records."""
+        return super().price(1 if size is None and self.declared_size is None else size)
 
 
 def release_logistic(
     data: Any,
     *,
-    target: str,
+    outcome: str,
     classes: Sequence[Any],
     features: Mapping[str, tuple[float, float]],
     epsilon: EpsilonLike,
@@ -41,70 +171,26 @@ def release_logistic(
     dataset: str | None = None,
     request_id: str | None = None,
 ) -> LogisticRelease:
-    """Coefficients of a private logistic regression of column ``target`` on the columns ``features``.
+    """Coefficients of a private logistic regression of column ``outcome`` on the columns ``features``.
 
     ``classes`` are declared, and so are the bounds (low, high) of each feature, which is clipped to them and
     mapped to [−1, 1]; ``norm_bound`` clips whole rows and is √d, which clips none, if not given. The rest is
     as in :class:`discreet.PrivateLogisticRegression`. Unlike counts and sums, the records are fetched from
     the engine; what leaves this function are the draws.
     """
-    from discreet.regression import PrivateLogisticRegression
-
-    labels = [str(label) for label in Domain(classes).levels]
-    if not isinstance(features, Mapping) or not features:
-        raise InvalidInput("features must map each column to its bounds, such as {'age': (0, 120)}")
-    bounds = {column: as_bounds(limits, f"column {column!r}") for column, limits in features.items()}
-    if target in bounds:
-        raise InvalidInput(f"target={target!r} cannot be a feature too")
-    reach = math.sqrt(len(bounds)) if norm_bound is None else norm_bound
-    size = None if n is None else as_size(n)
-    estimator = PrivateLogisticRegression(
+    question = Logistic(
+        outcome=outcome,
+        classes=classes,
+        features=features,
         epsilon=epsilon,
         delta=delta,
         order=order,
         method=method,
         sampler=sampler,
         prior_precision=prior_precision,
-        norm_bound=reach,
+        norm_bound=norm_bound,
         draws=draws,
-        n=size,
-        classes=labels,
-        multi_class="ovr" if len(labels) > 2 else None,
+        n=n,
     )
-
-    def prepare() -> Prepared[LogisticRelease]:
-        def make() -> LogisticRelease:
-            rows = read_rows(data, [target, *bounds])
-            found = [str(row[0]) for row in rows]
-            strange = sum(label not in labels for label in found)
-            if strange:
-                raise DataError(
-                    f"{strange} of {len(rows)} records have a target outside the declared classes"
-                )
-            low, high = (np.array(ends) for ends in zip(*bounds.values(), strict=True))
-            values = np.array([[as_number(value) for value in row[1:]] for row in rows])
-            missing = int(np.isnan(values).any(axis=1).sum())
-            if missing:
-                raise DataError(f"{missing} of {len(rows)} records have a feature that is no number")
-            scaled = 2 * (np.clip(values, low, high) - low) / (high - low) - 1
-            estimator.fit(scaled, np.array(found))
-            return replace(estimator.release_, features=tuple(bounds))
-
-        return estimator.price(draws), make
-
-    plan = {
-        "question": "logistic",
-        "target": target,
-        "classes": labels,
-        "features": {column: list(limits) for column, limits in bounds.items()},
-        "epsilon": str(epsilon),
-        "delta": None if delta is None else str(delta),
-        "order": order,
-        "method": method,
-        "sampler": sampler,
-        "prior_precision": prior_precision,
-        "norm_bound": norm_bound,
-        "draws": draws,
-        "n": size,
-    }
-    return answered(prepare, LogisticRelease.from_json, plan, ledger, dataset, request_id)
+    answer: LogisticRelease = question.ask(data, Charge.of(ledger, dataset, request_id))
+    return answer

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_size
+from discreet.documents.answer import versions
 from discreet.errors import DataError, InvalidInput, PrivacyWarning
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian
@@ -23,7 +24,7 @@ from discreet.regression.checks import checked_labels, checked_rows, positive
 from discreet.regression.design import Design, Target, as_draws, design, least_delta, shares
 from discreet.regression.doubles import Noise, PrivateNoise, SeededNoise
 from discreet.regression.kernel import BACKENDS
-from discreet.regression.release import LogisticRelease, clipped, versions
+from discreet.regression.release import LogisticRelease, clipped
 from discreet.regression.samplers import Advance, draw
 
 if TYPE_CHECKING:

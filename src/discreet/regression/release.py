@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from discreet._interop import inference_data
 from discreet._typing import FloatArray
-from discreet.documents.base import read_document, write_document
-from discreet.errors import CorruptReleaseError
+from discreet.documents.answer import Answer, Row, Table, Words
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.documents.base import Receipt
+    from discreet.ledger import Receipt
 
-__all__ = ["FORMAT", "VERSION", "LogisticRelease", "clipped", "versions"]
+__all__ = ["LogisticRelease", "clipped"]
 
 
-FORMAT = "discreet/logistic"
-VERSION = 1
+_READING = (
+    "Coefficients are draws from a private posterior, for the columns as the model saw them: scaled by declared "
+    "bounds. A positive coefficient makes the class likelier."
+)
 _BELOW = 1 - 1e-12
 _SQUARABLE = 1e150
 
 
 @dataclass(frozen=True)
-class LogisticRelease:
+class LogisticRelease(Answer):
     """Draws of logistic regression coefficients, ready to be published; JSON round trip.
 
     ``coefficients`` is nested as draws × models × columns, ``intercepts`` as draws × models. There is one
     model for two classes (of the second against the first) and one per class otherwise. ``settings`` are
     public: they were fixed before the data were looked at.
     """
+
+    format: ClassVar[str] = "discreet/logistic"
+    label: ClassVar[str] = "coefficient"
 
     private: bool
     estimator: str
@@ -68,9 +71,45 @@ class LogisticRelease:
         even = np.full_like(share, 1 / len(self.classes))
         return np.asarray(np.divide(share, total, out=even, where=total > 0), dtype=np.float64)
 
-    def to_json(self) -> str:
-        """The release as a JSON document with a checksum; :meth:`from_json` reads it back."""
-        content = {
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """Empty: draws of coefficients have no intervals; :meth:`tables` has them."""
+        return []
+
+    def tables(self) -> tuple[Table, ...]:
+        """The coefficients that were drawn."""
+        names = self.features or tuple(f"x{i + 1}" for i in range(self.coefficients.shape[2]))
+        models = self.classes[1:] if self.coefficients.shape[1] == 1 else self.classes
+        cells = tuple(
+            (f"{i + 1}", str(model), f"{self.intercepts[i, j]:.4g}", *(f"{x:.4g}" for x in draw[j]))
+            for i, draw in enumerate(self.coefficients)
+            for j, model in enumerate(models)
+        )
+        return (Table(("draw", "class", "intercept", *names), cells, "Coefficients of the scaled columns:"),)
+
+    def words(self) -> Words:
+        """What was drawn, and how it is to be taken."""
+        number = len(self.coefficients)
+        draws = "one draw" if number == 1 else f"{number} draws"
+        stamp = "Private" if self.private else "NOT PRIVATE (seeded or without noise):"
+        settings = "; ".join(f"{name}: {value}" for name, value in self.settings.items() if value is not None)
+        return Words(
+            headline=f"{stamp} logistic regression, {draws}, classes {', '.join(map(str, self.classes))}",
+            name=f"Logistic regression ({self.estimator})",
+            facts=(
+                ("Classes", ", ".join(map(str, self.classes))),
+                (
+                    "Model",
+                    f"Bayesian logistic regression ({self.estimator}), rows clipped to length "
+                    f"{self.norm_bound:g}",
+                ),
+                ("Settings", settings),
+            ),
+            reading=(_READING,),
+        )
+
+    def content(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
             "private": self.private,
             "estimator": self.estimator,
             "classes": list(self.classes),
@@ -82,48 +121,37 @@ class LogisticRelease:
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
-        return write_document(FORMAT, VERSION, content)
 
     @classmethod
-    def from_json(cls, text: str) -> LogisticRelease:
-        """Reads what :meth:`to_json` wrote; an edited or unknown document is refused."""
-        content = read_document(text, FORMAT, VERSION)
-        try:
-            names = content["features"]
-            release = cls(
-                private=bool(content["private"]),
-                estimator=str(content["estimator"]),
-                classes=tuple(content["classes"]),
-                coefficients=np.array(content["coefficients"], dtype=np.float64),
-                intercepts=np.array(content["intercepts"], dtype=np.float64),
-                norm_bound=float(content["norm_bound"]),
-                guarantee=Guarantee.from_dict(content["guarantee"]),
-                settings=content["settings"],
-                features=None if names is None else tuple(names),
-                versions=content["versions"],
-            )
-            if release.coefficients.ndim != 3 or release.intercepts.shape != release.coefficients.shape[:2]:
-                raise ValueError("the coefficients are not nested as draws, models, columns")
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {error}") from None
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Reads :meth:`content`."""
+        names = content["features"]
+        release = cls(
+            private=bool(content["private"]),
+            estimator=str(content["estimator"]),
+            classes=tuple(content["classes"]),
+            coefficients=np.array(content["coefficients"], dtype=np.float64),
+            intercepts=np.array(content["intercepts"], dtype=np.float64),
+            norm_bound=float(content["norm_bound"]),
+            guarantee=Guarantee.from_dict(content["guarantee"]),
+            settings=content["settings"],
+            features=None if names is None else tuple(names),
+            versions=content["versions"],
+        )
+        if release.coefficients.ndim != 3 or release.intercepts.shape != release.coefficients.shape[:2]:
+            raise ValueError("the coefficients are not nested as draws, models, columns")
         return release
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it may be published as private: seeded draws may not."""
+        return self.private and self.guarantee.is_private
 
     def to_arviz(self) -> Any:
         """The draws as ArviZ inference data, with what all of them together cost among its attributes."""
         together = "none: not private" if not self.private else str(self.guarantee)
         draws = {"coef": self.coefficients[None], "intercept": self.intercepts[None]}
         return inference_data(draws, {"guarantee": together, "draws": len(self.coefficients)})
-
-    def __str__(self) -> str:
-        number = len(self.coefficients)
-        kind = "Private" if self.private else "NOT PRIVATE (seeded or without noise):"
-        draws = "one draw" if number == 1 else f"{number} draws"
-        text = f"{kind} logistic regression, {draws}, classes {', '.join(map(str, self.classes))}, "
-        text += ", ".join(f"{name} {value}" for name, value in self.settings.items() if value is not None)
-        if not self.private:
-            return text
-        shared = f" for all {number} draws together" if number > 1 else ""
-        return f"{text}\nGuarantee{shared}: {self.guarantee}. {self.guarantee.meaning()}"
 
 
 def clipped(rows: FloatArray, bound: float) -> FloatArray:
@@ -138,12 +166,6 @@ def clipped(rows: FloatArray, bound: float) -> FloatArray:
         long = norms * unit > most
     shorter = inside * (most / np.maximum(norms, 1e-300))
     return np.asarray(np.where(long, shorter, rows), dtype=np.float64)
-
-
-def versions() -> dict[str, str]:
-    from discreet._version import __version__
-
-    return {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
 
 
 def _sigmoid(scores: FloatArray) -> FloatArray:

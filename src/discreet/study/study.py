@@ -1,49 +1,36 @@
 """Several questions about one dataset, under one budget.
 
-A question is a mapping with an ``id``, a ``kind`` and the public parameters of the function that answers it;
-the data and the budget belong to the study. The ids are request ids of the ledger, so that a study that was
-interrupted goes on where it stopped: what was charged is returned, not charged again.
+A question is a mapping with an ``id``, a ``kind`` and its public parameters; the data and the budget belong to
+the study. The ids are request ids of the ledger, so that a study that was interrupted goes on where it
+stopped: what was charged is returned, not charged again.
 """
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import os
 import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
 from discreet.declarations import Relation, as_size
 from discreet.errors import InvalidInput, MissingLedgerError, UnknownDatasetError
-from discreet.ledger import Account, Budget, Ledger, Receipt
+from discreet.ledger import Account, Budget, Ledger
 from discreet.ledger.budgets import price_of
+from discreet.ledger.charging import Charge
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.answering import Quote
-from discreet.questions.draws import posterior_sample, statistical_query
-from discreet.questions.logistic import release_logistic
-from discreet.questions.proportions import ConditionalRelease, release, release_conditional, release_table
+from discreet.questions.base import Asked, Question, question_of
 from discreet.regression.release import LogisticRelease
 
 __all__ = ["Study", "StudyPrice"]
-
-KINDS: dict[str, Callable[..., Any]] = {
-    "proportion": release,
-    "table": release_table,
-    "conditional": release_conditional,
-    "sample": posterior_sample,
-    "query": statistical_query,
-    "logistic": release_logistic,
-}
-_NOT_PUBLIC = {"data", "ledger", "dataset", "request_id", "acknowledge_not_private", "options"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +44,7 @@ class StudyPrice:
 
     @property
     def fits(self) -> bool:
+        """Whether the budget allows all of them."""
         return (self.account.spent + self.asked).fits(self.account.cap)
 
     def __str__(self) -> str:
@@ -70,6 +58,7 @@ class StudyPrice:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
         return {
             "questions": {name: guarantee.to_dict() for name, guarantee in self.guarantees.items()},
             "charged": list(self.charged),
@@ -126,6 +115,7 @@ class Study:
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         # Part of every plan: an answer about other data must not be taken for that of these.
         self.label = str(table) if label is None and isinstance(table, str | Path) else label
+        self._priced: dict[str, Asked] = {}
         self._check(self.account())
 
     def _check(self, known: Account) -> None:
@@ -146,102 +136,96 @@ class Study:
         except (UnknownDatasetError, MissingLedgerError):
             return Account(self.dataset, str(self.relation), self.budget, self.budget.zero(), 0, "")
 
+    # Questions by kind.
+
     def release(self, **question: Any) -> Release:
         """Proportions of a column: :func:`discreet.release`."""
-        return self._answer("proportion", question)  # type: ignore[no-any-return]
+        return self.ask("proportion", **question)  # type: ignore[no-any-return]
 
     def table(self, columns: Mapping[str, Any], **question: Any) -> Release:
         """A contingency table: :func:`discreet.release_table`."""
-        return self._answer("table", {"columns": columns, **question})  # type: ignore[no-any-return]
+        return self.ask("table", columns=columns, **question)  # type: ignore[no-any-return]
 
     def conditional(self, **question: Any) -> ConditionalRelease:
         """P(outcome | group): :func:`discreet.release_conditional`."""
-        return self._answer("conditional", question)  # type: ignore[no-any-return]
+        return self.ask("conditional", **question)  # type: ignore[no-any-return]
 
-    def posterior_sample(self, family: Any, **question: Any) -> Sample:
+    def sample(self, family: Any, **question: Any) -> Sample:
         """Draws from a posterior: :func:`discreet.posterior_sample`."""
-        return self._answer("sample", {"family": family, **question})  # type: ignore[no-any-return]
+        return self.ask("sample", family=family, **question)  # type: ignore[no-any-return]
 
-    def statistical_query(self, **question: Any) -> Sample:
+    def query(self, **question: Any) -> Sample:
         """A private mean: :func:`discreet.statistical_query`."""
-        return self._answer("query", question)  # type: ignore[no-any-return]
+        return self.ask("query", **question)  # type: ignore[no-any-return]
 
     def logistic(self, **question: Any) -> LogisticRelease:
         """Logistic regression of one column on others: :func:`discreet.release_logistic`."""
-        return self._answer("logistic", question)  # type: ignore[no-any-return]
+        return self.ask("logistic", **question)  # type: ignore[no-any-return]
+
+    def ask(self, kind: str, *, request_id: str | None = None, **parameters: Any) -> Any:
+        """A question of any kind that is registered, with its parameters."""
+        where = f"a question of kind {kind!r}"
+        return self._answer(
+            Asked(self._declared(question_of(kind, parameters, where)), self.data), request_id
+        )
+
+    # Questions with an id.
 
     def price(self, questions: Iterable[Mapping[str, Any]]) -> StudyPrice:
         """What the questions cost together, and whether that fits; nothing is spent or written.
 
         A question that was charged already is not counted again, and one that was changed since is refused.
         Where n, or the sizes of groups, are not declared they are counted in the data: they are public, and
-        the price may depend on them.
+        the price may depend on them. What was read is kept for the answer.
         """
         guarantees: dict[str, Guarantee] = {}
         charged = []
         account = self.account()
         asked = account.cap.zero()
         for index, given in enumerate(questions, 1):
-            name, kind, question = checked_question(given, f"question {index}")
+            name, question = checked_question(given, f"question {index}")
             if name in guarantees:
                 raise InvalidInput(f"question id {name!r} is used twice")
-            quote = Quote(self._recall(name) if account.entries else None)
-            guarantees[name] = self._ask(kind, question, quote, None)
-            if quote.charged:
+            question = self._declared(question)
+            earlier = self._charge(name).recall(question.plan()) if account.entries else None
+            if earlier is not None:
+                guarantees[name] = Guarantee.from_dict(earlier.guarantee)
                 charged.append(name)
-            else:
-                asked += price_of(guarantees[name], account.cap.unit)
+                continue
+            put = self._asked(name, question)
+            guarantees[name] = put.guarantee
+            asked += price_of(put.guarantee, account.cap.unit)
         return StudyPrice(guarantees, tuple(charged), asked, account)
-
-    def _recall(self, name: str) -> Callable[[Mapping[str, Any]], Receipt | None]:
-        return lambda plan: self.ledger.recall(self.dataset, name, plan=self._labelled(plan))
 
     def answer(self, question: Mapping[str, Any]) -> Any:
         """The answer of a question with an ``id``; asked again, the stored answer."""
-        name, kind, parameters = checked_question(question, "question")
-        return self._charge(kind, parameters, name)
+        name, checked = checked_question(question, "question")
+        answer = self._answer(self._asked(name, self._declared(checked)), name)
+        self._priced.pop(name, None)
+        return answer
 
-    def _answer(self, kind: str, question: dict[str, Any]) -> Any:
-        request_id = question.pop("request_id", None)
-        check_parameters(kind, question, f"a question of kind {kind!r}")
-        return self._charge(kind, question, request_id)
+    def _asked(self, name: str, question: Question) -> Asked:
+        """The question put to the data, with what pricing has read already."""
+        known = self._priced.get(name)
+        if known is None or known.question != question:
+            known = self._priced[name] = Asked(question, self.data)
+        return known
 
-    def _charge(self, kind: str, question: Mapping[str, Any], request_id: str | None) -> Any:
+    def _declared(self, question: Question) -> Question:
+        """With the number of records that the study declares."""
+        if self.n is None or getattr(question, "n", self.n) is not None:
+            return question
+        return replace(question, n=self.n)  # type: ignore[call-arg]
+
+    def _charge(self, request_id: str | None) -> Charge:
+        return Charge(self.ledger, self.dataset, request_id, self.label)
+
+    def _answer(self, asked: Asked, request_id: str | None) -> Any:
         if not self.account().entries:
             with suppress(InvalidInput):  # somebody else was quicker: what they made is checked
                 self.ledger.create(self.dataset, relation=self.relation, **_given(self.budget))
             self._check(self.account())
-        return self._ask(kind, question, _Labelled(self), request_id)
-
-    def _labelled(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(plan) if self.label is None else {**plan, "data": self.label}
-
-    def _ask(self, kind: str, question: Mapping[str, Any], ledger: Any, request_id: str | None) -> Any:
-        parameters = dict(question)
-        if self.n is not None and "n" in inspect.signature(KINDS[kind]).parameters:
-            parameters.setdefault("n", self.n)
-        return KINDS[kind](
-            self.data, **parameters, ledger=ledger, dataset=self.dataset, request_id=request_id
-        )
-
-
-class _Labelled:
-    """The ledger of a study, in whose plans the data have their label."""
-
-    def __init__(self, study: Study) -> None:
-        self.study = study
-
-    def show(self, dataset: str) -> Account:
-        return self.study.ledger.show(dataset)
-
-    def recall(self, dataset: str, request_id: str, *, plan: Mapping[str, Any]) -> Receipt | None:
-        return self.study.ledger.recall(dataset, request_id, plan=self.study._labelled(plan))
-
-    def spend(
-        self, dataset: str, guarantee: Guarantee, compute: Any, *, plan: Any, **request: Any
-    ) -> Receipt:
-        labelled = self.study._labelled(plan)
-        return self.study.ledger.spend(dataset, guarantee, compute, plan=labelled, **request)
+        return asked.answer(self._charge(request_id))
 
 
 def _remove(folder: str, owner: int) -> None:
@@ -250,6 +234,7 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def as_budget(budget: Any) -> Budget:
+    """A budget from ε, or from a mapping with epsilon and delta, or zcdp."""
     if isinstance(budget, Budget):
         return budget
     if isinstance(budget, Mapping):
@@ -265,8 +250,8 @@ def _given(cap: Budget) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def checked_question(question: Mapping[str, Any], where: str) -> tuple[str, str, dict[str, Any]]:
-    """Id, kind and parameters of a question; a misspelt key is an error that names the nearest one."""
+def checked_question(question: Mapping[str, Any], where: str) -> tuple[str, Question]:
+    """Id and question of a mapping; a misspelt key is an error that names the nearest one."""
     if not isinstance(question, Mapping):
         raise InvalidInput(f"{where} must be a mapping with id, kind and parameters")
     parameters = {key: value for key, value in question.items() if key != "title"}  # that is for the report
@@ -274,27 +259,4 @@ def checked_question(question: Mapping[str, Any], where: str) -> tuple[str, str,
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
         raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
     kind = parameters.pop("kind", "proportion")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidInput(f"question {name!r}: kind {kind!r} is unknown{nearest(kind, KINDS)}")
-    check_parameters(kind, parameters, f"question {name!r} ({kind})")
-    return name, kind, parameters
-
-
-def check_parameters(kind: str, parameters: Mapping[str, Any], where: str) -> None:
-    """All that the function needs is there, and nothing that it does not know."""
-    signature = inspect.signature(KINDS[kind]).parameters
-    known = set(signature) - _NOT_PUBLIC
-    if "options" in signature:  # of mechanisms and of families
-        known |= {"gamma", "delta", "calibration", "sigma", "bounds", "radius", "dimension"}
-    for key in parameters:
-        if key not in known:
-            raise InvalidInput(f"{where}: {key!r} is unknown{nearest(key, known)}")
-    for key in known & set(signature):
-        if signature[key].default is inspect.Parameter.empty and key not in parameters:
-            raise InvalidInput(f"{where} lacks {key}")
-
-
-def nearest(word: Any, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(word).lower(), list(known), n=1)
-    listed = ", ".join(sorted(known))
-    return f"; did you mean {near[0]!r}?" if near else f"; known are: {listed}"
+    return name, question_of(kind, parameters, f"question {name!r} ({kind})")

@@ -1,30 +1,23 @@
-"""A study in a file that can be run again, its result, and every kind of answer read back from JSON."""
+"""A study in a file that can be run again."""
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discreet.answers.release import Release
+from discreet._text import nearest
 from discreet.declarations import Relation
-from discreet.documents.base import read_document, write_document
-from discreet.errors import BudgetExceededError, CorruptReleaseError, FileError, InvalidInput
-from discreet.ledger import Account, Budget, Receipt
-from discreet.posterior_sampling.sample import Sample
-from discreet.questions.answering import Answer
-from discreet.questions.proportions import ConditionalRelease
-from discreet.regression.release import LogisticRelease
-from discreet.study.study import Study, as_budget, checked_question, nearest
+from discreet.documents.study import StudyResult
+from discreet.errors import BudgetExceededError, FileError, InvalidInput
+from discreet.ledger import Budget
+from discreet.study.study import Study, as_budget, checked_question
 
-__all__ = ["StudyDocument", "StudyFile", "StudyResult", "load_answer", "read_study", "run_study"]
+__all__ = ["StudyFile", "read_study", "run_study"]
 
-FORMAT = "discreet/study"
-VERSION = 1
 _HEAD = ("title", "data", "ledger", "dataset", "n", "relation")
 
 
@@ -87,7 +80,7 @@ def read_study(path: str | Path) -> StudyFile:
         raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
     seen: set[str] = set()
     for index, question in enumerate(questions, 1):
-        name, _, _ = checked_question(question, f"question {index}")
+        name, _ = checked_question(question, f"question {index}")
         if name in seen:
             raise InvalidInput(f"question id {name!r} is used twice")
         seen.add(name)
@@ -112,39 +105,6 @@ def read_study(path: str | Path) -> StudyFile:
     )
 
 
-@dataclass(frozen=True)
-class StudyResult:
-    """The answers of a study with what the ledger says of each."""
-
-    title: str
-    dataset: str
-    questions: Mapping[str, Mapping[str, Any]]
-    answers: Mapping[str, Any]
-    account: Account
-
-    def to_json(self) -> str:
-        """All answers in one JSON document."""
-        content = {
-            "title": self.title,
-            "dataset": self.dataset,
-            "budget": self.account.to_dict(),
-            "answers": [
-                {
-                    "id": name,
-                    "question": {key: _as_json(value) for key, value in self.questions[name].items()},
-                    "receipt": {
-                        key: value
-                        for key, value in answer.receipt.to_dict().items()
-                        if key not in ("guarantee", "repeated")  # in the answer; and not the same next time
-                    },
-                    "answer": json.loads(answer.to_json()),
-                }
-                for name, answer in self.answers.items()
-            ],
-        }
-        return write_document(FORMAT, VERSION, content)
-
-
 def _as_json(value: Any) -> Any:
     """What TOML can hold as JSON values: dates and times become their text."""
     if isinstance(value, Mapping):
@@ -152,40 +112,6 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_as_json(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-@dataclass(frozen=True)
-class StudyDocument:
-    """The answers of a study as read from its JSON document."""
-
-    title: str
-    answers: Mapping[str, Any]
-    questions: Mapping[str, Mapping[str, Any]]
-
-    @classmethod
-    def from_json(cls, text: str) -> StudyDocument:
-        """Reads what :meth:`StudyResult.to_json` wrote; an edited or unknown document is refused."""
-        content = read_document(text, FORMAT, VERSION)
-        try:
-            entries = content["answers"]
-            return cls(
-                title=str(content["title"]),
-                answers={entry["id"]: _with_receipt(entry) for entry in entries},
-                questions={entry["id"]: entry["question"] for entry in entries},
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
-
-    def __str__(self) -> str:
-        return "\n\n".join([self.title, *(f"{name}\n{answer}" for name, answer in self.answers.items())])
-
-
-def _with_receipt(entry: Mapping[str, Any]) -> Any:
-    answer = load_answer(json.dumps(entry["answer"]))
-    kept: dict[str, Any] = dict(entry["receipt"])
-    kept |= {name: Budget.from_dict(kept[name]) for name in ("charged", "spent", "cap")}
-    kept |= {"guarantee": answer.guarantee.to_dict(), "result": answer.to_json().encode(), "repeated": False}
-    return replace(answer, receipt=Receipt(**kept))
 
 
 def run_study(
@@ -205,29 +131,11 @@ def run_study(
             spent=price.account.spent,
             asked=price.asked,
         )
-    answers: dict[str, Answer] = {}
+    answers: dict[str, Any] = {}
     for question in declared.questions:
         answer = study.answer(question)
         answers[str(question["id"])] = answer
         if progress is not None:
             progress(str(question["id"]), answer.receipt.repeated)
-    by_id = {str(question["id"]): question for question in declared.questions}
+    by_id = {str(question["id"]): _as_json(question) for question in declared.questions}
     return StudyResult(declared.title, declared.dataset, by_id, answers, study.account())
-
-
-_ANSWERS: dict[str, Callable[[str], Any]] = {
-    "discreet/release": Release.from_json,
-    "discreet/sample": Sample.from_json,
-    "discreet/conditional": ConditionalRelease.from_json,
-    "discreet/logistic": LogisticRelease.from_json,
-    FORMAT: StudyDocument.from_json,
-}
-
-
-def load_answer(text: str) -> Any:
-    """A release of any kind from its JSON document."""
-    try:
-        kind = json.loads(text)["format"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        kind = "discreet/release"  # whose reader says what is wrong
-    return _ANSWERS.get(kind, Release.from_json)(text)

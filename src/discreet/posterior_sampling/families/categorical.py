@@ -24,11 +24,11 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_counts, as_exact, as_prior, as_total
-from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, in_floats
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words, in_floats
 from discreet.randomness.cells import exact_cell
 from discreet.randomness.entropy import Source
 
@@ -203,6 +203,13 @@ class BetaFamily(_DirichletFamily):
     """
 
     name: ClassVar[str] = "beta"
+    word: ClassVar[str] = "share"
+
+    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
+        """The mean of numbers, or a share."""
+        said = clipped_words(bounds) or " in [0, 1], or the share of yes"
+        return f"the mean of numbers{said}", prior_in_words(prior)
+
     whole: ClassVar[bool] = False
 
     def prior(self, parameters: Any) -> Beta:
@@ -228,7 +235,13 @@ class DirichletFamily(_DirichletFamily):
     """Records in k declared levels; Dirichlet prior over their proportions. The statistic is the counts."""
 
     name: ClassVar[str] = "dirichlet"
+    word: ClassVar[str] = "share"
     records: ClassVar[RecordKind] = "levels"
+
+    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
+        """The shares of levels."""
+        return "the shares of the levels", prior_in_words(prior)
+
     whole: ClassVar[bool] = True
 
     def contribution(self, statistic: Any, n: int) -> Natural:

@@ -16,7 +16,7 @@ from discreet.declarations import as_bounds, as_exact, as_integer, as_total
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words
 from discreet.privacy.curves import Curve, Gaussian, gaussian_hockey_stick
 from discreet.randomness.cells import normal_cell, power_of_two
 from discreet.randomness.entropy import Source
@@ -96,6 +96,12 @@ class GaussianMean(_MeanFamily):
 
     bounds: tuple[float, float] = None  # type: ignore[assignment]
     name: ClassVar[str] = "gaussian"
+    word: ClassVar[str] = "mean"
+
+    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
+        """The mean of numbers."""
+        said = f"the mean of numbers with standard deviation {self.sigma:g}{clipped_words(self.bounds)}"
+        return said, f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "one record"))
@@ -147,7 +153,14 @@ class GaussianVector(_MeanFamily):
     radius: float = None  # type: ignore[assignment]
     dimension: int = 2
     name: ClassVar[str] = "gaussian-vector"
+    word: ClassVar[str] = "mean"
     records: ClassVar[RecordKind] = "vectors"
+
+    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
+        """The mean of vectors."""
+        centre = ", ".join(f"{mean:g}" for mean, _ in prior)
+        said = f"the mean of vectors with standard deviation {self.sigma:g} on each axis, clipped to length "
+        return f"{said}{self.radius:g}", f"mean ({centre}), standard deviation {prior[0][1]:g}"
 
     def __post_init__(self) -> None:
         if self.radius is None:

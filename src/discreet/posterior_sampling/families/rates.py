@@ -16,7 +16,7 @@ from discreet.distributions.gamma import Gamma
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, in_floats
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words, in_floats
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
 
@@ -25,7 +25,15 @@ from discreet.randomness.entropy import Source
 class _GammaFamily(Family):
     """Coordinates η = (shape, rate) and C = lnΓ(shape) − shape·ln(rate)."""
 
+    what: ClassVar[str]
+    word: ClassVar[str] = "rate"
+
     bounds: tuple[float, float]
+
+    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
+        """What is counted or waited for."""
+        said = f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
+        return f"{self.what}{clipped_words(self.bounds)}", said
 
     def prior(self, parameters: Any) -> Gamma:
         if isinstance(parameters, Gamma):
@@ -77,6 +85,7 @@ class Poisson(_GammaFamily):
     """
 
     name: ClassVar[str] = "poisson"
+    what: ClassVar[str] = "the mean number of events per record"
     records: ClassVar[RecordKind] = "counts"
 
     def __post_init__(self) -> None:
@@ -140,6 +149,7 @@ class Exponential(_GammaFamily):
     """
 
     name: ClassVar[str] = "exponential"
+    what: ClassVar[str] = "the rate of waiting times"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "a waiting time", 0))

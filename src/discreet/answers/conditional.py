@@ -1,0 +1,97 @@
+"""Posteriors of an outcome within groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from discreet.answers.release import Release
+from discreet.documents.answer import Answer, Figure, Part, Row, Words
+from discreet.errors import InvalidInput
+from discreet.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from discreet.ledger import Receipt
+
+
+@dataclass(frozen=True)
+class ConditionalRelease(Answer):
+    """P(outcome | group): one private posterior for each group, None for a group without records.
+
+    ``sizes`` are the numbers of records in the groups, which are public; the posterior of an empty group is
+    the prior.
+    """
+
+    format: ClassVar[str] = "discreet/conditional"
+    label: ClassVar[str] = "level"
+
+    outcome: str
+    given: str
+    groups: tuple[Any, ...]
+    sizes: tuple[int, ...]
+    releases: tuple[Release | None, ...]
+    guarantee: Guarantee
+    receipt: Receipt | None = field(default=None, compare=False, repr=False)
+
+    def __getitem__(self, group: Any) -> Release | None:
+        """The release of a group."""
+        if group not in self.groups:
+            raise InvalidInput(f"group {group!r} is not one of {self.groups!r}")
+        return self.releases[self.groups.index(group)]
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """What made it."""
+        return next((one.versions for one in self.releases if one is not None), {})
+
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """Empty: the rows are those of the parts."""
+        return []
+
+    def figure(self, interval: float = 0.95) -> Figure | None:
+        """None: the figures are those of the parts."""
+        return None
+
+    def parts(self) -> tuple[Part, ...]:
+        """The release of each group."""
+        return tuple(
+            Part(f"{self.given} = {group} (n = {size})", one, "No records: the posterior is the prior.")
+            for group, size, one in zip(self.groups, self.sizes, self.releases, strict=True)
+        )
+
+    def words(self) -> Words:
+        """What was asked, and of how many records."""
+        sizes = "; ".join(f"{group}: {size}" for group, size in zip(self.groups, self.sizes, strict=True))
+        facts = (("Question", f"shares of {self.outcome}, given {self.given}"), ("Records", sizes))
+        first = next((one.words() for one in self.releases if one is not None), None)
+        return Words(
+            headline=f"P({self.outcome} | {self.given})",
+            name=f"Posteriors of {self.outcome} given {self.given}",
+            facts=facts if first is None else (*facts, *first.facts[1:]),
+            reading=() if first is None else first.reading,
+        )
+
+    def content(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "private": self.guarantee.is_private,
+            "outcome": self.outcome,
+            "given": self.given,
+            "groups": list(self.groups),
+            "sizes": list(self.sizes),
+            "releases": [None if one is None else one.to_json() for one in self.releases],
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Reads :meth:`content`."""
+        return cls(
+            outcome=str(content["outcome"]),
+            given=str(content["given"]),
+            groups=tuple(content["groups"]),
+            sizes=tuple(int(size) for size in content["sizes"]),
+            releases=tuple(None if one is None else Release.from_json(one) for one in content["releases"]),
+            guarantee=Guarantee.from_dict(content["guarantee"]),
+        )

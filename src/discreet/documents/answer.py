@@ -1,0 +1,321 @@
+"""What may be published: one base for every kind of answer.
+
+An answer describes itself as plain data: ``rows()`` are its numbers with intervals, ``words()`` what a reader is
+told, ``figure()`` what is to be drawn, ``document()`` what is stored. Terminal, report, notebook and studio
+iterate over these and know no kinds.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from discreet._html import card, paragraph, table
+from discreet._registry import DOCUMENTS
+from discreet._text import printable
+from discreet._version import __version__
+from discreet.documents.base import checksum, format_of, read_document, write_document
+from discreet.errors import CorruptReleaseError, InvalidInput
+from discreet.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from discreet.ledger import Receipt
+
+__all__ = ["Answer", "Figure", "Part", "Row", "Series", "Table", "Words", "load_answer", "versions"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number that the answer is about: its name, an estimate, and an interval where there is one.
+
+    ``share``: the number is a proportion. ``count`` and ``plug_in`` (mean, low, high) belong to released
+    counts: what was released, and what would follow if that were exact.
+    """
+
+    name: str
+    mean: float
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+    share: bool = False
+    count: int | None = None
+    plug_in: tuple[float, float, float] | None = None
+
+    def to_dict(self, label: str = "name") -> dict[str, Any]:
+        """The row as a mapping, without what it does not have."""
+        found: dict[str, Any] = {label: self.name}
+        if self.count is not None:
+            found["count"] = self.count
+        found |= {"mean": self.mean, "sd": self.sd, "low": self.low, "high": self.high}
+        if self.plug_in is not None:
+            names = ("plug_in_mean", "plug_in_low", "plug_in_high")
+            found |= dict(zip(names, self.plug_in, strict=True))
+        return found
+
+    def written(self, value: float | None) -> str:
+        """A number of this row, as text."""
+        if value is None:
+            return "–"
+        return f"{value:.4f}" if self.share else f"{value:.6g}"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One density to draw: the law of a number, and beside it the plug-in law, the prior, or draws."""
+
+    name: str
+    law: Any
+    plug_in: Any = None
+    prior: Any = None
+    draws: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is to be drawn: a line for each row, and a density for each series."""
+
+    title: str
+    rows: tuple[Row, ...]
+    series: tuple[Series, ...] = ()
+    axis: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts beside the rows: draws, coefficients, cells."""
+
+    header: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a reader is told.
+
+    ``name`` is how the answer is cited, ``facts`` say what was asked of which data and how, ``notes`` how these
+    figures are to be taken, ``reading`` explains such figures in general, ``warnings`` are reasons for doubt.
+    """
+
+    headline: str
+    name: str
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    reading: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an answer with parts; ``otherwise`` is said where there is no answer."""
+
+    heading: str
+    answer: Answer | None
+    otherwise: str = ""
+
+
+class Answer(ABC):
+    """Something that may be published, with its guarantee; subclasses are frozen dataclasses.
+
+    A subclass names its ``format``, says what its document contains (``content``, ``from_content``), and
+    describes itself. It is registered by its format when its class is made.
+    """
+
+    format: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Of the format: documents up to this version are read, later ones refused."""
+    label: ClassVar[str] = "name"
+    """What the rows are: levels, parameters."""
+
+    guarantee: Guarantee
+    receipt: Receipt | None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "format" in vars(cls):
+            DOCUMENTS.register(cls.format, cls)
+
+    # What a kind of answer says.
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """JSON values from which :meth:`from_content` makes the same answer."""
+
+    @classmethod
+    @abstractmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """The answer of a document's content; raises KeyError, TypeError or ValueError where it is malformed."""
+
+    @abstractmethod
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """The numbers of the answer; empty where there are none, or none that can be computed quickly."""
+
+    @abstractmethod
+    def words(self) -> Words:
+        """What a reader is told."""
+
+    def figure(self, interval: float = 0.95) -> Figure | None:
+        """What is to be drawn; None where there is nothing."""
+        rows = self.rows(interval)
+        return Figure(self.words().name, tuple(rows)) if rows else None
+
+    def tables(self) -> tuple[Table, ...]:
+        """Further tables."""
+        return ()
+
+    def parts(self) -> tuple[Part, ...]:
+        """The answers of which this one consists, where it does."""
+        return ()
+
+    # What follows from it.
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it may be published as private."""
+        return self.guarantee.is_private
+
+    def document(self) -> dict[str, Any]:
+        """The document as a mapping: format, version, checksum and content."""
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
+
+    def checksum(self) -> str:
+        """The checksum over the content."""
+        return checksum(json.loads(json.dumps(self.content())))
+
+    def to_json(self) -> str:
+        """The answer as a JSON document with a checksum; :meth:`from_json` reads it back."""
+        return write_document(self.format, self.version, self.content())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what :meth:`to_json` wrote; an edited, malformed or newer document is refused."""
+        content = read_document(text, cls.format, cls.version)
+        try:
+            return cls.from_content(content)
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            said = printable(str(error))[:300]
+            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {said}") from None
+
+    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+        """The rows as mappings, ready for a data frame."""
+        return [row.to_dict(self.label) for row in self.rows(as_probability(interval))]
+
+    def to_frame(self, interval: float = 0.95) -> Any:
+        """The rows as a pandas data frame."""
+        import pandas  # type: ignore[import-untyped]
+
+        return pandas.DataFrame(self.table(interval))
+
+    def summary(self, interval: float = 0.95) -> str:
+        """The answer for a reader, as plain text."""
+        return "\n".join(self._lines(as_probability(interval), guarantee=True))
+
+    def _lines(self, interval: float, *, guarantee: bool) -> list[str]:
+        words, rows, parts = self.words(), self.rows(interval), self.parts()
+        lines = [printable(words.headline)]
+        if guarantee:
+            lines.append(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}")
+            lines += [f"Assumed: {printable(assumption)}." for assumption in self.guarantee.assumptions]
+        lines += [f"Warning: {text}" for text in words.warnings]
+        if rows:
+            lines += ["", *aligned(*self.cells(rows, interval))]
+        for extra in self.tables():
+            lines += ["", *([extra.caption] if extra.caption else []), *aligned(extra.header, extra.cells)]
+        if words.notes and (rows or parts):
+            lines += ["", *words.notes]
+        for part in parts:
+            lines += ["", printable(part.heading)]
+            lines += (
+                [part.otherwise] if part.answer is None else part.answer._lines(interval, guarantee=False)
+            )
+        return lines
+
+    def cells(self, rows: Sequence[Row], interval: float) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and cells of the table of rows: only columns of which some row has something."""
+        header = [self.label]
+        columns: list[list[str]] = [[row.name for row in rows]]
+        if any(row.count is not None for row in rows):
+            header.append("count")
+            columns.append(["–" if row.count is None else str(row.count) for row in rows])
+        header.append("mean")
+        columns.append([row.written(row.mean) for row in rows])
+        if any(row.low is not None for row in rows):
+            header.append(f"{100 * interval:g} % interval")
+            columns.append([f"{row.written(row.low)} – {row.written(row.high)}" for row in rows])
+        if any(row.plug_in is not None for row in rows):
+            header.append("plug-in")
+            ends = [(row, row.plug_in or (None, None, None)) for row in rows]
+            columns.append([f"{row.written(low)} – {row.written(high)}" for row, (_, low, high) in ends])
+        return tuple(header), list(zip(*columns, strict=True))
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        """The summary for a notebook."""
+        return card(*self._html_parts(guarantee=True))
+
+    def _html_parts(self, *, guarantee: bool) -> list[str]:
+        words, rows = self.words(), self.rows()
+        parts = [paragraph(words.headline, strong=True)]
+        if guarantee:
+            parts.append(paragraph(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"))
+        parts += [paragraph(f"Warning: {text}", strong=True) for text in words.warnings]
+        if rows:
+            parts.append(table(*self.cells(rows, 0.95)))
+        parts += [table(extra.header, extra.cells) for extra in self.tables()]
+        parts += [paragraph(note, soft=True) for note in words.notes if rows or self.parts()]
+        for part in self.parts():
+            parts.append(paragraph(part.heading, strong=True))
+            parts += (
+                [paragraph(part.otherwise)]
+                if part.answer is None
+                else part.answer._html_parts(guarantee=False)
+            )
+        return parts
+
+
+def as_probability(interval: float) -> float:
+    """The probability of an interval, between 0 and 1."""
+    try:
+        value = float(interval)
+    except (TypeError, ValueError):
+        value = -1.0
+    if not 0 < value < 1:
+        raise InvalidInput(f"interval={interval!r} must be between 0 and 1, such as 0.95")
+    return value
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a plain table: the first column to the left, the others to the right."""
+    lines = [[printable(cell) for cell in line] for line in [header, *rows]]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
+        )
+        for line in lines
+    ]
+
+
+def load_answer(text: str) -> Any:
+    """An answer of any kind from its JSON document."""
+    kind = format_of(text)
+    if kind not in DOCUMENTS:
+        raise CorruptReleaseError(
+            "this is not a release: its format is not one that this program knows; update discreet if it was "
+            "written by a newer version"
+        )
+    return DOCUMENTS[kind].from_json(text)
+
+
+def versions() -> dict[str, str]:
+    """What made an answer, for its document."""
+    import numpy
+
+    return {"discreet": __version__, "python": platform.python_version(), "numpy": numpy.__version__}

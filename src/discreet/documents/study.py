@@ -1,0 +1,81 @@
+"""The answers of a study in one document, with what the ledger says of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from discreet._registry import DOCUMENTS
+from discreet.documents.answer import load_answer
+from discreet.documents.base import read_document, write_document
+from discreet.errors import CorruptReleaseError
+from discreet.ledger import Account, Budget, Receipt
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """The answers of a study by the ids of their questions, and the account that paid."""
+
+    format: ClassVar[str] = "discreet/study"
+    version: ClassVar[int] = 1
+
+    title: str
+    dataset: str
+    questions: Mapping[str, Mapping[str, Any]]
+    answers: Mapping[str, Any]
+    account: Account | None = None
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.title, *(f"{name}\n{answer}" for name, answer in self.answers.items())])
+
+    def to_json(self) -> str:
+        """All answers in one JSON document."""
+        content = {
+            "title": self.title,
+            "dataset": self.dataset,
+            "budget": None if self.account is None else self.account.to_dict(),
+            "answers": [
+                {
+                    "id": name,
+                    "question": dict(self.questions[name]),
+                    "receipt": {
+                        key: value
+                        for key, value in answer.receipt.to_dict().items()
+                        if key not in ("guarantee", "repeated")  # in the answer; and not the same next time
+                    },
+                    "answer": answer.document(),
+                }
+                for name, answer in self.answers.items()
+            ],
+        }
+        return write_document(self.format, self.version, content)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what :meth:`to_json` wrote; an edited, malformed or newer document is refused."""
+        content = read_document(text, cls.format, cls.version)
+        try:
+            entries = content["answers"]
+            budget = content.get("budget")
+            return cls(
+                title=str(content["title"]),
+                dataset=str(content["dataset"]),
+                questions={entry["id"]: dict(entry["question"]) for entry in entries},
+                answers={entry["id"]: _with_receipt(entry) for entry in entries},
+                account=None if budget is None else Account.from_dict(budget),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
+
+
+DOCUMENTS.register(StudyResult.format, StudyResult)
+
+
+def _with_receipt(entry: Mapping[str, Any]) -> Any:
+    answer = load_answer(json.dumps(entry["answer"]))
+    kept: dict[str, Any] = dict(entry["receipt"])
+    kept |= {name: Budget.from_dict(kept[name]) for name in ("charged", "spent", "cap")}
+    kept |= {"guarantee": answer.guarantee.to_dict(), "result": answer.to_json().encode(), "repeated": False}
+    return replace(answer, receipt=Receipt(**kept))

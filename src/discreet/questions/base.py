@@ -1,0 +1,283 @@
+"""A question: what is asked, in public parameters, and how it is priced, charged and answered.
+
+A kind of question is a frozen dataclass in a file of its own. Its fields say what they mean (:func:`parameter`),
+and from them come the study file, the options of the command line, the forms of the studio, the plan in the
+ledger and the part "what was asked" of a report.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+from discreet._registry import QUESTIONS
+from discreet._text import nearest
+from discreet.documents.answer import Answer, load_answer
+from discreet.errors import InvalidInput
+from discreet.ledger.charging import Charge, charged
+from discreet.privacy.guarantee import Guarantee
+from discreet.questions.text import OPTIONS, TextForm, words
+
+__all__ = ["Asked", "Bound", "Parameter", "Question", "parameter", "question_of"]
+
+PLAN_VERSION = 2
+"""Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a field of a question means. ``python``: it cannot be written as text, so only Python has it."""
+
+    name: str
+    label: str
+    form: TextForm
+    help: str
+    example: str = ""
+    required: bool = False
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    python: bool = False
+
+    @property
+    def option(self) -> str:
+        """Its name on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+
+def parameter(
+    form: TextForm,
+    help: str,
+    *,
+    label: str = "",
+    example: str = "",
+    default: Any = dataclasses.MISSING,
+    choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
+    python: bool = False,
+) -> Any:
+    """A field of a question: how its value is written, and what it means. Without a default it is required."""
+    meant = {
+        "form": form,
+        "help": help,
+        "label": label,
+        "example": example,
+        "choices": choices,
+        "python": python,
+    }
+    return dataclasses.field(default=default, metadata={"parameter": meant})
+
+
+class Bound(NamedTuple):
+    """A question whose public size is known: its guarantee, and what makes the answer of a statistic."""
+
+    guarantee: Guarantee
+    make: Callable[[Any], Answer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(ABC):
+    """What is asked of data, all of it public and checked on construction."""
+
+    kind: ClassVar[str]
+    """Its name in study files, ledgers and forms; the command line calls it by ``command``."""
+    command: ClassVar[str]
+    verb: ClassVar[str]
+    """The function of :mod:`discreet` that asks it."""
+    title: ClassVar[str]
+    sentence: ClassVar[str]
+    """What it gives, for ``--help`` and the studio."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "kind" in vars(cls):
+            cls.command = vars(cls).get("command", cls.kind)
+            QUESTIONS.register(cls.kind, cls)
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    # What a kind of question says.
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises InvalidInput where the declaration cannot be used; looks at no data."""
+
+    @abstractmethod
+    def read(self, data: Any) -> Any:
+        """The exact statistic of the data, which is private."""
+
+    @abstractmethod
+    def size_of(self, statistic: Any) -> Any:
+        """The public size that a statistic shows: the number of records, or of each group."""
+
+    @property
+    @abstractmethod
+    def declared_size(self) -> Any | None:
+        """The public size, where it was declared: the price is then fixed before data are opened."""
+
+    @abstractmethod
+    def bind(self, size: Any) -> Bound:
+        """The guarantee for data of this public size, and what makes the answer."""
+
+    # What follows from it.
+
+    def price(self, size: Any = None) -> Guarantee:
+        """What asking costs, for data of this public size (if not declared); opens no data."""
+        known = self.declared_size if size is None else size
+        if known is None:
+            raise InvalidInput("the price depends on the public number of records: declare it, or give size")
+        return self.bind(known).guarantee
+
+    def ask(self, data: Any, charge: Charge | None = None) -> Any:
+        """The answer; with ``charge`` it is paid for before it leaves, and a retry returns the stored one."""
+        return Asked(self, data).answer(charge)
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """The meaning of every field, in their order; required ones first."""
+        found = []
+        for field in fields(cls):
+            meant = dict(field.metadata["parameter"])
+            choices = meant.pop("choices")
+            required = field.default is dataclasses.MISSING
+            found.append(
+                Parameter(
+                    field.name,
+                    **{**meant, "label": meant["label"] or field.name.replace("_", " ").capitalize()},
+                    required=required,
+                    default=None if required else field.default,
+                    choices=choices() if callable(choices) else choices,
+                )
+            )
+        return tuple(sorted(found, key=lambda one: not one.required))
+
+    def stated(self) -> dict[str, Any]:
+        """The fields that are not at their default, as they were given."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)}
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not defaults[name] and value != defaults[name]
+        }
+
+    def plan(self) -> dict[str, Any]:
+        """What is asked, normalised: it alone decides whether another request with the same id is a retry."""
+        forms = {one.name: one.form for one in self.parameters()}
+        found = {name: self.plain(name, value, forms[name]) for name, value in self.stated().items()}
+        return {"question": self.kind, "plan": PLAN_VERSION, **found}
+
+    def plain(self, name: str, value: Any, form: TextForm) -> Any:
+        """The value of a field in a plan."""
+        return form.plain(value)
+
+    def described(self) -> list[tuple[str, str]]:
+        """What was asked, for a reader: the label and text of every field that is not at its default."""
+        labels = {one.name: one.label for one in self.parameters()}
+        return [(labels[name], words(value)) for name, value in self.stated().items()]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], where: str = "") -> Self:
+        """The question of a mapping, such as a table of a study file or the keywords of a call.
+
+        Options of the chosen mechanism or family may stand among the parameters. A misspelt name is an error that
+        names the nearest one.
+        """
+        prefix = f"{where}: " if where else ""
+        known = {one.name: one for one in cls.parameters()}
+        nested = [name for name, one in known.items() if one.form is OPTIONS]
+        direct = {key: value for key, value in given.items() if key in known}
+        others = {key: value for key, value in given.items() if key not in known}
+        possible = cls.options_of(direct) if nested else set()
+        for key in others:
+            if key not in possible:
+                raise InvalidInput(
+                    f"{prefix}{key!r} is unknown{nearest(key, {*known, *possible} - {*nested})}"
+                )
+        if others:
+            direct[nested[0]] = {**(direct.get(nested[0]) or {}), **others}
+        for name, one in known.items():
+            if one.required and name not in direct:
+                raise InvalidInput(f"{prefix.removesuffix(': ') or cls.kind} lacks {name}")
+        return cls(**direct)
+
+    @classmethod
+    def options_of(cls, given: Mapping[str, Any]) -> set[str]:
+        """The names of the options that the chosen mechanism or family has."""
+        return set()
+
+    @classmethod
+    def from_text(cls, given: Mapping[str, str]) -> Self:
+        """The question of texts, as options and form fields are: empty ones are left out."""
+        values = {}
+        for one in cls.parameters():
+            text = given.get(one.name, "")
+            if text.strip() and not one.python:
+                values[one.name] = one.form.read(text, one.option)
+            elif one.required:
+                example = f", such as {one.option} {one.example}" if one.example else ""
+                raise InvalidInput(f"{one.option} is missing{example}")
+        return cls(**values)
+
+    def python(self, data: str, **charge: str) -> str:
+        """This question as a call of Python."""
+        given = self.stated()
+        for name in [one.name for one in self.parameters() if one.form is OPTIONS]:
+            given |= given.pop(name, None) or {}
+        lines = "".join(f"    {name}={value!r},\n" for name, value in {**given, **charge}.items())
+        return f"discreet.{self.verb}(\n    {data},\n{lines})"
+
+    def arguments(self) -> list[str]:
+        """This question as options of its command."""
+        written = {one.name: one for one in self.parameters() if not one.python}
+        return [
+            f"{written[k].option}={written[k].form.write(v)}"
+            for k, v in self.stated().items()
+            if k in written
+        ]
+
+
+class Asked:
+    """A question put to data, which are read at most once for price and answer together."""
+
+    def __init__(self, question: Question, data: Any) -> None:
+        self.question, self.data = question, data
+
+    @cached_property
+    def _statistic(self) -> Any:
+        return self.question.read(self.data)
+
+    @cached_property
+    def _bound(self) -> Bound:
+        declared = self.question.declared_size
+        return self.question.bind(self.question.size_of(self._statistic) if declared is None else declared)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The price: fixed before the data are opened where the size was declared."""
+        return self._bound.guarantee
+
+    def _make(self) -> Answer:
+        bound = self._bound
+        return bound.make(self._statistic)
+
+    def answer(self, charge: Charge | None = None) -> Any:
+        """The answer, charged before it leaves where there is something to charge."""
+        if charge is None:
+            return self._make()
+        receipt = charged(
+            charge, self.question.plan(), lambda: (self.guarantee, lambda: self._make().to_json())
+        )
+        return replace(load_answer(receipt.result.decode()), receipt=receipt)
+
+
+def question_of(kind: str, given: Mapping[str, Any], where: str = "") -> Question:
+    """The question of this kind with these parameters."""
+    if not isinstance(kind, str) or kind not in QUESTIONS:
+        prefix = f"{where}: " if where else ""
+        raise InvalidInput(f"{prefix}kind {kind!r} is unknown{nearest(kind, QUESTIONS)}")
+    question: Question = QUESTIONS[kind].of(given, where)
+    return question

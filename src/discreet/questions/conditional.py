@@ -1,0 +1,163 @@
+"""Shares of an outcome within groups that are public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from discreet._typing import EpsilonLike
+from discreet.answers.conditional import ConditionalRelease
+from discreet.answers.release import publish
+from discreet.data import contingency
+from discreet.declarations import Domain, as_integer
+from discreet.errors import DataError, InvalidInput
+from discreet.ledger.charging import Charge, LedgerLike
+from discreet.privacy.composition import parallel
+from discreet.privacy.guarantee import Guarantee
+from discreet.questions.base import Bound, parameter
+from discreet.questions.counts import CountQuestion, domain_of
+from discreet.questions.text import LEVELS, TEXT, WHOLES, plain
+
+__all__ = ["Conditional", "release_conditional"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditional(CountQuestion):
+    """P(outcome | group), one posterior for each group."""
+
+    kind: ClassVar[str] = "conditional"
+    verb: ClassVar[str] = "release_conditional"
+    title: ClassVar[str] = "Groups"
+    sentence: ClassVar[str] = "Release a private posterior of an outcome's shares for each public group."
+
+    outcome: str = parameter(TEXT, "The column whose shares are asked for.", example="smoker")
+    given: str = parameter(
+        TEXT,
+        "The column of the groups, which is public for every record.",
+        label="Groups by column",
+        example="region",
+    )
+    levels: Sequence[Any] | Domain = parameter(
+        LEVELS, "All values of the outcome: no,yes.", label="Levels of the outcome", example="no,yes"
+    )
+    groups: Sequence[Any] | Domain = parameter(
+        LEVELS, "All groups: north,south.", label="Groups", example="north,south"
+    )
+    sizes: Sequence[int] | None = parameter(
+        WHOLES,
+        "Public number of records in each group; checked against the data.",
+        label="Records in each group",
+        default=None,
+    )
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The levels of the outcome."""
+        return domain_of(self.outcome, self.levels)
+
+    @cached_property
+    def group_domain(self) -> Domain:
+        """The groups."""
+        try:
+            return domain_of(self.given, self.groups)
+        except InvalidInput as error:
+            raise InvalidInput(f"groups: {error}") from None
+
+    def check(self) -> None:
+        """Checks the rest, and that there is one size for each group."""
+        if self.outcome == self.given:
+            raise InvalidInput(f"outcome={self.outcome!r} and given={self.given!r} must be two columns")
+        names = self.group_domain.levels
+        super().check()
+        if self.sizes is not None and len(self.sizes) != len(names):
+            raise InvalidInput(f"sizes has {len(self.sizes)} entries for {len(names)} groups")
+        _ = self.declared_size
+
+    @property
+    def declared_size(self) -> tuple[int, ...] | None:
+        """The public sizes of the groups, where they were declared."""
+        return None if self.sizes is None else tuple(as_integer(size, "sizes") for size in self.sizes)
+
+    def read(self, data: Any) -> list[tuple[int, ...]]:
+        """The counts of the outcome in each group."""
+        declared = self.declared_size
+        domains = {self.given: self.group_domain, self.outcome: self.domain}
+        table = contingency(data, domains, n=None if declared is None else sum(declared))
+        return [tuple(int(records) for records in row) for row in table]
+
+    def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
+        """The sizes of the groups."""
+        return tuple(sum(row) for row in statistic)
+
+    def bind(self, size: Sequence[int]) -> Bound:
+        """One mechanism for each group: a record is in one, so together they cost ε once."""
+        built = [self.build(number, self.exact_epsilon) if number else None for number in size]
+        note = f"the {self.given!r} of every record, and with it the size of every group, is public"
+
+        def assuming(guarantee: Guarantee) -> Guarantee:
+            return replace(guarantee, assumptions=(*guarantee.assumptions, note))
+
+        parts = [assuming(one.guarantee) for one in built if one is not None]
+        if not parts:
+            raise DataError("no group has a record")
+        guarantee = replace(parallel(parts), assumptions=parts[0].assumptions)  # said once, by name
+
+        def make(rows: list[tuple[int, ...]]) -> ConditionalRelease:
+            if [sum(row) for row in rows] != list(size):
+                raise InvalidInput("sizes were declared but the groups have other numbers of records")
+            return ConditionalRelease(
+                outcome=self.outcome,
+                given=self.given,
+                groups=tuple(plain(list(self.group_domain.levels))),
+                sizes=tuple(size),
+                releases=tuple(
+                    None if one is None else publish(one, one.run(row), self.domain, assuming(one.guarantee))
+                    for one, row in zip(built, rows, strict=True)
+                ),
+                guarantee=guarantee,
+            )
+
+        return Bound(guarantee, make)
+
+
+def release_conditional(
+    data: Any,
+    *,
+    outcome: str,
+    given: str,
+    levels: Sequence[Any] | Domain,
+    groups: Sequence[Any] | Domain,
+    epsilon: EpsilonLike,
+    delta: EpsilonLike | None = None,
+    prior: float | Sequence[float] = 1.0,
+    mechanism: str = "auto",
+    sizes: Sequence[int] | None = None,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+    **options: Any,
+) -> ConditionalRelease:
+    """P(outcome | group) as one posterior per group; together they cost ``epsilon``, not once per group.
+
+    That is parallel composition: a record is in one group, so replacing what it says in column ``outcome``
+    changes one posterior. It holds where the *group* of every record is public, for instance a region or a
+    wave of a survey, and with it ``sizes``, the number of records in each group (read from the data where
+    not declared). Where the group is itself private use :func:`release_table`. The rest is as in
+    :func:`discreet.release`.
+    """
+    question = Conditional(
+        outcome=outcome,
+        given=given,
+        levels=levels,
+        groups=groups,
+        epsilon=epsilon,
+        delta=delta,
+        prior=prior,
+        mechanism=mechanism,
+        sizes=sizes,
+        options=options or None,
+    )
+    answer: ConditionalRelease = question.ask(data, Charge.of(ledger, dataset, request_id))
+    return answer

@@ -1,0 +1,194 @@
+"""What all questions about counts share: prior, mechanism, price, and whose records they are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any
+
+from discreet._registry import MECHANISMS
+from discreet._typing import EpsilonLike
+from discreet.answers.release import Release, publish
+from discreet.data import Contribution
+from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_prior, as_size
+from discreet.errors import InvalidInput
+from discreet.mechanisms import Mechanism, automatic, check_options
+from discreet.mechanisms import mechanism as build_mechanism
+from discreet.privacy.guarantee import Guarantee
+from discreet.questions.base import Bound, Question, parameter
+from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, TEXT, WHOLE
+
+
+def mechanism_names() -> tuple[str, ...]:
+    """``auto`` and every mechanism that is registered."""
+    return ("auto", *MECHANISMS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountQuestion(Question):
+    """A question that a mechanism on counts answers."""
+
+    epsilon: EpsilonLike = parameter(
+        BUDGET, "Privacy budget of this release, such as 0.5 or 1/2.", label="Privacy budget ε", example="0.5"
+    )
+    delta: EpsilonLike | None = parameter(
+        BUDGET,
+        "The δ of the guarantee, such as 1e-6, for mechanisms that have one.",
+        label="δ",
+        example="1e-6",
+        default=None,
+    )
+    prior: float | Sequence[float] = parameter(
+        NUMBERS,
+        "Dirichlet prior: one number for all levels, or one each: 1,2,1.",
+        example="1",
+        default=1.0,
+    )
+    mechanism: str = parameter(
+        TEXT, "See `discreet mechanisms`; auto chooses by a rule.", default="auto", choices=mechanism_names
+    )
+    options: Mapping[str, Any] | None = parameter(
+        OPTIONS,
+        "Options of the mechanism: calibration=exact; gamma=2.",
+        label="Options of the mechanism",
+        default=None,
+    )
+
+    # What a kind of count question says.
+
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """The levels that are counted."""
+
+    # What follows from it.
+
+    @property
+    def k(self) -> int:
+        """The number of shares."""
+        return self.domain.k
+
+    @property
+    def exact_epsilon(self) -> Fraction:
+        """ε as an exact rational."""
+        return as_epsilon(self.epsilon)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        given = dict(self.options or {})
+        return given if self.delta is None else {**given, "delta": self.delta}
+
+    def check(self) -> None:
+        """Checks domain, prior, price and mechanism."""
+        as_prior(self.prior, self.k)
+        chosen = automatic((1, 1), 1, 1) if self.mechanism == "auto" else self.mechanism
+        check_options(chosen, self._options)
+        _ = self.exact_epsilon
+
+    @classmethod
+    def options_of(cls, given: Mapping[str, Any]) -> set[str]:
+        """Options of the mechanism that is named."""
+        name = given.get("mechanism", "auto")
+        if name == "auto" or name not in MECHANISMS:
+            classes = [made for _, made in MECHANISMS.items()]
+        else:
+            classes = [MECHANISMS[name]]
+        own = {field.name for made in classes for field in fields(made) if field.init}
+        return (own | {"calibration"}) - {"prior", "n", "epsilon", "delta"}
+
+    def build(self, n: int, epsilon: Fraction) -> Mechanism:
+        """The mechanism for n records."""
+        prior = as_prior(self.prior, self.k)
+        chosen = automatic(prior, n, epsilon) if self.mechanism == "auto" else self.mechanism
+        return build_mechanism(chosen, prior=prior, n=n, epsilon=epsilon, **self._options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeCountQuestion(CountQuestion):
+    """A question about the counts of all records, of which a person may have several."""
+
+    n: int | None = parameter(
+        WHOLE,
+        "Public number of records; checked against the data.",
+        label="Number of records n",
+        default=None,
+    )
+    person: str | None = parameter(
+        TEXT,
+        "Column that says whose record it is, where a person may have several: ε is then a person's.",
+        label="Column that names a person",
+        default=None,
+    )
+    per_person: int | None = parameter(
+        WHOLE,
+        "At most so many records of each person enter.",
+        label="Records per person, at most",
+        default=None,
+    )
+
+    @abstractmethod
+    def read(self, data: Any) -> tuple[int, ...]:
+        """The counts of the levels."""
+
+    @property
+    def axes(self) -> Mapping[str, Sequence[Any]] | None:
+        """Of a table: the levels of each column."""
+        return None
+
+    def check(self) -> None:
+        """Checks the rest, and that person and per_person go together."""
+        super().check()
+        Contribution.of(self.person, self.per_person, self.n)
+        if self.n is not None:
+            as_size(self.n)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How records are bounded while they are counted."""
+        return {"person": self.person, "per_person": self.per_person, "n": self.declared_size}
+
+    @property
+    def declared_size(self) -> int | None:
+        """The public number of records, where it was declared."""
+        return None if self.n is None else as_size(self.n)
+
+    def size_of(self, statistic: tuple[int, ...]) -> int:
+        """The number of records."""
+        return sum(statistic)
+
+    @property
+    def _records(self) -> int:
+        return 1 if self.per_person is None else as_integer(self.per_person, "per_person")
+
+    def bind(self, size: int) -> Bound:
+        """One mechanism for all records; several records of a person by group privacy."""
+        built = self.build(as_size(size), self.exact_epsilon / self._records)
+        guarantee = self._guarantee(built)
+
+        def make(counts: tuple[int, ...]) -> Release:
+            output = built.run(
+                counts, acknowledge_not_private=getattr(self, "acknowledge_not_private", False)
+            )
+            return publish(built, output, self.domain, guarantee, self.axes)
+
+        return Bound(guarantee, make)
+
+    def _guarantee(self, built: Mechanism) -> Guarantee:
+        if self.person is None:
+            return built.guarantee
+        grouped = built.guarantee.group(self._records)
+        assumptions = (*grouped.assumptions, Contribution.assumption(self._records, self.person))
+        return replace(grouped, relation=Relation.REPLACE_PERSON, assumptions=assumptions)
+
+
+def domain_of(name: str, levels: Any) -> Domain:
+    """Levels, a Domain, or a mapping with levels, other and missing."""
+    if isinstance(levels, Domain):
+        return levels
+    if not isinstance(levels, Mapping):
+        return Domain(levels)
+    if "levels" not in levels or not set(levels) <= {"levels", "other", "missing"}:
+        raise InvalidInput(f"column {name!r} takes levels, other and missing")
+    return Domain(**levels)

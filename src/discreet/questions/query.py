@@ -1,0 +1,163 @@
+"""A statistical query: the private mean of a number in [0, 1] that is computed from each record."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from discreet._typing import EpsilonLike
+from discreet.data import clipped_sum
+from discreet.declarations import as_bounds
+from discreet.errors import DataError, InvalidInput
+from discreet.ledger.charging import Charge, LedgerLike
+from discreet.posterior_sampling.families.categorical import BetaFamily
+from discreet.posterior_sampling.sample import Sample
+from discreet.posterior_sampling.sampler import PosteriorSampler, public_prior
+from discreet.questions.base import parameter
+from discreet.questions.sample import DrawQuestion
+from discreet.questions.text import NUMBER, NUMBERS, PAIR, TEXT, TextForm
+
+__all__ = ["StatisticalQuery", "statistical_query"]
+
+_STEPS = 2**32
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticalQuery(DrawQuestion):
+    """The mean of a bounded column, or of a function of each record, by a draw from a Beta posterior."""
+
+    kind: ClassVar[str] = "query"
+    verb: ClassVar[str] = "statistical_query"
+    title: ClassVar[str] = "Bounded mean"
+    sentence: ClassVar[str] = "Release a private mean of a bounded column by a posterior draw."
+
+    bounds: tuple[float, float] | None = parameter(
+        PAIR,
+        "Declared bounds of one record: 0,120. What lies outside is clipped.",
+        label="Bounds of one record",
+        example="0,120",
+        default=None,
+    )
+    prior: Any = parameter(
+        NUMBERS, "Beta prior of the mean, between the bounds: 1,1.", example="1,1", default=(1, 1)
+    )
+    missing: float | None = parameter(
+        NUMBER, "The number that a missing value counts as.", label="Missing values", default=None
+    )
+    function: Callable[[Any], float] | None = parameter(
+        TEXT, "A function of one record with values in [0, 1].", default=None, python=True
+    )
+
+    def check(self) -> None:
+        """Checks that there are bounds or a function, and what goes with them."""
+        super().check()
+        BetaFamily().prior(self.prior)
+        if (self.function is None) == (self.bounds is None):
+            raise InvalidInput(
+                "give a function of one record with values in [0, 1], or bounds=(low, high) for numbers"
+            )
+        if self.bounds is not None:
+            as_bounds(self.bounds, "one record")
+        elif any(value is not None for value in (self.column, self.missing, self.person)):
+            raise InvalidInput(
+                "column=, missing= and person= go with bounds=; for a function give the records themselves"
+            )
+
+    def plain(self, name: str, value: Any, form: TextForm) -> Any:
+        """A plan cannot contain a function: the request id names it."""
+        if name == "function":
+            return "a function of Python"
+        if name == "prior":
+            return public_prior(BetaFamily().prior(self.prior))
+        return super().plain(name, value, form)
+
+    def read(self, data: Any) -> tuple[Fraction, int]:
+        """The sum of the numbers in [0, 1], and how many there are."""
+        if self.function is not None:
+            return _sum_of(self.function, data)
+        bounds = as_bounds(self.bounds, "one record")
+        summed = clipped_sum(data, column=self.column, bounds=bounds, missing=self.missing, **self.reading)
+        return Fraction(summed.grid_sum, summed.steps), summed.n
+
+    def sampler(self, n: int) -> PosteriorSampler:
+        """The sampler, calibrated for n records."""
+        return self.calibrated("beta", n, prior=self.prior)
+
+    def finished(self, sample: Sample) -> Sample:
+        """The sample in the units of the bounds."""
+        return sample if self.bounds is None else replace(sample, bounds=as_bounds(self.bounds, "one record"))
+
+
+def statistical_query(
+    data: Any,
+    function: Callable[[Any], float] | None = None,
+    *,
+    epsilon: EpsilonLike,
+    order: float | None = None,
+    delta: EpsilonLike | None = None,
+    bounds: tuple[float, float] | None = None,
+    column: str | None = None,
+    n: int | None = None,
+    prior: Any = (1, 1),
+    method: str = "diffused",
+    draws: int = 1,
+    missing: float | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+) -> Sample:
+    """A private mean of a number in [0, 1] that is computed from each record, by a posterior draw.
+
+    ``function`` maps one record to [0, 1] and is clipped to it; or ``bounds`` = (low, high) are declared for
+    a numeric column, which is clipped to them and read as (x − low)/(high − low). The answer is a draw from
+    the Beta posterior of the mean, in the units of the bounds. Values are rounded to a grid and summed as
+    integers, so that one record moves the sum by at most 1, exactly. A ledger is charged as in
+    :func:`posterior_sample`; name the function by the ``request_id``, since a plan cannot contain it.
+
+    >>> answer = statistical_query([3, 5, 4, 6] * 50, bounds=(0, 10), epsilon=1, delta="1e-6")
+    >>> 0 <= float(answer.values[0]) <= 10
+    True
+    """
+    question = StatisticalQuery(
+        function=function,
+        epsilon=epsilon,
+        order=order,
+        delta=delta,
+        bounds=bounds,
+        column=column,
+        n=n,
+        prior=prior,
+        method=method,
+        draws=draws,
+        missing=missing,
+        person=person,
+        per_person=per_person,
+    )
+    answer: Sample = question.ask(data, Charge.of(ledger, dataset, request_id))
+    return answer
+
+
+def _sum_of(function: Callable[[Any], float], records: Any) -> tuple[Fraction, int]:
+    if isinstance(records, str | bytes | os.PathLike | Mapping) or hasattr(records, "columns"):
+        raise InvalidInput(
+            "a function takes records one by one: give a list or a column of them, not a table"
+        )
+    if not isinstance(records, Iterable):
+        raise InvalidInput("data must be a sequence of records")
+    total, number = 0, 0
+    for record in records:
+        number += 1
+        try:
+            value = float(function(record))
+        except Exception:
+            value = math.nan
+        if math.isnan(value):
+            raise DataError("the function must give a number for every record; for at least one it did not")
+        total += round(min(1.0, max(0.0, value)) * _STEPS)
+    return Fraction(total, _STEPS), number

@@ -1,0 +1,322 @@
+"""Draws from a posterior: of a mean, a rate, or proportions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from discreet._registry import FAMILIES
+from discreet._typing import EpsilonLike
+from discreet.data import Contribution
+from discreet.declarations import as_size
+from discreet.errors import InvalidInput
+from discreet.ledger.charging import Charge, LedgerLike
+from discreet.posterior_sampling.family import Family
+from discreet.posterior_sampling.sample import Sample
+from discreet.posterior_sampling.sampler import (
+    SAMPLERS,
+    PosteriorSampler,
+    as_draws,
+    as_family,
+    check_target,
+    posterior_sampler,
+    public_prior,
+    statistic_of,
+)
+from discreet.questions.base import Bound, Question, parameter
+from discreet.questions.text import (
+    BUDGET,
+    LEVEL,
+    LEVELS,
+    NUMBER,
+    NUMBERS,
+    OPTIONS,
+    PAIR,
+    TEXT,
+    WHOLE,
+    TextForm,
+    plain,
+)
+
+__all__ = ["DrawQuestion", "PosteriorDraw", "posterior_sample"]
+
+
+def family_names() -> tuple[str, ...]:
+    """Every family that is registered."""
+    return tuple(FAMILIES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawQuestion(Question):
+    """What questions that are answered by posterior draws share: target, method, whose records they are."""
+
+    epsilon: EpsilonLike | None = parameter(
+        BUDGET,
+        "Privacy budget, with delta or order.",
+        label="Privacy budget ε",
+        example="1",
+        default=None,
+    )
+    delta: EpsilonLike | None = parameter(
+        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6", default=None
+    )
+    order: float | None = parameter(
+        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order", default=None
+    )
+    method: str = parameter(
+        TEXT,
+        "How the posterior is spread out: direct, diffused or concentrated.",
+        default="diffused",
+        choices=SAMPLERS,
+    )
+    draws: int = parameter(WHOLE, "Number of draws; each is charged.", default=1)
+    column: str | None = parameter(
+        TEXT, "The column to read; CSV and TSV always need it.", example="age", default=None
+    )
+    n: int | None = parameter(
+        WHOLE,
+        "Public number of records; checked against the data.",
+        label="Number of records n",
+        default=None,
+    )
+    person: str | None = parameter(
+        TEXT,
+        "Column that says whose record it is, where a person may have several.",
+        label="Column that names a person",
+        default=None,
+    )
+    per_person: int | None = parameter(
+        WHOLE,
+        "At most so many records of each person enter; of more the lowest values.",
+        label="Records per person, at most",
+        default=None,
+    )
+
+    def check(self) -> None:
+        """Checks the target, the number of draws and the bound on records of a person."""
+        check_target(self.method, self.epsilon, self.order, self.delta)
+        as_draws(self.draws)
+        Contribution.of(self.person, self.per_person, self.n)
+        _ = self.declared_size
+
+    @property
+    def declared_size(self) -> int | None:
+        """The public number of records, where it was declared."""
+        return None if self.n is None else as_size(self.n)
+
+    def size_of(self, statistic: tuple[Any, int]) -> int:
+        """The number of records."""
+        return statistic[1]
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How records are bounded while they are summed."""
+        if self.person is None:
+            return {}
+        return {"person": self.person, "per_person": self.per_person, "n": self.n}
+
+    def sampler(self, n: int) -> PosteriorSampler:
+        """The sampler, calibrated for n records."""
+        raise NotImplementedError
+
+    def finished(self, sample: Sample) -> Sample:
+        """The sample with what the question knows of it."""
+        return sample
+
+    def calibrated(self, family: str | Family, n: int, **more: Any) -> PosteriorSampler:
+        """A sampler for the target of this question, whose guarantee says which column tells people apart."""
+        target: dict[str, Any] = {"epsilon": self.epsilon, "order": self.order, "delta": self.delta}
+        found = posterior_sampler(self.method, family, n=n, per_person=self.per_person, **target, **more)
+        if self.person is None or self.per_person is None:
+            return found
+        assumptions = (Contribution.assumption(self.per_person, self.person),)
+        return replace(found, guarantee=replace(found.guarantee, assumptions=assumptions))
+
+    def bind(self, size: int) -> Bound:
+        """The calibrated sampler; several draws compose."""
+        sampler = self.sampler(as_size(size))
+
+        def make(found: tuple[Any, int]) -> Sample:
+            statistic, number = found
+            if number != sampler.n:
+                raise InvalidInput(f"n={sampler.n} was declared but the data have another number of records")
+            return self.finished(sampler.release(statistic, self.draws))
+
+        return Bound(sampler.price(self.draws), make)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorDraw(DrawQuestion):
+    """Draws from the posterior of a conjugate family."""
+
+    kind: ClassVar[str] = "sample"
+    verb: ClassVar[str] = "posterior_sample"
+    title: ClassVar[str] = "Posterior draw"
+    sentence: ClassVar[str] = (
+        "Release draws from a posterior of a mean, a rate or proportions, whose spread hides each record."
+    )
+
+    family: str | Family = parameter(
+        TEXT,
+        "The model: beta, dirichlet, gaussian, poisson, exponential.",
+        example="gaussian",
+        choices=family_names,
+    )
+    prior: Any = parameter(
+        NUMBERS, "Parameters of the prior: 1,1 or, for a mean, 0,10 (mean, sd).", example="0,10"
+    )
+    bounds: tuple[float, float] | None = parameter(
+        PAIR,
+        "Declared bounds of one record: 0,120. What lies outside is clipped.",
+        label="Bounds of one record",
+        example="0,120",
+        default=None,
+    )
+    sigma: float | None = parameter(
+        NUMBER,
+        "Known standard deviation of one record (gaussian).",
+        label="Standard deviation of one record",
+        example="20",
+        default=None,
+    )
+    levels: Sequence[Any] | None = parameter(
+        LEVELS, "All values a record may take (dirichlet).", example="never,former,current", default=None
+    )
+    other: Any = parameter(
+        LEVEL, "Level that receives values outside the levels.", label="Other values", default=None
+    )
+    missing: Any = parameter(LEVEL, "What a missing value counts as.", label="Missing values", default=None)
+    grid: EpsilonLike | None = parameter(
+        BUDGET, "Width of the cells to which draws are rounded.", label="Grid of the draws", default=None
+    )
+    options: Mapping[str, Any] | None = parameter(
+        OPTIONS,
+        "Further options of the family: radius=1; dimension=3.",
+        label="Options of the family",
+        default=None,
+    )
+
+    @cached_property
+    def model(self) -> Family:
+        """The family with its options."""
+        named = {"bounds": self.bounds, "sigma": self.sigma}
+        given = {name: value for name, value in named.items() if value is not None}
+        return as_family(self.family, {**given, **(self.options or {})})
+
+    @classmethod
+    def options_of(cls, given: Mapping[str, Any]) -> set[str]:
+        """Options of the family that is named."""
+        name = given.get("family")
+        if not isinstance(name, str) or name not in FAMILIES:
+            return set()
+        return {field.name for field in fields(FAMILIES[name])} - {"bounds", "sigma"}
+
+    def check(self) -> None:
+        """Checks family, prior and what the records are."""
+        super().check()
+        model = self.model
+        model.prior(self.prior)
+        if model.records == "levels" and self.levels is None:
+            raise InvalidInput("levels are missing: declare every value that a record may take")
+        if model.records != "levels" and (self.levels is not None or self.other is not None):
+            raise InvalidInput(f"levels and other belong to the family 'dirichlet', not to {model.name!r}")
+        if model.records not in ("levels", "vectors") and isinstance(self.missing, str):
+            try:
+                float(self.missing)
+            except ValueError:
+                raise InvalidInput(
+                    f"missing={self.missing!r} must be a number for the family {model.name!r}"
+                ) from None
+
+    def plain(self, name: str, value: Any, form: TextForm) -> Any:
+        """Family and prior as the model has them."""
+        if name == "family":
+            return plain(self.model.to_dict())
+        return (
+            plain(public_prior(self.model.prior(self.prior)))
+            if name == "prior"
+            else super().plain(name, value, form)
+        )
+
+    def read(self, data: Any) -> tuple[Any, int]:
+        """The sufficient statistic, and the number of records."""
+        missing = self.missing
+        if self.model.records not in ("levels", "vectors") and isinstance(missing, str):
+            missing = float(missing)
+        given = {"levels": self.levels, "other": self.other, "missing": missing}
+        kept = {name: value for name, value in given.items() if value is not None}
+        return statistic_of(self.model, data, self.column, kept, **self.reading)
+
+    def sampler(self, n: int) -> PosteriorSampler:
+        """The sampler, calibrated for n records."""
+        return self.calibrated(self.model, n, prior=self.prior, grid=self.grid)
+
+    def finished(self, sample: Sample) -> Sample:
+        """The sample with the names of its levels."""
+        return sample if self.levels is None else replace(sample, levels=tuple(map(str, self.levels)))
+
+
+def posterior_sample(
+    data: Any,
+    family: str | Family,
+    *,
+    prior: Any,
+    epsilon: EpsilonLike | None = None,
+    order: float | None = None,
+    delta: EpsilonLike | None = None,
+    method: str = "diffused",
+    n: int | None = None,
+    column: str | None = None,
+    draws: int = 1,
+    bounds: tuple[float, float] | None = None,
+    sigma: float | None = None,
+    levels: Sequence[Any] | None = None,
+    other: Any = None,
+    missing: Any = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    grid: EpsilonLike | None = None,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+    **options: Any,
+) -> Sample:
+    """Private posterior draws from data, in one call: statistic, calibration, draw, and charge.
+
+    ``data`` and ``column`` as in :func:`discreet.release`; the rest as in :func:`posterior_sampler`, whose
+    name is ``method`` here. ``levels`` and ``other`` belong to a Dirichlet; ``missing`` says what a missing
+    record counts as. ``person`` and ``per_person``: at most so many records of each person, by key column,
+    enter, and the target is that of a person; of a person with more the lowest values enter, so to ask for a
+    mean of people aggregate their records first. With ``ledger`` the budget of ``dataset`` is charged before
+    anything leaves; a retry with the same ``request_id`` returns the stored draws. Under an (ε, δ) cap give
+    ``delta``; under a zCDP cap a Gaussian mean fits.
+
+    >>> counts = [4, 2, 7, 3] * 25
+    >>> drawn = posterior_sample(counts, "poisson", prior=(2, 1), bounds=(0, 20), epsilon=1, order=8)
+    >>> drawn.values.shape, drawn.guarantee.rdp(8) <= 1
+    ((1,), True)
+    """
+    question = PosteriorDraw(
+        family=family,
+        prior=prior,
+        epsilon=epsilon,
+        order=order,
+        delta=delta,
+        method=method,
+        n=n,
+        column=column,
+        draws=draws,
+        bounds=bounds,
+        sigma=sigma,
+        levels=levels,
+        other=other,
+        missing=missing,
+        person=person,
+        per_person=per_person,
+        grid=grid,
+        options=options or None,
+    )
+    answer: Sample = question.ask(data, Charge.of(ledger, dataset, request_id))
+    return answer

@@ -1,0 +1,190 @@
+"""How the values of a question are written as text, and read back: in options, forms and reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from discreet.declarations import Domain, as_epsilon
+from discreet.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """``read`` takes a text and the parameter's name, ``write`` gives a text, ``plain`` a JSON value.
+
+    Equal values have equal plain forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` tells a
+    form which kind of field to show.
+    """
+
+    name: str
+    read: Callable[[str, str], Any]
+    write: Callable[[Any], str]
+    plain: Callable[[Any], Any]
+
+
+def number_text(value: float) -> str:
+    """A number as people write it, and as it reads back exactly."""
+    short = f"{value:.15g}"
+    return short if float(short) == value else repr(value)
+
+
+def plain(value: Any) -> Any:
+    """A JSON value: what has no other form becomes its text."""
+    if hasattr(value, "item") and not isinstance(value, Mapping | Sequence):
+        value = value.item()
+    if isinstance(value, Domain):
+        return {name: plain(getattr(value, name)) for name in ("levels", "other", "missing")}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def words(value: Any) -> str:
+    """A value in words, for a reader."""
+    if isinstance(value, Domain):
+        return words(value.levels)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} ({words(item)})" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(words, value))
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def entries(text: str, name: str) -> list[str]:
+    """Entries between commas, or one a line where there are lines."""
+    parts = [part.strip() for part in (text.splitlines() if "\n" in text.strip() else text.split(","))]
+    if "\n" in text.strip():
+        parts = [part for part in parts if part]
+    if "" in parts:
+        raise InvalidInput(f"{name} {text!r} has an empty entry; separate entries by single commas")
+    return parts
+
+
+def _numbers(text: str, name: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in entries(text, name))
+    except ValueError:
+        raise InvalidInput(f"{name} {text!r} must be a number, or numbers separated by commas") from None
+
+
+def _number(text: str, name: str) -> float:
+    values = _numbers(text, name)
+    if len(values) != 1:
+        raise InvalidInput(f"{name} {text!r} must be one number")
+    return values[0]
+
+
+def _one_or_more(text: str, name: str) -> float | tuple[float, ...]:
+    values = _numbers(text, name)
+    return values[0] if len(values) == 1 else values
+
+
+def _pair(text: str, name: str) -> tuple[float, float]:
+    values = _numbers(text, name)
+    if len(values) != 2:
+        raise InvalidInput(f"{name} {text!r} must be two numbers, the smaller first, such as 0,120")
+    return values[0], values[1]
+
+
+def _whole(text: str, name: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,30}|[0-9]{1,3}(,[0-9]{3}){1,9}", text.strip()):
+        raise InvalidInput(f"{name} {text!r} must be a whole number")
+    return int(text.strip().replace(",", ""))
+
+
+def _flag(text: str, name: str) -> bool:
+    if text.strip().lower() not in ("yes", "no", "true", "false"):
+        raise InvalidInput(f"{name} {text!r} must be yes or no")
+    return text.strip().lower() in ("yes", "true")
+
+
+def _named(text: str, name: str) -> dict[str, str]:
+    """``name=…; name=…``, or one a line."""
+    found: dict[str, str] = {}
+    for part in re.split(r"[;\n]", text):
+        if part.strip():
+            key, equals, value = part.partition("=")
+            if not equals or not key.strip() or key.strip() in found:
+                raise InvalidInput(f"{name} {text!r} must be name=…, several separated by semicolons")
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _domains(text: str, name: str) -> dict[str, tuple[str, ...]]:
+    return {column: tuple(entries(levels, name)) for column, levels in _named(text, name).items()}
+
+
+def _limits(text: str, name: str) -> dict[str, tuple[float, float]]:
+    return {column: _pair(ends, f"{name}, {column}") for column, ends in _named(text, name).items()}
+
+
+def _value(text: str) -> Any:
+    """An option's value: numbers where it is numbers, else the text."""
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        return text
+    return values[0] if len(values) == 1 else values
+
+
+def _options(text: str, name: str) -> dict[str, Any]:
+    return {option: _value(value) for option, value in _named(text, name).items()}
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Domain):
+        return _written(value.levels)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}={_written(item)}" for key, item in value.items())
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return number_text(value) if isinstance(value, float) else str(value)
+    return ",".join(map(_written, value))
+
+
+def _listed(value: Any) -> str:
+    """Levels, one a line where one of them has a comma."""
+    parts = [str(level) for level in value]
+    return ("\n" if any("," in part for part in parts) else ",").join(parts)
+
+
+def _plain_numbers(value: Any) -> Any:
+    """One number for several equal ones."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        numbers = [float(item) for item in value]
+        return numbers[0] if len(set(numbers)) == 1 else numbers
+    return float(value)
+
+
+def _exact(value: Any) -> str:
+    return str(Fraction(0) if value == 0 else as_epsilon(value))
+
+
+def _as_text(text: str, name: str) -> str:
+    return text.strip()
+
+
+TEXT = TextForm("text", _as_text, str, plain)
+LEVEL = TextForm("level", _as_text, str, plain)
+BUDGET = TextForm("budget", _as_text, str, _exact)
+NUMBER = TextForm("number", _number, number_text, float)
+WHOLE = TextForm("whole", _whole, str, int)
+NUMBERS = TextForm("numbers", _one_or_more, _written, _plain_numbers)
+SERIES = TextForm("numbers", _numbers, _written, lambda value: [float(item) for item in value])
+WHOLES = TextForm(
+    "numbers",
+    lambda text, name: tuple(_whole(part, name) for part in entries(text, name)),
+    _written,
+    lambda value: [int(item) for item in value],
+)
+PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
+LEVELS = TextForm("levels", lambda text, name: tuple(entries(text, name)), _listed, plain)
+DOMAINS = TextForm("domains", _domains, _written, plain)
+LIMITS = TextForm("limits", _limits, _written, plain)
+OPTIONS = TextForm("options", _options, _written, plain)
+FLAG = TextForm("flag", _flag, lambda value: "yes" if value else "no", bool)
