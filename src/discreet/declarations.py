@@ -44,6 +44,27 @@ class Relation(StrEnum):
         within = other is Relation.WITHIN_GROUP and self is not Relation.ADD_REMOVE
         return self is other or within
 
+    @property
+    def against(self) -> str:
+        """What a guarantee for it protects against."""
+        return _RELATION_WORDS[self][0]
+
+    @property
+    def rest(self) -> str:
+        """What somebody is supposed to know already."""
+        return _RELATION_WORDS[self][1]
+
+
+_RELATION_WORDS = {
+    "replace-one": ("the replacement of any one record", "every record but one"),
+    "replace-person": ("the replacement of any one person", "everything but the records of one person"),
+    "within-group": (
+        "the replacement of what any one record says, given its public group",
+        "the group of every record, and every record but one",
+    ),
+    "add-remove": ("the presence or absence of any one record", "every record but one"),
+}
+
 
 def as_relation(relation: Any) -> Relation:
     try:

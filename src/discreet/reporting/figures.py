@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
 import numpy as np
+
+from discreet.documents.answer import Figure
 
 __all__ = ["drawing"]
 
@@ -15,18 +17,16 @@ _LEFT, _RIGHT = 165.0, 570.0
 _MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals only, or is left out
 
 
-def drawing(
-    names: Sequence[str], rows: Sequence[Mapping[str, Any]], laws: Sequence[Any], *, of: str, percent: bool
-) -> str:
-    """One line per row: the 95 % interval and the mean, and for few rows the density of its law above them.
-
-    ``percent``: the numbers are shares, between 0 and 1 and written in percent.
-    """
-    if len(rows) > _MAX_ROWS:
+def drawing(figure: Figure) -> str:
+    """One line per row: the interval and the mean, and for few rows the density of its law above them."""
+    rows = [row for row in figure.rows if row.low is not None and row.high is not None]
+    if not rows or len(rows) > _MAX_ROWS:
         return ""
-    dense = len(rows) <= _MAX_DENSITIES
+    percent = all(row.share for row in rows)
+    dense = len(rows) <= _MAX_DENSITIES and len(figure.series) == len(rows)
     step = 58.0 if dense else 22.0
-    ticks = _ticks(min(row["low"] for row in rows), max(row["high"] for row in rows))
+    of = figure.title
+    ticks = _ticks(min(row.low or 0.0 for row in rows), max(row.high or 0.0 for row in rows))
     if percent:
         ticks = [tick for tick in ticks if -1e-9 <= tick <= 1 + 1e-9]
     low, high = ticks[0], ticks[-1]
@@ -40,14 +40,14 @@ def drawing(
         x, text = across(tick), f"{100 * tick:g} %" if percent else f"{tick:,.12g}"
         marks.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{bottom:.1f}" stroke="#8884"/>')
         marks.append(f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="middle">{text}</text>')
-    for index, (name, row) in enumerate(zip(names, rows, strict=True)):
+    for index, row in enumerate(rows):
         y = step * (index + 1)
         if dense:
-            marks.append(_density(laws[index], low, high, percent, across, y - 4, step - 16))
-        ends = f'x1="{across(row["low"]):.1f}" x2="{across(row["high"]):.1f}"'
+            marks.append(_density(figure.series[index].law, low, high, percent, across, y - 4, step - 16))
+        ends = f'x1="{across(row.low or 0.0):.1f}" x2="{across(row.high or 0.0):.1f}"'
         marks.append(f'<line {ends} y1="{y:.1f}" y2="{y:.1f}" stroke="var(--ink)" stroke-width="4"/>')
-        marks.append(f'<circle cx="{across(row["mean"]):.1f}" cy="{y:.1f}" r="5" fill="var(--ink)"/>')
-        short = name if len(name) <= 18 else name[:17] + "…"
+        marks.append(f'<circle cx="{across(row.mean):.1f}" cy="{y:.1f}" r="5" fill="var(--ink)"/>')
+        short = row.name if len(row.name) <= 18 else row.name[:17] + "…"
         marks.append(f'<text x="{_LEFT - 14:.0f}" y="{y + 4:.1f}" text-anchor="end">{escape(short)}</text>')
     caption = f"{escape(of)}. Bar: 95 % interval; dot: mean" + ("; curve: density." if dense else ".")
     return (

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from discreet._html import facts, table
-from discreet.answers.release import Release
 from discreet.declarations import Relation
+from discreet.documents.answer import Answer, Row
+from discreet.documents.study import StudyResult
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.posterior_sampling.sample import Sample
+from discreet.ledger import Account
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.proportions import ConditionalRelease
-from discreet.regression.release import LogisticRelease
+from discreet.questions.base import question_of
+from discreet.questions.text import words as in_words
 from discreet.reporting.figures import drawing
-from discreet.study.study_file import StudyDocument, StudyResult
 
 __all__ = ["report"]
 
@@ -55,65 +53,31 @@ svg { width: 100%; height: auto; } svg text { font: 13px system-ui, "Liberation 
 }
 """
 _MAX_LISTED = 8  # shares beyond these are in the table only
-
-_MECHANISMS = {
-    "lattice": "Random whole numbers that sum to zero were added to the counts of the levels, so that the "
-    "total stayed n. The most fitting counts were then read out of the noisy ones.",
-    "lshist": "A random whole number was added to the count of every level but the last, which is the rest.",
-    "lsdim": "A random whole number, larger the more levels there are, was added to the count of every level "
-    "but the last, which is the rest.",
-    "lszhang": "A random whole number was added to the count of every level.",
-    "ehd": "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the "
-    "true one.",
-    "ehds": "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the "
-    "true one, and more sharply where one record matters less.",
-    "ehdl-calibrated": "One posterior was drawn at random from all possible ones, the likelier the nearer it "
-    "is to the true one; how sharply was set by going through all possible datasets.",
-    "mbeta": "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the "
-    "true one; the guarantee comes from an audit of all possible datasets.",
-    "ehdl": "One posterior was drawn at random in a way that is not private.",
-    "optimal": "The counts were drawn from a table of probabilities that has the least expected error of all "
-    "private ones.",
-}
-_SAMPLERS = {
-    "direct": "The posterior itself is spread out enough: a draw from it was published.",
-    "diffused": "Each record was given less weight, so that the posterior is spread out enough; a draw from "
-    "it was published.",
-    "concentrated": "The prior was given more weight, so that one record matters less; a draw from the "
-    "posterior was published.",
-}
-_SOMEBODY = {
-    Relation.REPLACE_ONE: ("the replacement of any one record", "every record but one"),
-    Relation.REPLACE_PERSON: (
-        "the replacement of any one person",
-        "everything but the records of one person",
-    ),
-    Relation.WITHIN_GROUP: (
-        "the replacement of what any one record says, given its public group",
-        "the group of every record, and every record but one",
-    ),
-    Relation.ADD_REMOVE: ("the presence or absence of any one record", "every record but one"),
-}
+_FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
+releases about the same people are not free: their losses add up.</p>
+"""
+_VERIFY = """<h2>How to verify</h2>
+<ol><li><code>discreet show FILE</code> on the published JSON document prints the figures above, and refuses a
+document whose checksum does not match.</li>
+<li><code>discreet audit</code> recomputes the loss of a mechanism from its public parameters.</li>
+<li><code>discreet ledger verify --expect HASH</code>, with the hash of a receipt, shows that the charge is in
+the ledger and that the ledger was not edited or put back.</li></ol>
+"""
 
 
 def report(result: Any, *, title: str | None = None) -> str:
-    """The report of a release, a sample, a conditional release or a whole study, as one HTML document.
+    """The report of an answer, of several, or of a whole study, as one HTML document.
 
-    It holds what the release documents hold, in words, tables and drawings; nothing is fetched and nothing
-    runs when it is opened. The same released values give the same bytes.
+    It holds what the documents hold, in words, tables and drawings; nothing is fetched and nothing runs when
+    it is opened. The same released values give the same bytes.
     """
-    if isinstance(result, StudyResult | StudyDocument):
-        parts = [_budget(result)] if isinstance(result, StudyResult) else []
-        for name, answer in result.answers.items():
-            parts.append(
-                _section(str(result.questions[name].get("title", name)), answer, result.questions[name])
-            )
-        heading = title or result.title
-        cited = list(result.answers.values())
-    else:
-        heading = title or "Private release"
-        parts = [_section("Result", result, {})]
-        cited = [result]
+    named, account = _answers(result)
+    whole = result if isinstance(result, StudyResult) else None
+    heading = title or (whole.title if whole is not None else "Private release")
+    parts = [] if account is None else [_budget(account, len(named))]
+    for name, (answer, question) in named.items():
+        parts.append(_section(str(question.get("title", name)), answer, question))
+    cited = [answer for answer, _ in named.values()]
     body = "\n".join([*parts, _reading(cited), _verification(cited), _citation(heading, cited)])
     return (
         "<!DOCTYPE html>\n"
@@ -127,33 +91,50 @@ def report(result: Any, *, title: str | None = None) -> str:
     )
 
 
-def _budget(result: StudyResult) -> str:
-    account = result.account
+def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], Account | None]:
+    """The answers by their headings, each with the question as it was asked, and the account that paid."""
+    if isinstance(result, StudyResult):
+        return {name: (one, result.questions[name]) for name, one in result.answers.items()}, result.account
+    if isinstance(result, Answer):
+        return {"Result": (result, {})}, None
+    if isinstance(result, Mapping):
+        named = dict(result)
+    elif isinstance(result, list | tuple):
+        named = {f"Result {index}": one for index, one in enumerate(result, 1)}
+    else:
+        named = {}
+    if not named or not all(isinstance(one, Answer) for one in named.values()):
+        raise InvalidInput(
+            "report takes an answer, a list or a mapping of answers, or the result of a study; got "
+            f"{type(result).__name__}"
+        )
+    return {str(name): (one, {}) for name, one in named.items()}, None
+
+
+def _budget(account: Account, answered: int) -> str:
     rows = [
         ("Dataset", account.dataset),
         ("Privacy budget", str(account.cap)),
         ("Spent so far", str(account.spent)),
         ("Left", str(account.remaining)),
-        ("Protected against", _SOMEBODY[Relation(account.relation)][0]),
-        ("Questions answered here", str(len(result.answers))),
+        ("Protected against", Relation(account.relation).against),
+        ("Questions answered here", str(answered)),
     ]
-    return f"<h2>The budget</h2>\n{facts(rows, styled=False)}"
+    spent = account.spent
+    total = ""
+    if spent.epsilon:
+        whole = Guarantee(
+            spent.epsilon, Relation(account.relation), spent.delta or Fraction(0), basis="the ledger's sum"
+        )
+        total = _promise(whole)
+    return f"<h2>The promise for everything together</h2>\n{total}{facts(rows, styled=False)}"
 
 
-def _section(heading: str, answer: Any, question: Mapping[str, Any]) -> str:
-    parts = [f"<section><h2>{escape(heading)}</h2>"]
-    if isinstance(answer, ConditionalRelease):
-        for group, size, one in zip(answer.groups, answer.sizes, answer.releases, strict=True):
-            parts.append(f"<h3>{escape(f'{answer.given} = {group}')} <small>(n = {size})</small></h3>")
-            parts.append("<p>No records: the posterior is the prior.</p>" if one is None else _release(one))
-    elif isinstance(answer, Sample):
-        parts.append(_sample(answer))
-    elif isinstance(answer, LogisticRelease):
-        parts.append(_logistic(answer))
-    else:
-        parts.append(_release(answer))
+def _section(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
+    parts = [f"<section><h2>{escape(heading)}</h2>", _findings(answer)]
     parts += ["<h3>How people are protected</h3>", _promise(answer.guarantee)]
-    parts += ["<h3>What was asked, of which data</h3>", facts(_asked(answer, question), styled=False)]
+    asked = [*_asked(question), *answer.words().facts]
+    parts += ["<h3>What was asked, of which data</h3>", facts(asked, styled=False)]
     if answer.receipt is not None:
         receipt = replace(answer.receipt, repeated=False)  # a report made again says the same
         parts.append(f'<p class="small">Receipt: <code>{escape(str(receipt))}</code></p>')
@@ -165,9 +146,6 @@ def _section(heading: str, answer: Any, question: Mapping[str, Any]) -> str:
     return "\n".join(parts) + "</section>"
 
 
-# ---- the guarantee ---------------------------------------------------------------------------------------
-
-
 def _promise(guarantee: Guarantee) -> str:
     if not guarantee.is_private:
         return f'<div class="promise alarm"><p><strong>{escape(guarantee.meaning())}</strong></p></div>'
@@ -177,9 +155,9 @@ def _promise(guarantee: Guarantee) -> str:
     with suppress(TooLargeError):
         right = math.ceil(50 * (1 + guarantee.delta_at(0)) - 1e-9)
         said.append(
-            f"In plain words: somebody who knows {_SOMEBODY[guarantee.relation][1]}, and has two equally "
-            "likely versions of the rest in mind, would be right 50 times in 100 by tossing a coin. With "
-            f"this release the best guess is right at most {right} times in 100."
+            f"In plain words: suppose somebody knows {guarantee.relation.rest} and cannot decide between two "
+            "equally plausible versions of what is left. Without this release they would guess right 50 times "
+            f"in 100; with it, at most {right} times in 100."
         )
     said += [f"Assumed: {escape(assumption)}." for assumption in guarantee.assumptions]
     if guarantee.basis:
@@ -187,239 +165,91 @@ def _promise(guarantee: Guarantee) -> str:
     return '<div class="promise">' + "".join(f"<p>{text}</p>" for text in said) + "</div>"
 
 
-# ---- the question and the data -----------------------------------------------------------------------------
-
-
-def _asked(answer: Any, question: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = []
-    shown = {key: value for key, value in question.items() if key not in ("id", "title", "kind")}
-    if shown:
-        asked = "; ".join(f"{key}: {_in_words(value)}" for key, value in shown.items())
-        rows.append((f"Asked ({question.get('kind', 'proportion')})", asked))
-    if isinstance(answer, ConditionalRelease):
-        sizes = "; ".join(f"{group}: {size}" for group, size in zip(answer.groups, answer.sizes, strict=True))
-        rows += [("Question", f"shares of {answer.outcome}, given {answer.given}"), ("Records", sizes)]
-        first = next((one for one in answer.releases if one is not None), None)
-        return rows + ([] if first is None else _about_counts(first))
-    if isinstance(answer, Sample):
-        model, prior = _model(answer)
-        rows += [
-            ("Records", f"{answer.n:,} (public); no record is in this document"),
-            ("Model", model),
-            ("Prior", prior),
-            ("Mechanism", f"{answer.sampler}: {_SAMPLERS.get(answer.sampler, '')}"),
-        ]
-        return rows
-    if isinstance(answer, LogisticRelease):
-        settings = "; ".join(f"{k}: {_in_words(v)}" for k, v in answer.settings.items() if v is not None)
-        rows += [
-            ("Classes", _in_words(answer.classes)),
-            ("Model", f"Bayesian logistic regression ({answer.estimator}), rows clipped to length "
-                      f"{answer.norm_bound:g}"),
-            ("Settings", settings),
-        ]  # fmt: skip
-        return rows
-    return [*rows, ("Records", f"{answer.n} (public); no record is in this document"), *_about_counts(answer)]
-
-
-def _model(sample: Sample) -> tuple[str, str]:
-    """The model and its prior, in words."""
-    family, prior = sample.family, sample.prior
-    name = family["name"]
-    limits = family.get("bounds", sample.bounds)
-    between = "" if limits is None else f", clipped to {limits[0]:g} – {limits[1]:g}"
-    if name == "gaussian":
-        model = f"the mean of numbers with standard deviation {family['sigma']:g}{between}"
-        return model, f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
-    if name == "gaussian-vector":
-        model = f"the mean of vectors with standard deviation {family['sigma']:g} on each axis, clipped to "
-        centre = ", ".join(f"{mean:g}" for mean, _ in prior)
-        return f"{model}length {family['radius']:g}", f"mean ({centre}), standard deviation {prior[0][1]:g}"
-    if name in ("poisson", "exponential"):
-        what = "the mean number of events per record" if name == "poisson" else "the rate of waiting times"
-        return f"{what}{between}", f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
-    if name == "beta":
-        return f"the mean of numbers{between or ' in [0, 1], or the share of yes'}", _prior(prior)
-    return "the shares of the levels", _prior(prior)
-
-
-def _about_counts(release: Release) -> list[tuple[str, str]]:
-    rows = [("Declared levels", ", ".join(str(level) for level in release.levels))]
-    for name, level in (("Undeclared values", release.other), ("Missing values", release.missing)):
-        if level is not None:
-            rows.append((name, f"counted as {level}"))
-    words = _MECHANISMS.get(release.mechanism, "")
-    return [*rows, ("Prior", _prior(release.prior)), ("Mechanism", f"{release.mechanism}: {words}")]
-
-
-def _prior(prior: Sequence[float]) -> str:
-    listed = ", ".join(f"{a:g}" for a in prior)
-    name = "Beta" if len(prior) == 2 else "Dirichlet"
-    if set(prior) == {1.0}:
-        said = "all shares were equally likely beforehand"
-    else:
-        said = f"it weighs as much as {sum(prior):g} records"
-    return f"{name}({listed}): {said}"
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "; ".join(f"{key} ({_in_words(item)})" for key, item in value.items())
-    return ", ".join(map(_in_words, value)) if isinstance(value, list | tuple) else str(value)
+def _asked(question: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The question as it was asked: by its fields, or as it stands where it is of another version."""
+    given = {key: value for key, value in question.items() if key not in ("id", "title", "kind")}
+    if not given:
+        return []
+    try:
+        return question_of(str(question.get("kind", "proportion")), given).described()
+    except InvalidInput:
+        return [(key, in_words(value)) for key, value in given.items()]
 
 
 # ---- the results -------------------------------------------------------------------------------------------
 
 
-def _figures(rows: Sequence[Mapping[str, Any]], *, percent: bool) -> Callable[..., str]:
-    """How numbers of this table are written: with two digits of the narrowest interval."""
-    factor, unit, least, most = (100, " %", 1, 6) if percent else (1, "", 0, 12)
-    width = factor * min(row["high"] - row["low"] for row in rows)
+def _findings(answer: Answer) -> str:
+    """Rows as a list, a drawing and a table; then further tables, notes, and the parts."""
+    words, rows = answer.words(), answer.rows()
+    found = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in words.warnings]
+    if rows:
+        shown = _figures(rows)
+        if len(rows) <= _MAX_LISTED:
+            items = "".join(
+                f"<li><strong>{escape(row.name)}</strong>: {shown(row.mean)}"
+                + (f" (with 95 % probability {shown(row.low, row.high)})" if row.low is not None else "")
+                + "</li>"
+                for row in rows
+            )
+            found.append(f'<ul class="key">{items}</ul>')
+        figure = answer.figure()
+        if figure is not None:
+            found.append(drawing(figure))
+        found.append(f'<div class="scroll">{_table(answer, rows, shown)}</div>')
+    found += [f"<p>{escape(note)}</p>" for note in words.notes if rows]
+    for extra in answer.tables():
+        found.append(f"<p>{escape(extra.caption)}</p>" if extra.caption else "")
+        found.append(f'<div class="scroll">{table(extra.header, extra.cells, styled=False)}</div>')
+    for part in answer.parts():
+        found.append(f"<h3>{escape(part.heading)}</h3>")
+        found.append(f"<p>{escape(part.otherwise)}</p>" if part.answer is None else _findings(part.answer))
+    return "".join(found)
+
+
+def _figures(rows: Sequence[Row]) -> Callable[..., str]:
+    """How numbers of this table are written: with two digits of the narrowest interval, shares in percent."""
+    factor, unit, least, most = (100, " %", 1, 6) if all(row.share for row in rows) else (1, "", 0, 12)
+    widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
+    width = factor * min(widths, default=1e-6)
     digits = min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
     return lambda *values: " – ".join(f"{factor * value:,.{digits}f}" for value in values) + unit
 
 
-def _release(release: Release) -> str:
-    rows = release.table()
-    percent = _figures(rows, percent=True)
-    key = ""
-    if len(rows) <= _MAX_LISTED:
-        items = "".join(
-            f"<li><strong>{escape(str(row['level']))}</strong>: {percent(row['mean'])} "
-            f"(with 95 % probability {percent(row['low'], row['high'])})</li>"
-            for row in rows
-        )
-        key = f'<ul class="key">{items}</ul>'
-    header = ["level", "share", "95 % interval", "plug-in interval", "released count"]
-    cells = [
-        [
-            str(row["level"]),
-            percent(row["mean"]),
-            percent(row["low"], row["high"]),
-            percent(row["plug_in_low"], row["plug_in_high"]),
-            f"{row['count']:,}",
-        ]
-        for row in rows
-    ]
-    aware = release.noise_aware_or_none()
-    laws = [(aware or release.posterior).marginal(i) for i in range(len(rows))]
-    picture = drawing([str(row["level"]) for row in rows], rows, laws, of="Share of each level", percent=True)
-    return f'{key}{picture}<div class="scroll">{table(header, cells, styled=False)}</div>'
-
-
-def _sample(sample: Sample) -> str:
-    names = sample.parameters()
-    values = np.atleast_2d(sample.values.T).T
-    drawn = table(["draw", *names], _numbered(values), styled=False)
-    number = "One draw" if len(values) == 1 else f"{len(values)} draws"
-    about = (
-        f"<p>{number} from the posterior of n = {sample.n:,} records was published (record weight r = "
-        f"{sample.r:.4g}, prior divided by m = {sample.m:.4g}). A draw is a plausible value, not an estimate"
-    )
-    try:
-        rows = sample.table()
-    except (TooLargeError, InvalidInput):
-        return f'{about}.</p><div class="scroll">{drawn}</div>'
-    percent = sample.bounds is None and sample.family["name"] in ("beta", "dirichlet")
-    shown = _figures(rows, percent=percent)
-    items = "".join(
-        f"<li><strong>{escape(row['parameter'])}</strong>: {shown(row['mean'])} "
-        f"(with 95 % probability {shown(row['low'], row['high'])})</li>"
-        for row in rows[:_MAX_LISTED]
-    )
-    picture = drawing(names, rows, sample.marginals(), of="What is known after the release", percent=percent)
-    cells = [
-        [row["parameter"], shown(row["mean"]), shown(row["sd"]), shown(row["low"], row["high"])]
-        for row in rows
-    ]
-    found = table(["parameter", "mean", "standard deviation", "95 % interval"], cells, styled=False)
-    return (
-        f'<ul class="key">{items}</ul>{picture}<div class="scroll">{found}</div>{about}; the figures above '
-        f'account for its randomness.</p><div class="scroll">{drawn}</div>'
-    )
-
-
-def _numbered(values: Any) -> list[list[str]]:
-    return [[str(i + 1), *(f"{x:.6g}" for x in row)] for i, row in enumerate(values)]
-
-
-def _logistic(release: LogisticRelease) -> str:
-    names = release.features or tuple(f"x{i + 1}" for i in range(release.coefficients.shape[2]))
-    models = release.classes[1:] if release.coefficients.shape[1] == 1 else release.classes
-    cells = [
-        [f"{i + 1}", str(model), f"{release.intercepts[i, j]:.4g}", *(f"{x:.4g}" for x in draw[j])]
-        for i, draw in enumerate(release.coefficients)
-        for j, model in enumerate(models)
-    ]
-    number = "One draw" if len(release.coefficients) == 1 else f"{len(release.coefficients)} draws"
-    about = (
-        f"<p>{number} of the coefficients from a private posterior, for the columns as the model saw them: "
-        "scaled by declared bounds. A positive coefficient makes the class likelier.</p>"
-    )
-    header = ["draw", "class", "intercept", *names]
-    return f'{about}<div class="scroll">{table(header, cells, styled=False)}</div>'
+def _table(answer: Answer, rows: Sequence[Row], shown: Callable[..., str]) -> str:
+    columns: dict[str, list[str]] = {answer.label: [row.name for row in rows]}
+    columns["share" if all(row.share for row in rows) else "mean"] = [shown(row.mean) for row in rows]
+    if any(row.sd is not None for row in rows):
+        columns["standard deviation"] = ["–" if row.sd is None else shown(row.sd) for row in rows]
+    if any(row.low is not None for row in rows):
+        columns["95 % interval"] = ["–" if row.low is None else shown(row.low, row.high) for row in rows]
+    if any(row.plug_in is not None for row in rows):
+        ends = [row.plug_in for row in rows]
+        columns["plug-in interval"] = ["–" if one is None else shown(*one[1:]) for one in ends]
+    if any(row.count is not None for row in rows):
+        columns["released count"] = ["–" if row.count is None else f"{row.count:,}" for row in rows]
+    return table(list(columns), list(zip(*columns.values(), strict=True)), styled=False)
 
 
 # ---- the end -----------------------------------------------------------------------------------------------
 
 
-_SHARES = """<p>A share is the mean of what is known about it after the release. The 95 % interval holds it
-with 95 % probability, given the prior; where the noise of the mechanism can be accounted for exactly, it is
-included. The plug-in interval takes the released counts as if they were exact and is too narrow: it is there
-for comparison. Released counts carry noise and are not the counts of the data.</p>
-"""
-_PARAMETERS = """<p>The figures of a posterior draw say what is known about the parameter after the release:
-prior, records and the randomness of the draw are all accounted for. Records count as they were clipped to the
-declared bounds.</p>
-"""
-_FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
-releases about the same people are not free: their losses add up.</p>
-"""
-_VERIFY = """<h2>How to verify</h2>
-<ol><li><code>discreet show FILE</code> on the published JSON document prints the figures above, and refuses a
-document whose checksum does not match.</li>
-<li><code>discreet audit</code> recomputes the loss of a mechanism from its public parameters.</li>
-<li><code>discreet ledger verify --expect HASH</code>, with the hash of a receipt, shows that the charge is in
-the ledger and that the ledger was not edited or put back.</li></ol>
-"""
+def _reading(answers: Sequence[Answer]) -> str:
+    said = dict.fromkeys(text for answer in answers for text in answer.words().reading)
+    return "<h2>How to read the figures</h2>\n" + "".join(f"<p>{escape(text)}</p>\n" for text in said) + _FREE
 
 
-def _reading(answers: Sequence[Any]) -> str:
-    shares = any(isinstance(answer, Release | ConditionalRelease) for answer in answers)
-    drawn = any(isinstance(answer, Sample) for answer in answers)
-    return "<h2>How to read the figures</h2>\n" + _SHARES * shares + _PARAMETERS * drawn + _FREE
-
-
-def _verification(answers: Sequence[Any]) -> str:
-    sums = facts([(_name(answer), _checksum(answer)) for answer in answers], styled=False)
+def _verification(answers: Sequence[Answer]) -> str:
+    sums = facts([(answer.words().name, answer.checksum()) for answer in answers], styled=False)
     return f"{_VERIFY}<p>The checksums of the documents:</p>\n{sums}"
 
 
-def _citation(heading: str, answers: Sequence[Any]) -> str:
+def _citation(heading: str, answers: Sequence[Answer]) -> str:
     items = []
     for answer in answers:
-        software = f"discreet {_version(answer)}".strip()
-        text = f"“{heading}”. {_name(answer)}. Released with {software} under {answer.guarantee}"
+        made = getattr(answer, "versions", {})
+        software = f"discreet {made.get('discreet', '')}".strip()
+        text = f"“{heading}”. {answer.words().name}. Released with {software} under {answer.guarantee}"
         receipt = "" if answer.receipt is None else f"; ledger entry {answer.receipt.hash}"
-        items.append(f"<li>{escape(f'{text}; document {_checksum(answer)}{receipt}.')}</li>")
+        items.append(f"<li>{escape(f'{text}; document {answer.checksum()}{receipt}.')}</li>")
     return f'<h2>How to cite</h2>\n<ul class="small">{"".join(items)}</ul>'
-
-
-def _name(answer: Any) -> str:
-    if isinstance(answer, ConditionalRelease):
-        return f"Posteriors of {answer.outcome} given {answer.given}"
-    if isinstance(answer, Sample):
-        return f"Posterior draw ({answer.sampler}, {answer.family['name']}), n = {answer.n}"
-    if isinstance(answer, LogisticRelease):
-        return f"Logistic regression ({answer.estimator})"
-    return f"Posterior of {len(answer.levels)} shares ({answer.mechanism}), n = {answer.n}"
-
-
-def _version(answer: Any) -> str:
-    if isinstance(answer, ConditionalRelease):
-        return next((_version(one) for one in answer.releases if one is not None), "")
-    return str(answer.versions.get("discreet", ""))
-
-
-def _checksum(answer: Any) -> str:
-    return str(json.loads(answer.to_json())["checksum"])
