@@ -16,7 +16,7 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.study.study_file import load_answer
+from discreet.documents.answer import load_answer
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0"
 EXPECTED: dict[str, Any] = json.loads((WRITTEN / "expected.json").read_text("utf-8"))
@@ -29,6 +29,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 # Names that another version may change: one line each.
+
+RENAMED = {"size": "draws", "target": "outcome"}
 
 
 def load(text: str) -> Any:
@@ -47,7 +49,8 @@ def ask(question: Mapping[str, Any], ledger: discreet.Ledger, **changed: Any) ->
     data = WRITTEN / question["data"] if isinstance(question["data"], str) else question["data"]
     where = {"ledger": ledger, "dataset": question["dataset"], "request_id": question["request_id"]}
     verb = getattr(discreet, question["verb"])
-    return verb(data, *question["positional"], **{**question["arguments"], **changed}, **where)
+    given = {RENAMED.get(name, name): value for name, value in {**question["arguments"], **changed}.items()}
+    return verb(data, *question["positional"], **given, **where)
 
 
 # Helpers.

@@ -613,7 +613,7 @@ def test_ops_on_a_small_ball_ends(cancer: tuple[np.ndarray, np.ndarray], radius:
 
 TABLE = {"x": [0.0, 1.0, 0.25, 0.5] * 15, "z": [3.0, 7.0, 5.0, 5.5] * 15, "y": ["a", "b", "b", "a"] * 15}
 QUESTION: dict[str, Any] = {
-    "target": "y", "classes": ("a", "b"), "features": {"x": (0, 1), "z": (0, 10)}, "delta": "1e-6",
+    "outcome": "y", "classes": ("a", "b"), "features": {"x": (0, 1), "z": (0, 10)}, "delta": "1e-6",
 }  # fmt: skip
 
 

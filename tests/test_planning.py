@@ -21,7 +21,7 @@ from discreet.mechanisms import automatic
 from discreet.planning import expected_error as expectations
 from discreet.planning import search as planning
 from discreet.planning.search import Plan, Row, kl_divergence, plan
-from discreet.questions import proportions
+from discreet.questions import counts, proportion
 from test_decoding import prior_predictive
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
@@ -453,7 +453,7 @@ class Recorder(list):  # type: ignore[type-arg]
 def test_planning_ends_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log: list[str] = []
     given: list[Any] = []
-    real_choice, real_count = proportions.automatic, proportions.count_levels
+    real_choice, real_count = counts.automatic, proportion.count_levels
 
     def choice(*arguments: Any) -> str:
         log.append("planning")
@@ -466,7 +466,7 @@ def test_planning_ends_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch
         log.append("opened")
         return real_count(*arguments, **options)
 
-    monkeypatch.setattr(proportions, "automatic", choice)
+    monkeypatch.setattr(counts, "automatic", choice)
     data = Recorder(["no"] * 70 + ["yes"] * 30)
     data.log = log
     discreet.release(data, levels=("no", "yes"), epsilon=1, n=100)
@@ -475,7 +475,7 @@ def test_planning_ends_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch
 
     # A file: the one function that opens it, and the operating system's opens of that name.
     log.clear()
-    monkeypatch.setattr(proportions, "count_levels", count)
+    monkeypatch.setattr(proportion, "count_levels", count)
     path = tmp_path / "answers.csv"
     path.write_text("v\n" + "no\n" * 70 + "yes\n" * 30)
     discreet.release(path, column="v", levels=("no", "yes"), epsilon=1, n=100)

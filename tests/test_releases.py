@@ -8,7 +8,7 @@ import pytest
 import discreet
 from discreet.documents import base as documents
 from discreet.mechanisms import MECHANISMS
-from discreet.questions import proportions
+from discreet.questions import counts, proportion
 
 ANSWERS = ["no"] * 70 + ["yes"] * 30
 
@@ -141,13 +141,9 @@ def test_three_levels_release_nothing_but_the_noisy_value(name: str, monkeypatch
 
 def test_the_mechanism_is_built_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     order = []
-    build, count = proportions.build_mechanism, proportions.count_levels
-    monkeypatch.setattr(
-        proportions, "build_mechanism", lambda *a, **k: (order.append("build"), build(*a, **k))[1]
-    )
-    monkeypatch.setattr(
-        proportions, "count_levels", lambda *a, **k: (order.append("open"), count(*a, **k))[1]
-    )
+    build, count = counts.build_mechanism, proportion.count_levels
+    monkeypatch.setattr(counts, "build_mechanism", lambda *a, **k: (order.append("build"), build(*a, **k))[1])
+    monkeypatch.setattr(proportion, "count_levels", lambda *a, **k: (order.append("open"), count(*a, **k))[1])
     discreet.release(ANSWERS, levels=("no", "yes"), epsilon=1, n=100)
     assert order[0] == "build"
     assert "open" in order[1:]

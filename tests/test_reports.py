@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import discreet
+from discreet._registry import MECHANISMS
+from discreet.posterior_sampling.sample import METHODS
 from discreet.posterior_sampling.sampler import SAMPLERS
 from discreet.reporting.figures import _ticks
-from discreet.reporting.report import _MECHANISMS, _SAMPLERS, report
+from discreet.reporting.report import report
 
 
 def survey(epsilon: float = 1.0, **options: object) -> discreet.Release:
@@ -32,7 +34,7 @@ def test_every_part_that_a_board_needs() -> None:
         "counted as current",
         "500 (public)",
         "all shares were equally likely beforehand",
-        _MECHANISMS["lattice"],
+        MECHANISMS["lattice"].words,
         release.guarantee.meaning(),
         "How to read the figures",
         "How to verify",
@@ -75,8 +77,8 @@ def test_receipt_is_cited(tmp_path: Path) -> None:
 
 
 def test_mechanisms_and_samplers_have_words() -> None:
-    assert set(_MECHANISMS) == set(discreet.mechanisms.MECHANISMS)
-    assert set(_SAMPLERS) == set(SAMPLERS)
+    assert all(made.words for _, made in MECHANISMS.items())
+    assert set(METHODS) == set(SAMPLERS)
 
 
 def test_samples_have_a_report() -> None:

@@ -291,7 +291,7 @@ def test_posterior_sample_reads_calibrates_and_draws(tmp_path: Path) -> None:
         discreet.posterior_sample(table, "poisson", column="visits", missing=0, n=99, **options)
     answers = ["yes", "no", "no"] * 20
     shares = discreet.posterior_sample(
-        answers, "dirichlet", prior=(3, 3), levels=("no", "yes"), epsilon=1, delta="1e-6", size=2
+        answers, "dirichlet", prior=(3, 3), levels=("no", "yes"), epsilon=1, delta="1e-6", draws=2
     )
     assert shares.values.shape == (2, 2)
     assert shares.values.sum(axis=1) == pytest.approx(1)
@@ -429,7 +429,7 @@ def test_posterior_sample_is_charged_once(tmp_path: Path) -> None:
     assert again.receipt.repeated
     assert ledger.show("survey").spent.epsilon == 1
     with pytest.raises(discreet.BudgetExceededError):
-        discreet.posterior_sample([4.0] * 30, "gaussian", size=9, **options)
+        discreet.posterior_sample([4.0] * 30, "gaussian", draws=9, **options)
     query = discreet.statistical_query(
         [4.0] * 30, bounds=(0, 10), epsilon=1, delta="1e-6", ledger=ledger, dataset="survey"
     )

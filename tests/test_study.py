@@ -17,7 +17,7 @@ import discreet
 from discreet import Study
 from discreet.cli import main
 from discreet.documents.base import write_document
-from discreet.questions import proportions
+from discreet.questions import conditional
 from discreet.reporting.report import report
 from discreet.study.study_file import load_answer, read_study, run_study
 
@@ -229,9 +229,7 @@ def test_study_spends_prices_and_refuses(folder: Path) -> None:
         outcome="smoker", given="sex", levels=LEVELS, groups=("f", "m"), epsilon="0.125"
     )
     assert found.receipt is not None
-    drawn = study.statistical_query(
-        column="age", bounds=(0, 100), prior=(5, 5), epsilon="0.0625", delta="1e-6"
-    )
+    drawn = study.query(column="age", bounds=(0, 100), prior=(5, 5), epsilon="0.0625", delta="1e-6")
     assert drawn.bounds == (0, 100)
     assert study.account().remaining.epsilon == Fraction(1, 16)
 
@@ -239,7 +237,7 @@ def test_study_spends_prices_and_refuses(folder: Path) -> None:
 def test_study_fits_a_logistic_regression(folder: Path) -> None:
     study = Study(folder / "survey.csv", budget={"epsilon": 2, "delta": "1e-5"}, n=120)
     question: dict[str, Any] = {
-        "target": "sex", "classes": ("f", "m"), "features": {"age": (0, 100), "person": (0, 60)},
+        "outcome": "sex", "classes": ("f", "m"), "features": {"age": (0, 100), "person": (0, 60)},
         "epsilon": 1, "delta": "1e-6",
     }  # fmt: skip
     assert study.price([{"id": "fit", "kind": "logistic", **question}]).asked.epsilon == 1
@@ -259,7 +257,7 @@ def test_study_fits_a_logistic_regression(folder: Path) -> None:
     ):
         with pytest.raises(discreet.InvalidInput, match=message):
             study.logistic(**(question | change))
-    with pytest.raises(discreet.DataError, match="60 of 120 records have a target outside"):
+    with pytest.raises(discreet.DataError, match="60 of 120 records have an outcome outside"):
         study.logistic(**(question | {"classes": ("f", "x")}))
     with pytest.raises(discreet.DataError, match="no number"):
         study.logistic(**(question | {"features": {"smoker": (0, 1)}}))
@@ -329,7 +327,7 @@ PLANS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
          "sampler": "concentrated", "column": "person"},
     ),
     "logistic": (
-        {"target": "sex", "classes": ("f", "m"), "features": {"age": (0, 100)}, "epsilon": "0.5",
+        {"outcome": "sex", "classes": ("f", "m"), "features": {"age": (0, 100)}, "epsilon": "0.5",
          "delta": "1e-6"},
         {"classes": ("m", "f"), "features": {"age": (0, 90)}, "epsilon": 1, "delta": "1e-7", "draws": 2,
          "n": 120, "method": "concentrated", "sampler": "langevin", "prior_precision": 2.0,
@@ -538,27 +536,27 @@ def test_one_file_by_two_names(folder: Path) -> None:
 
 def test_run_goes_on_where_it_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, bool]] = []
-    real = proportions.contingency
+    real = conditional.contingency
 
     def broken(*arguments: Any, **options: Any) -> Any:
         raise RuntimeError("the engine died")
 
-    monkeypatch.setattr(proportions, "contingency", broken)
+    monkeypatch.setattr(conditional, "contingency", broken)
     with pytest.raises(RuntimeError):
         run_study(folder / "survey.toml", progress=lambda name, repeated: seen.append((name, repeated)))
     assert seen == []  # prices came first: a conditional needs the sizes of its groups
-    monkeypatch.setattr(proportions, "contingency", real)
+    monkeypatch.setattr(conditional, "contingency", real)
     calls = {"left": 1}
 
     def dies_later(*arguments: Any, **options: Any) -> Any:
         calls["left"] -= 1
         return real(*arguments, **options) if calls["left"] >= 0 else broken()
 
-    monkeypatch.setattr(proportions, "contingency", dies_later)
+    monkeypatch.setattr(conditional, "contingency", dies_later)
     with pytest.raises(RuntimeError):
         run_study(folder / "survey.toml", progress=lambda name, repeated: seen.append((name, repeated)))
     assert seen == [("smokers", False)]
-    monkeypatch.setattr(proportions, "contingency", real)
+    monkeypatch.setattr(conditional, "contingency", real)
     result = run_study(folder / "survey.toml", progress=lambda name, repeated: seen.append((name, repeated)))
     assert seen[1:] == [("smokers", True), *((name, False) for name in list(result.answers)[1:])]
     assert result.account.spent.epsilon == Fraction(11, 4)

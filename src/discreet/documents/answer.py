@@ -1,8 +1,8 @@
 """What may be published: one base for every kind of answer.
 
-An answer describes itself as plain data: ``rows()`` are its numbers with intervals, ``words()`` what a reader is
-told, ``figure()`` what is to be drawn, ``document()`` what is stored. Terminal, report, notebook and studio
-iterate over these and know no kinds.
+An answer describes itself as plain data: ``rows()`` are its numbers with intervals, ``words()`` what a
+reader is told, ``figure()`` what is to be drawn, ``document()`` what is stored. Terminal, report, notebook
+and studio iterate over these and know no kinds.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ class Table:
 class Words:
     """What a reader is told.
 
-    ``name`` is how the answer is cited, ``facts`` say what was asked of which data and how, ``notes`` how these
-    figures are to be taken, ``reading`` explains such figures in general, ``warnings`` are reasons for doubt.
+    ``name`` is how the answer is cited, ``facts`` say what was asked of which data and how, ``notes`` how
+    these figures are to be taken, ``reading`` explains such figures in general, ``warnings`` are reasons
+    for doubt.
     """
 
     headline: str
@@ -148,7 +149,7 @@ class Answer(ABC):
     @classmethod
     @abstractmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """The answer of a document's content; raises KeyError, TypeError or ValueError where it is malformed."""
+        """The answer of a document's content; KeyError, TypeError or ValueError where it is malformed."""
 
     @abstractmethod
     def rows(self, interval: float = 0.95) -> list[Row]:

@@ -23,7 +23,7 @@ def format_of(text: str) -> str:
 
 
 def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
-    """The content that was written, in ``version`` or an older one; an edited or unknown document is refused."""
+    """The content, written in ``version`` or an older one; an edited or unknown document is refused."""
     document = parse(text)
     if document["format"] != kind:
         raise CorruptReleaseError(f"this is not a release: its format is not {kind!r}")

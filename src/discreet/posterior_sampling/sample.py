@@ -38,8 +38,8 @@ METHODS = {
 }
 _READING = (
     "The figures of a posterior draw say what is known about the parameter after the release: prior, records "
-    "and the randomness of the draw are all accounted for. Records count as they were clipped to the declared "
-    "bounds."
+    "and the randomness of the draw are all accounted for. Records count as they were clipped to the "
+    "declared bounds."
 )
 _QUICK = 2_000_000
 """Records times levels up to which a summary computes intervals of shares: seconds."""
@@ -186,8 +186,8 @@ class Sample(Answer):
         model, prior = self._family.described(self.prior, self.bounds)
         note = (
             f"{number} from the posterior of n = {self.n:,} records was published (record weight r = "
-            f"{self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible value, not an estimate; "
-            "the figures account for its randomness."
+            f"{self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible value, not an "
+            "estimate; the figures account for its randomness."
         )
         return Words(
             headline=f"Private posterior draw{many} from n = {self.n} records, {self.sampler} "

@@ -1,8 +1,8 @@
 """A question: what is asked, in public parameters, and how it is priced, charged and answered.
 
-A kind of question is a frozen dataclass in a file of its own. Its fields say what they mean (:func:`parameter`),
-and from them come the study file, the options of the command line, the forms of the studio, the plan in the
-ledger and the part "what was asked" of a report.
+A kind of question is a frozen dataclass in a file of its own. Its fields say what they mean
+(:func:`parameter`), and from them come the study file, the options of the command line, the forms of the
+studio, the plan in the ledger and the part "what was asked" of a report.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def parameter(
     choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
     python: bool = False,
 ) -> Any:
-    """A field of a question: how its value is written, and what it means. Without a default it is required."""
+    """A field of a question: how its value is written, and what it means; required without a default."""
     meant = {
         "form": form,
         "help": help,
@@ -183,8 +183,8 @@ class Question(ABC):
     def of(cls, given: Mapping[str, Any], where: str = "") -> Self:
         """The question of a mapping, such as a table of a study file or the keywords of a call.
 
-        Options of the chosen mechanism or family may stand among the parameters. A misspelt name is an error that
-        names the nearest one.
+        Options of the chosen mechanism or family may stand among the parameters. A misspelt name is an error
+        that names the nearest one.
         """
         prefix = f"{where}: " if where else ""
         known = {one.name: one for one in cls.parameters()}

@@ -72,8 +72,8 @@ class Proportion(WholeCountQuestion):
         """The declared levels, or the bins."""
         if (self.levels is None) == (self.edges is None):
             raise InvalidInput(
-                "declare the levels that a record may take, levels=('no', 'yes'), or for numbers the edges of "
-                "bins, edges=(0, 18, 65, 120)"
+                "declare the levels that a record may take, levels=('no', 'yes'), or for numbers the edges "
+                "of bins, edges=(0, 18, 65, 120)"
             )
         if self.edges is None:
             if self.outside is not None:

@@ -20,8 +20,8 @@ __all__ = ["LogisticRelease", "clipped"]
 
 
 _READING = (
-    "Coefficients are draws from a private posterior, for the columns as the model saw them: scaled by declared "
-    "bounds. A positive coefficient makes the class likelier."
+    "Coefficients are draws from a private posterior, for the columns as the model saw them: scaled by "
+    "declared bounds. A positive coefficient makes the class likelier."
 )
 _BELOW = 1 - 1e-12
 _SQUARABLE = 1e150

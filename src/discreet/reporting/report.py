@@ -155,9 +155,9 @@ def _promise(guarantee: Guarantee) -> str:
     with suppress(TooLargeError):
         right = math.ceil(50 * (1 + guarantee.delta_at(0)) - 1e-9)
         said.append(
-            f"In plain words: suppose somebody knows {guarantee.relation.rest} and cannot decide between two "
-            "equally plausible versions of what is left. Without this release they would guess right 50 times "
-            f"in 100; with it, at most {right} times in 100."
+            f"In plain words: suppose somebody knows {guarantee.relation.rest} and cannot decide between "
+            "two equally plausible versions of what is left. Without this release they would guess right 50 "
+            f"times in 100; with it, at most {right} times in 100."
         )
     said += [f"Assumed: {escape(assumption)}." for assumption in guarantee.assumptions]
     if guarantee.basis:

@@ -1,7 +1,7 @@
 """Several questions about one dataset, under one budget.
 
-A question is a mapping with an ``id``, a ``kind`` and its public parameters; the data and the budget belong to
-the study. The ids are request ids of the ledger, so that a study that was interrupted goes on where it
+A question is a mapping with an ``id``, a ``kind`` and its public parameters; the data and the budget belong
+to the study. The ids are request ids of the ledger, so that a study that was interrupted goes on where it
 stopped: what was charged is returned, not charged again.
 """
 
