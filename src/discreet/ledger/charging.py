@@ -67,8 +67,8 @@ def charged(
                 return earlier
         begun = datetime.now(UTC)  # before the data are opened, which may take as long as the data say
         guarantee, make = prepare()
-        request = {"request_id": charge.request_id, "begun": begun}
-        return book.spend(account.dataset, guarantee, make, plan=labelled, **request)
+        name = charge.request_id
+        return book.spend(account.dataset, guarantee, make, plan=labelled, request_id=name, begun=begun)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import publish
 from discreet.data import contingency
 from discreet.declarations import Domain, as_integer
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInput, PrivacyWarning
 from discreet.ledger.charging import Charge, LedgerLike
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
@@ -88,7 +89,13 @@ class Conditional(CountQuestion):
         return [tuple(int(records) for records in row) for row in table]
 
     def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """The sizes of the groups."""
+        """The sizes of the groups, which become public."""
+        warnings.warn(
+            "the number of records in each group was read from the data and is published as it is: declare "
+            "sizes= from what is publicly known, or release a table if the groups are private",
+            PrivacyWarning,
+            stacklevel=2,
+        )
         return tuple(sum(row) for row in statistic)
 
     def bind(self, size: Sequence[int]) -> Bound:
@@ -97,7 +104,7 @@ class Conditional(CountQuestion):
         note = f"the {self.given!r} of every record, and with it the size of every group, is public"
 
         def assuming(guarantee: Guarantee) -> Guarantee:
-            return replace(guarantee, assumptions=(*guarantee.assumptions, note))
+            return guarantee.within_group(note)
 
         parts = [assuming(one.guarantee) for one in built if one is not None]
         if not parts:

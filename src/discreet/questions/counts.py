@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +12,7 @@ from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
 from discreet.answers.release import Release, publish
 from discreet.data import Contribution
-from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_prior, as_size
+from discreet.declarations import Domain, as_epsilon, as_integer, as_prior, as_size
 from discreet.errors import InvalidInput
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
@@ -178,9 +178,8 @@ class WholeCountQuestion(CountQuestion):
     def _guarantee(self, built: Mechanism) -> Guarantee:
         if self.person is None:
             return built.guarantee
-        grouped = built.guarantee.group(self._records)
-        assumptions = (*grouped.assumptions, Contribution.assumption(self._records, self.person))
-        return replace(grouped, relation=Relation.REPLACE_PERSON, assumptions=assumptions)
+        note = Contribution.assumption(self._records, self.person)
+        return built.guarantee.for_unit(self.person, self._records, note)
 
 
 def domain_of(name: str, levels: Any) -> Domain:

@@ -132,7 +132,8 @@ class DrawQuestion(Question):
         if self.person is None or self.per_person is None:
             return found
         assumptions = (Contribution.assumption(self.per_person, self.person),)
-        return replace(found, guarantee=replace(found.guarantee, assumptions=assumptions))
+        named = replace(found.guarantee, assumptions=assumptions, unit=self.person)
+        return replace(found, guarantee=named)
 
     def bind(self, size: int) -> Bound:
         """The calibrated sampler; several draws compose."""
