@@ -108,7 +108,9 @@ class TestRelease:
     def test_an_unwritable_place_is_found_before_the_data_is_opened(
         self, discreet_: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("discreet.release", lambda *_, **__: pytest.fail("the data were opened"))
+        monkeypatch.setattr(
+            "discreet.questions.base.Question.ask", lambda *_: pytest.fail("the data were opened")
+        )
         for place in ("none/release.json", "."):
             failed = discreet_(*SURVEY, "--out", place)
             assert failed.code == 4
@@ -166,6 +168,7 @@ class TestRelease:
 
 BAD = {
     "epsilon 0": (("--epsilon", "0"), 2, "must be positive"),
+    "no epsilon": (("--n", "100"), 2, "--epsilon is missing, such as --epsilon 0.5"),
     "epsilon negative": (("--epsilon", "-1"), 2, "must be positive"),
     "epsilon nan": (("--epsilon", "nan"), 2, "must be finite"),
     "epsilon infinite": (("--epsilon", "inf"), 2, "must be finite"),
@@ -173,14 +176,18 @@ BAD = {
     "prior 0": (("--prior", "0"), 2, "must be positive"),
     "prior length": (("--prior", "1,1"), 2, "2 parameters for 3 levels"),
     "prior text": (("--prior", "flat"), 2, "--prior 'flat' must be a number"),
-    "prior empty": (("--prior", ""), 2, "--prior is empty"),
+    "prior empty": (("--prior", " "), 2, "--prior is empty; give a value, such as 1, or leave it out"),
     "prior gap": (("--prior", "1,,1"), 2, "empty entry"),
     "one level": (("--levels", "never"), 2, "at least two"),
-    "no level": (("--levels", ""), 2, "declare the levels"),
+    "no level": (("--column", "smoker"), 2, "declare the levels"),
     "same level twice": (("--levels", "never,never"), 2, "twice"),
     "levels apart by white space": (("--level", " never"), 2, "only in white space"),
     "empty level": (("--levels", "never,,former"), 2, "empty entry"),
     "other is no level": (("--other", "pipe"), 2, "other='pipe' is not one of"),
+    "empty person": (("--person", ""), 2, "--person is empty"),
+    "outside": (("--outside", "clipp"), 2, "--outside 'clipp' is unknown; did you mean 'clip'?"),
+    "option of the mechanism": (("--options", "gama=2"), 2, "gama"),
+    "options": (("--options", "gamma"), 2, "must be name="),
     "mechanism": (("--mechanism", "latice"), 2, "did you mean 'lattice'"),
     "n": (("--n", "99"), 2, "n=99"),
     "n text": (("--n", "many"), 2, "--n"),
@@ -195,8 +202,9 @@ BAD = {
 def test_bad_parameters(case: str, discreet_: Any) -> None:
     options, code, message = BAD[case]
     arguments = [*SURVEY]
+    dropped = {"no level": "--levels", "no epsilon": "--epsilon"}.get(case, options[0])
     for name in ("--levels", "--column", "--epsilon"):
-        if options[0] == name:
+        if dropped == name:
             at = arguments.index(name)
             del arguments[at : at + 2]
     failed = discreet_(*arguments, *options, "--out", "release.json")
@@ -355,7 +363,18 @@ class TestPlan:
 
 class TestAudit:
     def test_the_verdict(self, discreet_: Any) -> None:
-        command = ("audit", "ehds", "--prior", "1,1", "--n", "30", "--epsilon", "0.8", "--gamma", "0.5")
+        command = (
+            "audit",
+            "ehds",
+            "--prior",
+            "1,1",
+            "--n",
+            "30",
+            "--epsilon",
+            "0.8",
+            "--options",
+            "gamma=0.5",
+        )
         done = discreet_(*command)
         m = discreet.mechanism("ehds", prior=(1, 1), n=30, epsilon="0.8", gamma=0.5)
         audit = discreet.audit(m)
@@ -370,7 +389,7 @@ class TestAudit:
 
     def test_the_options_arrive(self, discreet_: Any) -> None:
         command = ("audit", "ehd", "--prior", "1,1", "--n", "20", "--epsilon", "0.8", "--json")
-        loss = json.loads(discreet_(*command, "--calibration", "exact").out)["epsilon"]
+        loss = json.loads(discreet_(*command, "--options", "calibration=exact").out)["epsilon"]
         assert 0.79 < loss <= 0.8
         assert "'delta' is not an option" in discreet_(*command, "--delta", "1e-3").err
 
@@ -593,7 +612,7 @@ class TestOutput:
         def broken(*_: Any, **__: Any) -> None:
             raise RuntimeError(SECRET)
 
-        monkeypatch.setattr("discreet.release", broken)
+        monkeypatch.setattr("discreet.questions.base.Question.ask", broken)
         failed = discreet_(*SURVEY, "--out", "release.json")
         assert failed.code == 70
         assert "internal error (RuntimeError)" in failed.err
@@ -604,7 +623,7 @@ class TestOutput:
         def interrupted(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("discreet.release", interrupted)
+        monkeypatch.setattr("discreet.questions.base.Question.ask", interrupted)
         failed = discreet_(*SURVEY, "--out", "release.json")
         assert failed.code == 130
         assert os.listdir() == ["survey.csv"]
@@ -682,8 +701,8 @@ def test_sample_from_a_file_and_show(discreet_: Any) -> None:
     shown = json.loads(discreet_("show", "mean.json", "--json", "--interval", "0.5").out)
     assert shown["format"] == "discreet/sample"
     (row,) = shown["table"]
-    assert f"{row['low']:.6g} to {row['high']:.6g}" in discreet_("show", "mean.json", "--interval", "0.5").out
-    printed = json.loads(discreet_(*rest, *bounds, *target, "--json", "--size", "2").out)
+    assert f"{row['low']:.6g} – {row['high']:.6g}" in discreet_("show", "mean.json", "--interval", "0.5").out
+    printed = json.loads(discreet_(*rest, *bounds, *target, "--json", "--draws", "2").out)
     assert len(printed["release"]["draws"]) == 2
     aimless = discreet_(*rest, *bounds, *target[:2])
     assert aimless.code == 2

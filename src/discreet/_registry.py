@@ -126,3 +126,19 @@ QUESTIONS = Registry(
         "logistic": "discreet.questions.logistic:Logistic",
     },
 )
+
+COMMANDS = {
+    "proportion": ("release", "Release a private posterior of the proportions of a column's levels."),
+    "table": ("table", "Release a private posterior of the cells of a table of several columns."),
+    "conditional": (
+        "conditional",
+        "Release a private posterior of an outcome's shares for each public group.",
+    ),
+    "sample": (
+        "sample",
+        "Release draws from a posterior of a mean, a rate or proportions, whose spread hides each record.",
+    ),
+    "query": ("query", "Release a private mean of a bounded column by a posterior draw."),
+    "logistic": ("logistic", "Release draws of the coefficients of a private logistic regression."),
+}
+"""Command and sentence of the questions that ship, so that ``discreet --help`` loads none of them."""

@@ -14,7 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import ledgers, planning, releasing, reproducing, studies, web
+from discreet._text import printable
+from discreet.cli import ledgers, planning, reproducing, studies, web
+from discreet.cli.asking import Commands
 from discreet.cli.console import (
     CORRUPT,
     DATA,
@@ -26,7 +28,6 @@ from discreet.cli.console import (
     OK,
     REFUSED,
     USAGE,
-    printable,
 )
 from discreet.errors import (
     CorruptLedgerError,
@@ -44,6 +45,7 @@ __all__ = ["EXIT_CODES", "app", "main"]
 
 app = typer.Typer(
     name="discreet",
+    cls=Commands,
     help="Private Bayesian inference: from a column of records to a posterior that may be published.",
     epilog=EPILOG,
     rich_markup_mode=None,
@@ -62,7 +64,7 @@ def _start(
         typer.echo(context.get_help())
 
 
-for group in (releasing, studies, planning, ledgers, reproducing, web):
+for group in (studies, planning, ledgers, reproducing, web):
     group.register(app)
 
 

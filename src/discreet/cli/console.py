@@ -9,14 +9,16 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from discreet._text import nearest
 from discreet.errors import FileError, InvalidInput
 
 OK, USAGE, DATA, FILE, CORRUPT, LOSS, REFUSED, LEDGER, INTERNAL = 0, 2, 3, 4, 5, 6, 7, 8, 70
@@ -29,11 +31,32 @@ EXIT_CODES = {
     CORRUPT: "a release or a ledger is corrupt or of an unknown version",
     LOSS: "the audit found a loss above the claim",
     REFUSED: "the ledger refused the charge: nothing was spent or released",
-    LEDGER: "the ledger cannot be used: absent, locked, read-only, full or out of reach",
+    LEDGER: "the ledger cannot be used: absent, locked, read-only, full, out of reach",
     INTERNAL: "internal error",
 }
 
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<3} {meaning}" for code, meaning in EXIT_CODES.items())
+
+
+class Group(TyperGroup):
+    """A group of commands whose help cuts no sentence."""
+
+    def sentences(self, context: Any) -> list[tuple[str, str]]:
+        """Every command with what it does."""
+        found = ((name, self.get_command(context, name)) for name in self.list_commands(context))
+        return [(name, command.get_short_help_str(1000)) for name, command in found if command is not None]
+
+    def format_commands(self, context: Any, formatter: Any) -> None:
+        """The commands with whole sentences, wrapped between words."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text.rstrip(".")) for name, text in self.sentences(context)])
+
+    def resolve_command(self, context: Any, arguments: list[str]) -> Any:
+        """The command of this name, or the nearest name."""
+        name, known = arguments[0], self.list_commands(context)
+        if name not in known and not name.startswith("-") and not context.resilient_parsing:
+            raise InvalidInput(f"{context.command_path} has no command {name!r}{nearest(name, known)}")
+        return super().resolve_command(context, arguments)
 
 
 class Format(StrEnum):
@@ -48,54 +71,39 @@ class Format(StrEnum):
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Interval = Annotated[float, typer.Option(help="Probability of the credible intervals.", metavar="P")]
-Gamma = Annotated[float | None, typer.Option(help="Smoothness of ehds; 1 if not said.")]
-Delta = Annotated[str | None, typer.Option(help="The delta of mbeta, such as 1e-6.")]
-Calibration = Annotated[
-    str | None, typer.Option(help="theorem, or exact: raise the rate of ehd, ehds or ehdl by enumeration.")
+Delta = Annotated[str | None, typer.Option(help="The delta of (epsilon, delta), such as 1e-6.", metavar="D")]
+MechanismOptions = Annotated[
+    str,
+    typer.Option(help="Options of the mechanism: calibration=exact; gamma=2.", metavar="'NAME=X; ...'"),
 ]
-Prior = Annotated[str, typer.Option(help="Dirichlet prior, one number per level: 1,1,1.")]
+Prior = Annotated[str, typer.Option(help="Dirichlet prior, one number per level: 1,1,1.", metavar="P")]
 Force = Annotated[bool, typer.Option("--force", help="Let new files replace old ones.")]
 Records = Annotated[
-    str, typer.Argument(help="A .csv, .tsv, .parquet, .json or .jsonl file; - is standard input.")
+    str,
+    typer.Argument(help="A .csv, .tsv, .parquet, .json or .jsonl file; - is standard input.", metavar="FILE"),
 ]
-Size = Annotated[int | None, typer.Option("--n", help="Public number of records; checked against the data.")]
-Piped = Annotated[Format | None, typer.Option(help="What standard input holds; csv if not said.")]
-Dataset = Annotated[str | None, typer.Option(help="The dataset of the ledger that is charged.")]
+Pattern = Annotated[
+    bool, typer.Option("--glob", help="FILE is a pattern for several files, such as 'visits/*.csv'.")
+]
+Piped = Annotated[
+    Format | None, typer.Option(help="What standard input holds; csv if not said.", metavar="|".join(Format))
+]
+Dataset = Annotated[
+    str | None, typer.Option(help="The dataset of the ledger that is charged.", metavar="NAME")
+]
 RequestId = Annotated[
-    str | None, typer.Option(help="Name of this request: a retry with it is not charged again.")
+    str | None, typer.Option(help="Name of this request: a retry with it is not charged again.", metavar="ID")
 ]
-Out = Annotated[Path | None, typer.Option(help="Write the release to this new JSON file.")]
+Out = Annotated[Path | None, typer.Option(help="Write the release to this new JSON file.", metavar="FILE")]
 LedgerUrl = Annotated[
     str | None,
     typer.Option(
         "--ledger",
         envvar="DISCREET_LEDGER",
+        metavar="URL",
         help="The ledger: sqlite:///ledger.db, a path, or postgresql://...",
     ),
 ]
-
-
-def options(**given: Any) -> dict[str, Any]:
-    """The options of a mechanism that were given; the mechanism refuses those that are not its own."""
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def split(text: str, option: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",")] if text else []
-    if "" in parts:
-        raise InvalidInput(f"{option} {text!r} has an empty entry; separate entries by single commas")
-    return parts
-
-
-def numbers(text: str, option: str) -> list[float]:
-    parts = split(text, option)
-    try:
-        values = [float(part) for part in parts]
-    except ValueError:
-        raise InvalidInput(f"{option} {text!r} must be a number, or numbers separated by commas") from None
-    if not values:
-        raise InvalidInput(f"{option} is empty; give a number, such as 1")
-    return values
 
 
 @contextmanager
@@ -169,29 +177,3 @@ def picture(axes: Any, path: Path) -> bytes:
     buffer = io.BytesIO()
     axes.figure.savefig(buffer, format=kind, dpi=150)
     return buffer.getvalue()
-
-
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    if not sys.stdout.isatty():
-        lines = [header, *rows] if len(header) > 2 else rows
-        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-        for line in lines:
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            typer.echo(printable("  ".join(cells).rstrip()))
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for index, title in enumerate(header):
-        table.add_column(title, justify="right" if index and len(header) > 2 else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    Console().print(table)
-
-
-def printable(text: str, keep: str = "") -> str:
-    """Without the control characters by which a level in a stranger's release could drive the terminal."""
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.console import EPILOG, REFUSED, Force, Json, LedgerUrl, print_json, print_table, printable
+from discreet._text import nearest, printable
+from discreet.cli.console import EPILOG, REFUSED, Delta, Force, Group, Json, LedgerUrl, new_file, print_json
+from discreet.cli.tables import print_table
 from discreet.declarations import Relation
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.ledger import Account, Ledger
+    from discreet.ledger.chain import Entry
 
 Name = Annotated[str, typer.Argument(help="The dataset.")]
 Epsilon = Annotated[str | None, typer.Option(help="Pure epsilon, or that of (epsilon, delta): 1 or 1/2.")]
-Delta = Annotated[str | None, typer.Option(help="The delta of (epsilon, delta), such as 1e-6.")]
 Zcdp = Annotated[str | None, typer.Option(help="The rho of zero-concentrated differential privacy.")]
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(name="ledger", rich_markup_mode=None, epilog=EPILOG, invoke_without_command=True)
+    group = typer.Typer(
+        name="ledger", cls=Group, rich_markup_mode=None, epilog=EPILOG, invoke_without_command=True
+    )
     group.callback()(_start)
     for name, command in (
         ("create", _create),
@@ -101,26 +107,97 @@ def _show(
         print_table(["dataset", "cap", "spent", "remaining", "entries"], rows)
 
 
-def _history(dataset: Name, ledger: LedgerUrl = None, as_json: Json = False) -> None:
-    """List the entries of a dataset, oldest first."""
-    with _opened(ledger) as book:
-        entries = book.history(dataset)
+_COLUMNS = ("row", "time (UTC)", "price", "total", "request id", "what was asked")
+
+
+def _history(
+    dataset: Name,
+    since: Annotated[
+        str | None, typer.Option(help="Entries from this day or moment (UTC) on.", metavar="2026-01-31")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Entries up to this day or moment (UTC).", metavar="2026-12-31")
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only create, cap or charge, or charges of one kind of question, such as table; repeat it."
+        ),
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the entries to this new CSV file.")] = None,
+    force: Force = False,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """List the entries of a dataset, oldest first: what was asked, when, its price, and the running total."""
+    first, last = _moment(since, "--since", 0), _moment(until, "--until", 1)
+    with new_file(csv, force, "--csv") as write:
+        with _opened(ledger) as book:
+            entries = book.history(dataset)
+        known = {"create", "cap", "charge"}.union(*map(_kinds, entries))
+        for name in kind or ():
+            if name not in known:
+                raise InvalidInput(f"--kind {name!r} is not in this history{nearest(name, known)}")
+        entries = [
+            entry
+            for entry in entries
+            if (first is None or _time(entry) >= first)
+            and (last is None or _time(entry) < last)
+            and (not kind or _kinds(entry) & set(kind))
+        ]
+        rows = [_row(entry) for entry in entries]
+        write(_as_csv([[*_COLUMNS, "hash"], *([*row, e.hash] for row, e in zip(rows, entries, strict=True))]))
     if as_json:
         shown = [{k: v for k, v in entry.to_dict().items() if k != "result"} for entry in entries]
         print_json({"dataset": dataset, "entries": shown})
-        return
-    rows = [
-        [
-            str(e.sequence),
-            e.time[:19].replace("T", " "),
-            e.kind,
-            str(e.charged),
-            str(e.spent),
-            e.request_id or "",
-        ]
-        for e in entries
-    ]
-    print_table(["row", "time (UTC)", "kind", "charged", "spent", "request id"], rows)
+    elif rows:
+        print_table(_COLUMNS, rows)
+    else:
+        typer.echo("no entries", err=True)
+    if csv is not None:
+        typer.echo(printable(f"Saved to {csv}"), err=True)
+
+
+def _row(entry: Entry) -> list[str]:
+    if entry.plan is None:
+        asked = f"{'Created' if entry.kind == 'create' else 'Cap changed'}: cap {entry.cap}, {entry.relation}"
+    else:
+        from discreet.questions.plans import plan_in_words
+
+        asked = plan_in_words(entry.plan)
+    when = entry.time[:19].replace("T", " ")
+    price = str(entry.charged) if entry.plan is not None else "–"
+    return [str(entry.sequence), when, price, str(entry.spent), entry.request_id or "–", asked]
+
+
+def _kinds(entry: Entry) -> set[str]:
+    """By which names an entry is found: its own kind, and that of the question."""
+    return {entry.kind} if entry.plan is None else {entry.kind, str(entry.plan.get("question", ""))}
+
+
+def _time(entry: Entry) -> datetime:
+    return datetime.fromisoformat(entry.time)
+
+
+def _moment(text: str | None, option: str, days: int) -> datetime | None:
+    """A moment in UTC; a day alone means its beginning, or with ``days`` the end of it."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"{option} {text!r} must be a day, such as 2026-01-31, or a time of it") from None
+    whole = len(text.strip()) <= len("2026-01-31")
+    moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment + timedelta(days=days) if whole else moment
+
+
+def _as_csv(rows: list[list[str]]) -> str:
+    from csv import writer
+
+    text = io.StringIO()
+    writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _price(

@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet._registry import MECHANISMS
+from discreet._text import printable
 from discreet.cli.console import (
     EPILOG,
     LOSS,
-    Calibration,
     Delta,
     Force,
-    Gamma,
     Json,
+    MechanismOptions,
     Prior,
     new_file,
-    numbers,
-    options,
     picture,
     print_json,
-    print_table,
-    printable,
 )
+from discreet.cli.tables import print_table, print_text
 
 if TYPE_CHECKING:
     from discreet.planning.audit import Audit
@@ -60,11 +58,13 @@ def _plan(
 
     Give two of --n, --epsilon and --error: the third is found.
     """
-    parameters = numbers(prior, "--prior")
+    from discreet.questions.text import SERIES
+
+    parameters = SERIES.read(prior, "--prior")
+    known = None if public is None else SERIES.read(public, "--public")
     with new_file(plot, force, "--plot") as write:
         import discreet
 
-        known = None if public is None else numbers(public, "--public")
         found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, error=error, public=known)
         if plot is not None:
             budgets = sorted({*discreet.plots.EPSILONS, found.epsilon})
@@ -84,20 +84,21 @@ def _audit(
     prior: Prior,
     n: Annotated[int, typer.Option("--n", help="Number of records.")],
     epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],
-    gamma: Gamma = None,
     delta: Delta = None,
-    calibration: Calibration = None,
+    options: MechanismOptions = "",
     csv: Annotated[Path | None, typer.Option(help="Write the curve delta(epsilon) to this new file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve into this new file.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Compute the exact privacy loss of a mechanism over all datasets of n records."""
-    parameters = numbers(prior, "--prior")
+    from discreet.questions.text import OPTIONS, SERIES
+
+    parameters = SERIES.read(prior, "--prior")
     with new_file(csv, force, "--csv") as write_csv, new_file(plot, force, "--plot") as write_plot:
         import discreet
 
-        given = options(gamma=gamma, delta=delta, calibration=calibration)
+        given = {**OPTIONS.read(options, "--options"), **({} if delta is None else {"delta": delta})}
         found = discreet.audit(discreet.mechanism(mechanism, prior=parameters, n=n, epsilon=epsilon, **given))
         if csv is not None:
             rows = zip(*found.profile(), strict=True)
@@ -131,10 +132,8 @@ def _audit_document(audit: Audit) -> dict[str, Any]:
 
 def _mechanisms(as_json: Json = False) -> None:
     """List the mechanisms that `--mechanism` takes."""
-    from discreet.mechanisms import MECHANISMS
-
     lines = {name: (cls.__doc__ or "").strip().partition("\n")[0] for name, cls in MECHANISMS.items()}
-    lines = {"auto": "The one that `discreet plan` finds best.", **lines}
+    lines = {"auto": "Chosen by a rule on public parameters: the prior, n and epsilon.", **lines}
     if as_json:
         print_json({"mechanisms": [{"name": name, "description": text} for name, text in lines.items()]})
     else:
@@ -155,6 +154,6 @@ def _print_plan(plan: Plan) -> None:
     if not sys.stdout.isatty():
         typer.echo(str(plan))
         return
-    typer.echo(plan.title())
-    print_table(plan.header(), plan.cells())
-    typer.echo("\n".join(plan.notes()))
+    print_text(plan.title())
+    print_table(plan.header(), plan.cells(), spare=("KL", "ℓ₁", "median", "95 %"))
+    print_text(*plan.notes())

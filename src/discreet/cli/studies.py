@@ -1,20 +1,64 @@
-"""``discreet run`` and ``discreet report``."""
+"""``discreet show``, ``discreet run`` and ``discreet report``: documents of any kind."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.console import EPILOG, REFUSED, Force, Json, file_problems, new_file, print_json, printable
+from discreet._text import printable
+from discreet.cli.console import EPILOG, REFUSED, Force, Interval, Json, file_problems, new_file, print_json
+from discreet.cli.tables import answers_of, print_answers, print_text
 from discreet.errors import CorruptReleaseError, InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.documents.answer import Answer
 
 
 def register(app: typer.Typer) -> None:
+    app.command("show", epilog=EPILOG)(_show)
     app.command("run", epilog=EPILOG)(_run)
     app.command("report", epilog=EPILOG)(_report)
+
+
+def _show(
+    file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
+    interval: Interval = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Show a release: posterior, guarantee, and what the guarantee means."""
+    if not 0 < interval < 1:
+        raise InvalidInput(f"--interval {interval:g} must be between 0 and 1, such as 0.95")
+    text, result = _read(file)
+    if not as_json:
+        print_answers(result, interval)
+        return
+    tables = {name: _table(answer, interval) for name, answer in answers_of(result).items()}
+    print_json({"interval": interval, "table": tables.get("", tables), **json.loads(text)})
+
+
+def _read(file: Path) -> tuple[str, Any]:
+    """The text of a document, and what it says."""
+    try:
+        with file_problems("file", file, "read"):
+            text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
+    from discreet.documents.answer import load_answer
+
+    return text, load_answer(text)
+
+
+def _table(answer: Answer, interval: float) -> list[dict[str, Any]]:
+    """The rows of an answer, and those of its parts with their headings."""
+    found = answer.table(interval)
+    for part in answer.parts():
+        rows = [] if part.answer is None else _table(part.answer, interval)
+        found += [{"part": part.heading, **row} for row in rows]
+    return found
 
 
 def _run(
@@ -40,7 +84,7 @@ def _run(
         if as_json:
             print_json(found.to_dict())
         else:
-            typer.echo(printable(str(found), keep="\n"))
+            print_text(str(found))
         if not found.fits:
             raise typer.Exit(REFUSED)
         return
@@ -53,6 +97,8 @@ def _run(
         typer.echo(printable(f"{done}/{len(declared.questions)} {name}{earlier}"), err=True)
 
     result = run_study(declared, progress=progress)
+    account = result.account
+    assert account is not None
     folder = out if out is not None else file.with_name(f"{file.stem}-results")
     with file_problems("--out", folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,13 +108,10 @@ def _run(
             draft.replace(folder / name)  # whole or not at all
     if as_json:
         print_json({"study": str(folder / "study.json"), "report": str(folder / "report.html"),
-                    "budget": result.account.to_dict()})  # fmt: skip
+                    "budget": account.to_dict()})  # fmt: skip
         return
-    for name, answer in result.answers.items():
-        typer.echo(printable(f"{name}\n{answer}\n", keep="\n"))
-    typer.echo(
-        printable(f"Spent {result.account.spent} of {result.account.cap}. Saved to {folder}"), err=True
-    )
+    print_answers(result)
+    typer.echo(printable(f"Spent {account.spent} of {account.cap}. Saved to {folder}"), err=True)
 
 
 def _report(
@@ -82,16 +125,10 @@ def _report(
     force: Force = False,
 ) -> None:
     """Make a self-contained HTML report of a release: for people who decide, print and file."""
-    try:
-        with file_problems("file", file, "read"):
-            text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
+    text, answer = _read(file)
     with new_file(out, force, "--out") as write:
         from discreet.reporting.report import report
-        from discreet.study.study_file import load_answer
 
-        answer = load_answer(text)
         if ledger is not None:
             answer = _with_receipt(answer, text, ledger)
         write(report(answer, title=title))
@@ -101,9 +138,8 @@ def _report(
 def _with_receipt(answer: Any, text: str, url: str) -> Any:
     """The answer with the receipt of its charge, found by the document itself."""
     from discreet.ledger import Ledger
-    from discreet.study.study_file import StudyDocument
 
-    if isinstance(answer, StudyDocument):
+    if "" not in answers_of(answer):
         raise InvalidInput("--ledger is for a single release: the document of a study has its receipts")
     with Ledger(url) as book:
         # As it stands first: an earlier version wrote fewer fields than this one writes again.

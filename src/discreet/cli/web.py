@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.console import EPILOG, LedgerUrl, printable
+from discreet._text import printable
+from discreet.cli.console import EPILOG, LedgerUrl
 from discreet.errors import InvalidInput
 
 

@@ -210,12 +210,17 @@ class Question(ABC):
         return set()
 
     @classmethod
-    def from_text(cls, given: Mapping[str, str]) -> Self:
-        """The question of texts, as options and form fields are: empty ones are left out."""
-        values = {}
+    def from_text(cls, given: Mapping[str, str | tuple[str, ...]]) -> Self:
+        """The question of texts, as options and form fields are: empty ones are left out.
+
+        Levels may be given one by one; they are then taken literally.
+        """
+        values: dict[str, Any] = {}
         for one in cls.parameters():
             text = given.get(one.name, "")
-            if text.strip() and not one.python:
+            if not isinstance(text, str):
+                values[one.name] = text
+            elif text.strip() and not one.python:
                 values[one.name] = one.form.read(text, one.option)
             elif one.required:
                 example = f", such as {one.option} {one.example}" if one.example else ""

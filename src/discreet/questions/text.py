@@ -67,8 +67,9 @@ def entries(text: str, name: str) -> list[str]:
 
 
 def _numbers(text: str, name: str) -> tuple[float, ...]:
+    parts = entries(text, name)
     try:
-        return tuple(float(part) for part in entries(text, name))
+        return tuple(float(part) for part in parts)
     except ValueError:
         raise InvalidInput(f"{name} {text!r} must be a number, or numbers separated by commas") from None
 

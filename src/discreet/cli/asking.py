@@ -1,0 +1,223 @@
+"""A command for each kind of question, made from its fields; a kind is loaded when its command runs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from discreet._registry import COMMANDS, QUESTIONS
+from discreet._text import nearest, printable
+from discreet.cli.console import (
+    EPILOG,
+    Dataset,
+    Force,
+    Format,
+    Group,
+    Json,
+    LedgerUrl,
+    Out,
+    Pattern,
+    Piped,
+    Records,
+    RequestId,
+    new_file,
+    print_json,
+    source,
+)
+from discreet.cli.tables import print_answer
+from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.ledger import Receipt
+    from discreet.questions.base import Parameter, Question
+
+_ONCE = """Every run spends epsilon anew, so a second run for a nicer answer costs twice. With --dataset and
+--ledger the charge is recorded, or refused when the budget does not allow it."""
+
+
+def question_commands() -> dict[str, tuple[str, str]]:
+    """Kind and sentence of each question by its command; what ships is known without loading it."""
+    found = {}
+    for kind in QUESTIONS:
+        if kind in COMMANDS:
+            command, sentence = COMMANDS[kind]
+        else:
+            command, sentence = QUESTIONS[kind].command, QUESTIONS[kind].sentence
+        found[command] = (kind, sentence)
+    return found
+
+
+class Commands(Group):
+    """All commands: those about questions first, which are looked up in the registry."""
+
+    def list_commands(self, context: Any) -> list[str]:
+        """The names of all commands."""
+        own = super().list_commands(context)
+        return [*(name for name in question_commands() if name not in own), *own]
+
+    def get_command(self, context: Any, name: str) -> Any:
+        """The command of this name; that of a question is made now."""
+        asked = question_commands()
+        own = super().get_command(context, name)
+        return own if own is not None or name not in asked else _command(name, QUESTIONS[asked[name][0]])
+
+    def sentences(self, context: Any) -> list[tuple[str, str]]:
+        """Every command with what it does, without loading a question."""
+        own = {name: command.get_short_help_str(1000) for name, command in self.commands.items()}
+        asked = {name: sentence for name, (_, sentence) in question_commands().items()}
+        return [(name, {**asked, **own}[name]) for name in self.list_commands(context)]
+
+
+def _command(name: str, question: type[Question]) -> Any:
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    app.command(name, help=f"{question.sentence}\n\n{_ONCE}", epilog=EPILOG)(_function(question))
+    return get_command(app)
+
+
+def _function(question: type[Question]) -> Callable[..., None]:
+    """The function of the command: its signature is the file, the fields of the question, and the rest."""
+    written = {one.name: one for one in question.parameters() if not one.python}
+
+    def run(
+        file: str,
+        glob: bool,
+        format: Format | None,
+        ledger: str | None,
+        dataset: str | None,
+        request_id: str | None,
+        out: Path | None,
+        force: bool,
+        as_json: bool,
+        **given: Any,
+    ) -> None:
+        asked = question.from_text(_texts(written, given))
+        _check_charge(ledger, dataset, request_id)
+        with new_file(out, force, "--out") as write, source(file, format, glob) as data:
+            from discreet.ledger.charging import Charge
+
+            answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
+            _print_receipt(answer.receipt, as_json)
+            write(answer.to_json())
+        if as_json:
+            print_json(answer.document())
+            return
+        print_answer(answer)
+        _print_where(out, answer.receipt)
+
+    common = [
+        _keyword("glob", Pattern, False),
+        _keyword("format", Piped, None),
+        _keyword("ledger", LedgerUrl, None),
+        _keyword("dataset", Dataset, None),
+        _keyword("request_id", RequestId, None),
+        _keyword("out", Out, None),
+        _keyword("force", Force, False),
+        _keyword("as_json", Json, False),
+    ]
+    taken = {one.name for one in common} | {"file", "json", "help"}
+    if clash := taken & set(written):
+        raise InvalidInput(
+            f"the question {question.kind!r} has a field {min(clash)!r}, but every command has --{min(clash)}"
+        )
+    options = [option for one in written.values() for option in _options(one, set(written))]
+    run.__signature__ = inspect.Signature([_keyword("file", Records), *options, *common])  # type: ignore[attr-defined]
+    return run
+
+
+def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _options(one: Parameter, names: set[str]) -> list[inspect.Parameter]:
+    """The option of a field; levels have a second one, for a level with a comma."""
+    note = "  [required]" if one.required else ""
+    if one.default is not None:
+        note = f"  [default: {one.form.write(one.default)}]"
+    told: dict[str, Any] = {"help": one.help + note}
+    if one.form.name == "flag":
+        return [_keyword(one.name, Annotated[bool | None, typer.Option(**told)], None)]
+    if one.choices:
+        told["autocompletion"] = lambda: list(one.choices)
+    option = typer.Option(one.option, metavar=_metavar(one), **told)
+    found = [_keyword(one.name, Annotated[str | None, option], None)]
+    single = _singular(one.name)
+    if one.form.name == "levels" and single not in names:
+        literal = typer.Option(
+            f"--{single.replace('_', '-')}",
+            help=f"One more of {one.option}, taken literally, for one with a comma; repeat it.",
+            metavar=single.upper(),
+        )
+        found.append(_keyword(_literal(one.name), Annotated[list[str] | None, literal], None))
+    return found
+
+
+_METAVARS = {"text": "NAME", "whole": "N", "number": "X", "numbers": "X,Y", "options": "'NAME=X; ...'"}
+
+
+def _metavar(one: Parameter) -> str:
+    listed = "|".join(one.choices)
+    if listed and len(listed) <= 30:
+        return listed
+    return shlex.quote(one.example) if one.example else _METAVARS.get(one.form.name, one.form.name.upper())
+
+
+def _singular(name: str) -> str:
+    return re.sub(r"(?<=ss)es$|s$", "", name)
+
+
+def _literal(name: str) -> str:
+    return f"literal_{name}"
+
+
+def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, as texts; levels that were given one by one as they are."""
+    found: dict[str, Any] = {}
+    for name, one in written.items():
+        value = given[name]
+        if isinstance(value, bool):
+            value = "yes" if value else "no"
+        if value is not None and not value.strip():
+            # Not as if it were left out: an empty --person "$KEY" must not weaken the guarantee.
+            example = f", such as {one.example}" if one.example else ""
+            raise InvalidInput(f"{one.option} is empty; give a value{example}, or leave it out")
+        if value is not None and one.choices and value not in one.choices:
+            raise InvalidInput(f"{one.option} {value!r} is unknown{nearest(value, one.choices)}")
+        literal = given.get(_literal(name)) or []
+        if literal:
+            found[name] = (*(one.form.read(value, one.option) if value else ()), *literal)
+        elif value is not None:
+            found[name] = value
+    return found
+
+
+def _check_charge(ledger: str | None, dataset: str | None, request_id: str | None) -> None:
+    if (ledger is None) != (dataset is None):
+        raise InvalidInput(
+            "--dataset NAME needs --ledger URL (or DISCREET_LEDGER)"
+            if ledger is None
+            else "--ledger or DISCREET_LEDGER names a ledger: say which dataset to charge with --dataset NAME"
+        )
+    if request_id is not None and ledger is None:
+        raise InvalidInput("--request-id is for a charge: give --dataset and --ledger too")
+
+
+def _print_receipt(receipt: Receipt | None, as_json: bool) -> None:
+    """At once, on standard error: whatever goes wrong from here on, a retry needs the id."""
+    if receipt is not None:
+        text = json.dumps({"receipt": receipt.to_dict()}) if as_json else str(receipt)
+        typer.echo(printable(text), err=True)
+
+
+def _print_where(out: Path | None, receipt: Receipt | None) -> None:
+    note = f"Saved to {out}" if out else "Not saved: give --out FILE to keep the release"
+    if receipt is not None and not out:
+        note = "Not saved to a file; the ledger keeps it: repeat with this --request-id and --out FILE"
+    typer.echo(printable(note), err=True)

@@ -1,0 +1,128 @@
+"""Tables and answers: framed and wrapped between words on a terminal, plain in a pipe; nothing is cut."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from discreet._text import printable
+
+if TYPE_CHECKING:
+    from discreet.documents.answer import Answer
+
+
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: int = -1, spare: Sequence[str] = ()
+) -> None:
+    """A table with names of columns; of two columns only the rows are printed in a pipe.
+
+    On a terminal the cells of column ``wrap`` may take several lines. A table that is too wide all the same
+    does without the columns ``spare``, the first first; if that does not help, each row becomes a block.
+    """
+    if not sys.stdout.isatty():
+        lines = [header, *rows] if len(header) > 2 else rows
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        for line in lines:
+            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            typer.echo(printable("  ".join(cells).rstrip()))
+        return
+    from rich.console import Console
+
+    console = Console()
+    wrapped = range(len(header))[wrap]
+    for dropped in range(len(spare) + 1):
+        shown = [i for i, name in enumerate(header) if name not in spare[:dropped]]
+        needed = sum(_needed([header[i], *(row[i] for row in rows)], i == wrapped) for i in shown)
+        if needed + 3 * len(shown) + 1 <= console.width:
+            cells = [[row[i] for i in shown] for row in rows]
+            console.print(_framed([header[i] for i in shown], cells, shown.index(wrapped)))
+            return
+    for row in rows:
+        console.print(_framed(["", ""], list(zip(header, row, strict=True)), 1))
+
+
+def _needed(cells: Sequence[str], wrapped: bool) -> int:
+    """The width of a column; one that may be wrapped breaks no word and does not become a ribbon."""
+    from rich.cells import cell_len
+
+    whole = max(cell_len(printable(cell)) for cell in cells)
+    words = (word for cell in cells for word in printable(cell).split())
+    return max(min(whole, 24), *map(cell_len, words), 0) if wrapped else whole
+
+
+def _framed(header: Sequence[str], rows: Sequence[Sequence[str]], wrap: int) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_header=any(header))
+    for index, title in enumerate(header):
+        left = index in (0, wrap) or len(header) == 2
+        table.add_column(
+            Text(printable(title)),
+            justify="left" if left else "right",
+            overflow="fold",
+            no_wrap=index != wrap,
+        )
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table
+
+
+def print_text(*paragraphs: str) -> None:
+    """Paragraphs; on a terminal their lines end between words."""
+    for paragraph in paragraphs:
+        text = printable(paragraph, keep="\n")
+        if not sys.stdout.isatty():
+            typer.echo(text)
+            continue
+        from rich.console import Console
+        from rich.text import Text
+
+        Console().print(Text(text, overflow="fold"))
+
+
+def print_answers(result: Any, interval: float = 0.95) -> None:
+    """An answer, or each of a document that has several, under its name."""
+    for name, answer in answers_of(result).items():
+        if name:
+            print_text(name)
+        print_answer(answer, interval)
+        if name:
+            typer.echo()
+
+
+def answers_of(result: Any) -> Mapping[str, Answer]:
+    """The answers of a document by name; an answer by itself has none."""
+    from discreet.documents.answer import Answer
+
+    return {"": result} if isinstance(result, Answer) else result.answers
+
+
+def print_answer(answer: Answer, interval: float = 0.95, *, guarantee: bool = True) -> None:
+    """An answer by what it says of itself."""
+    if not sys.stdout.isatty():
+        print_text(answer.summary(interval))
+        return
+    words, rows, parts = answer.words(), answer.rows(interval), answer.parts()
+    print_text(words.headline)
+    if guarantee:
+        print_text(f"Guarantee: {answer.guarantee}. {answer.guarantee.meaning()}")
+        print_text(*(f"Assumed: {assumption}." for assumption in answer.guarantee.assumptions))
+    print_text(*(f"Warning: {warning}" for warning in words.warnings))
+    if rows:
+        print_table(*answer.cells(rows, interval), wrap=0)
+    for extra in answer.tables():
+        print_text(*([extra.caption] if extra.caption else []))
+        print_table(extra.header, extra.cells, wrap=0)
+    if rows or parts:
+        print_text(*words.notes)
+    for part in parts:
+        print_text("", part.heading)
+        if part.answer is None:
+            print_text(part.otherwise)
+        else:
+            print_answer(part.answer, interval, guarantee=False)
