@@ -431,7 +431,7 @@ def test_history_says_what_was_asked_and_can_be_filtered_and_exported(run: Run) 
     assert [entry["request_id"] for entry in listed] == ["sex", "cells"]
     assert run(*history, "--csv", "h.csv")[2] == "Saved to h.csv\n"
     rows = list(csv.DictReader(io.StringIO(Path("h.csv").read_text("utf-8"))))
-    assert [row["request id"] for row in rows] == ["–", "sex", "cells"]
+    assert [row["request"] for row in rows] == ["–", "sex", "cells"]
     assert rows[1]["hash"] == listed[0]["hash"]
     assert run(*history, "--csv", "h.csv")[0] == 4
 

@@ -107,7 +107,7 @@ def _show(
         print_table(["dataset", "cap", "spent", "remaining", "entries"], rows)
 
 
-_COLUMNS = ("row", "time (UTC)", "price", "total", "request id", "what was asked")
+_COLUMNS = ("row", "time (UTC)", "price", "total", "request", "what was asked")
 
 
 def _history(
@@ -151,7 +151,7 @@ def _history(
         shown = [{k: v for k, v in entry.to_dict().items() if k != "result"} for entry in entries]
         print_json({"dataset": dataset, "entries": shown})
     elif rows:
-        print_table(_COLUMNS, rows)
+        print_table(_COLUMNS, [[row[0], row[1][:16].replace("T", " "), *row[2:]] for row in rows])
     else:
         typer.echo("no entries", err=True)
     if csv is not None:
@@ -165,9 +165,8 @@ def _row(entry: Entry) -> list[str]:
         from discreet.questions.plans import plan_in_words
 
         asked = plan_in_words(entry.plan)
-    when = entry.time[:19].replace("T", " ")
     price = str(entry.charged) if entry.plan is not None else "–"
-    return [str(entry.sequence), when, price, str(entry.spent), entry.request_id or "–", asked]
+    return [str(entry.sequence), entry.time, price, str(entry.spent), entry.request_id or "–", asked]
 
 
 def _kinds(entry: Entry) -> set[str]:

@@ -50,7 +50,7 @@ def _needed(cells: Sequence[str], wrapped: bool) -> int:
 
     whole = max(cell_len(printable(cell)) for cell in cells)
     words = (word for cell in cells for word in printable(cell).split())
-    return max(min(whole, 24), *map(cell_len, words), 0) if wrapped else whole
+    return max(min(whole, 20), *map(cell_len, words), 0) if wrapped else whole
 
 
 def _framed(header: Sequence[str], rows: Sequence[Sequence[str]], wrap: int) -> Any:
