@@ -258,7 +258,12 @@ class Asked:
     @cached_property
     def _bound(self) -> Bound:
         declared = self.question.declared_size
-        return self.question.bind(self.question.size_of(self._statistic) if declared is None else declared)
+        return self.question.bind(self.size if declared is None else declared)
+
+    @property
+    def size(self) -> Any:
+        """The public size that the data show, which are read for it."""
+        return self.question.size_of(self._statistic)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -20,8 +20,8 @@ from discreet.studio.pages.ledger import add_ledger
 from discreet.studio.pages.papers import add_papers
 from discreet.studio.pages.plan import add_plan
 from discreet.studio.pages.release import add_release
-from discreet.studio.planning import Ahead
-from discreet.studio.releasing import Desk
+from discreet.studio.planning import Prefetch
+from discreet.studio.releasing import Releases
 from discreet.studio.settings import StudioSettings
 from discreet.studio.shell import HERE, Studio, error_handler, status_handler, templates
 from discreet.studio.sources import Sources
@@ -31,8 +31,8 @@ def create_app(settings: StudioSettings) -> FastAPI:
     """The application of one studio; every request passes the guard first."""
     sessions, sources = Sessions(settings), Sources(settings.data)
     ledger = None if settings.ledger is None else Ledger(settings.ledger)
-    desk, gallery = Desk(ledger, sources), Gallery(settings.gallery)
-    studio = Studio(settings, sessions, sources, ledger, desk, gallery, Ahead(), templates())
+    releases, gallery = Releases(ledger, sources), Gallery(settings.gallery)
+    studio = Studio(settings, sessions, sources, ledger, releases, gallery, Prefetch(), templates())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -51,7 +51,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
         lifespan=lifespan,
         middleware=[Middleware(Guard, settings=settings, sessions=sessions)],
     )
-    app.state.ahead, app.state.sessions = studio.ahead, sessions
+    app.state.prefetch, app.state.sessions = studio.prefetch, sessions
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.add_exception_handler(DiscreetError, error_handler(studio))
     app.add_exception_handler(HTTPException, status_handler(studio))

@@ -13,6 +13,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.distributions.normal import Normal
+from discreet.documents.answer import Figure, Row, Series
 from discreet.studio.planning import Comparison, MeanPlan, Picture, densities, grid
 
 Spec = dict[str, Any]
@@ -20,6 +21,8 @@ Spec = dict[str, Any]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 SERIES = ("$accent", "$second", "$third", "$fourth", "$fifth", "$sixth")
 MAX_CURVES = len(SERIES)
+MAX_ROWS = 40
+"""Beyond these a drawing is left out: the table has them."""
 
 
 def _spec(description: str, height: int, **rest: Any) -> Spec:
@@ -212,100 +215,120 @@ def means(found: MeanPlan) -> Spec:
     )
 
 
-def posteriors(names: Sequence[str], plug_in: Sequence[Any], aware: Sequence[Any] | None) -> Spec:
-    """The released posterior of each level: noise-aware as a line with its area, plug-in dashed."""
-    laws = [*plug_in, *(aware or ())]
-    x = grid(laws, 301)
-    solid = plug_in if aware is None else aware
-    values = [
-        p for name, law in zip(names, solid, strict=True) for p in _points(x, densities(law, x), level=name)
-    ]
+def drawing(figure: Figure) -> tuple[Spec, list[tuple[str, str]]] | None:
+    """What is to be drawn of an answer, with its key: densities for few numbers, intervals for many."""
+    if 0 < len(figure.series) <= MAX_CURVES:
+        return _densities(figure)
+    rows = [row for row in figure.rows if row.low is not None and row.high is not None]
+    if not rows or len(rows) > MAX_ROWS:
+        return None
+    return _intervals(figure, rows), [("k-accent", "95 % interval"), ("k-ink", "mean")]
+
+
+def _densities(figure: Figure) -> tuple[Spec, list[tuple[str, str]]] | None:
+    """Each law as a line with its area; the plug-in law, or a single prior, dashed; draws as rules.
+
+    The height is relative: densities in the units of the records can be any number.
+    """
+    series, share = figure.series, all(row.share for row in figure.rows)
+    alone = series[0] if len(series) == 1 else None
+    x = _window(series, share)
+    if x is None:
+        return None
+    laws = {one.name: _heights(one.law, x, share) for one in series}
+    top = max(float(y.max()) for y in laws.values())
+    if not top > 0:
+        return None
+    if alone is not None and alone.prior is not None:
+        top = max(top, min(float(_heights(alone.prior, x, share).max()), 1.5 * top))
+    title = figure.axis or ("share of the records" if share else "" if alone is None else alone.name)
+    axis = _share_axis(x, title) if share else _number_axis(x, title)
     encoding = {
-        "x": _share_axis(x, "share of the records"),
-        "y": {**DENSITY, "stack": None},
-        "color": _colours(names),
+        "x": axis,
+        "y": {**DENSITY, "scale": {"domain": [0, 1.04], "nice": False}, "stack": None},
+        "color": _colours([one.name for one in series]),
+    }
+
+    def layer(curves: dict[str, FloatArray], **mark: Any) -> Spec:
+        values = [p for name, y in curves.items() for p in _points(x, y / top, level=name)]
+        return {"data": {"values": values}, "mark": {"clip": True, **mark}, "encoding": encoding}
+
+    layers = [layer(laws, type="area", line={"strokeWidth": 2.2}, fillOpacity=0.1)]
+    plug_in = {one.name: _heights(one.plug_in, x, share) for one in series if one.plug_in is not None}
+    dashed = {"type": "line", "strokeWidth": 1.4, "strokeDash": [5, 4]}
+    key = [("k-ink", "solid: noise-aware"), ("k-dash", "dashed: plug-in")] if plug_in else []
+    if plug_in:
+        layers.append(layer(plug_in, **dashed))
+    key = key or [("k-accent" if alone is not None else "k-ink", "what is known after the release")]
+    if alone is not None and alone.prior is not None:
+        layers.append(layer({alone.name: _heights(alone.prior, x, share)}, **dashed, color="$ink"))
+        layers[-1]["encoding"] = {name: encoding[name] for name in ("x", "y")}
+        key.append(("k-dash", "prior"))
+    if alone is not None and alone.draws:
+        rules = {"type": "rule", "strokeWidth": 2.4, "color": "$second", "clip": True}
+        values = [{"x": float(value)} for value in alone.draws]
+        layers.append({"data": {"values": values}, "mark": rules, "encoding": {"x": axis}})
+        key.append(("k-rule", "released draw"))
+    return _spec(figure.title, 260, layer=layers), key
+
+
+def _heights(law: Any, x: FloatArray, share: bool) -> FloatArray:
+    if share:
+        return densities(law, x)
+    return np.nan_to_num(np.asarray(law.pdf(x), dtype=np.float64), posinf=0.0)
+
+
+def _window(series: Sequence[Series], share: bool) -> FloatArray | None:
+    """That of the laws, widened towards the prior, which may be far wider or reach to infinity at 0."""
+    laws = [law for one in series for law in (one.law, one.plug_in) if law is not None]
+    if share:
+        return grid(laws, 301)
+    low = min(float(law.ppf(0.001)) for law in laws)
+    high = max(float(law.ppf(0.999)) for law in laws)
+    least, width = -np.inf, high - low
+    if len(series) == 1:
+        low, high = min(low, *series[0].draws), max(high, *series[0].draws)
+        prior = series[0].prior
+        if prior is not None:
+            low = min(low, max(float(prior.ppf(0.001)), low - 0.75 * width))
+            high = max(high, min(float(prior.ppf(0.999)), high + 0.75 * width))
+            least = 0.0 if float(prior.cdf(0.0)) == 0 and low >= 0 else least  # a rate has no place below 0
+    margin = 0.05 * (high - low)
+    if not (np.isfinite(low) and np.isfinite(high) and margin > 1e-12 * max(abs(low), abs(high))):
+        return None
+    return np.linspace(max(low - margin, least), high + margin, 2 * 301 + 1)[1::2]
+
+
+def _intervals(figure: Figure, rows: Sequence[Row]) -> Spec:
+    """One line for each number: its interval and its mean."""
+    percent = all(row.share for row in rows)
+    values = [{"name": row.name, "low": row.low, "mean": row.mean, "high": row.high} for row in rows]
+    axis = {"format": ".0%"} if percent else {}
+    x = {
+        "type": "quantitative",
+        "title": figure.axis or None,
+        "axis": {**axis, "tickCount": 6},
+        "scale": {"zero": False},
+    }
+    y = {
+        "field": "name",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": [row.name for row in rows]},
+        "axis": {"labelLimit": 150, "ticks": False, "domain": False},
     }
     layers: list[Spec] = [
         {
-            "data": {"values": values},
-            "mark": {"type": "area", "line": {"strokeWidth": 2.2}, "fillOpacity": 0.1},
-            "encoding": encoding,
-        }
-    ]
-    if aware is not None:
-        dashed = [
-            p
-            for name, law in zip(names, plug_in, strict=True)
-            for p in _points(x, densities(law, x), level=name)
-        ]
-        layers.append(
-            {
-                "data": {"values": dashed},
-                "mark": {"type": "line", "strokeWidth": 1.4, "strokeDash": [5, 4]},
-                "encoding": encoding,
-            }
-        )
-    return _spec("Released posterior densities of the shares", 260, layer=layers)
-
-
-def draws(prior: Any, posterior: Any | None, values: Sequence[float], title: str) -> Spec:
-    """Released draws as rules, what they say about the parameter, and the prior dashed.
-
-    The height is relative: densities in the units of the records can be any number. The window is that of the
-    posterior, widened towards the prior, which may be far wider or reach to infinity at 0.
-    """
-    x = _window(prior, posterior, values)
-    before = np.nan_to_num(np.asarray(prior.pdf(x), dtype=np.float64), posinf=0.0)
-    after = before if posterior is None else np.asarray(posterior.pdf(x), dtype=np.float64)
-    after = np.nan_to_num(after, posinf=0.0)
-    top = max(float(after.max()), min(float(before.max()), 1.5 * float(after.max()))) or 1.0
-    axis = _number_axis(x, title)
-    height = {**DENSITY, "scale": {"domain": [0, 1.04], "nice": False}, "stack": None}
-    layers: list[Spec] = []
-    if posterior is not None:
-        layers.append(
-            {
-                "data": {"values": _points(x, after / top)},
-                "mark": {
-                    "type": "area",
-                    "line": {"strokeWidth": 2.4, "color": "$accent"},
-                    "color": "$accent",
-                    "fillOpacity": 0.12,
-                },
-                "encoding": {"x": axis, "y": height},
-            }
-        )
-    layers += [
-        {
-            "data": {"values": _points(x, before / top)},
-            "mark": {
-                "type": "line",
-                "strokeWidth": 1.6,
-                "strokeDash": [5, 4],
-                "color": "$ink",
-                "clip": True,
-            },
-            "encoding": {"x": axis, "y": height},
+            "mark": {"type": "rule", "strokeWidth": 3, "color": "$accent"},
+            "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y},
         },
         {
-            "data": {"values": [{"x": float(value)} for value in values]},
-            "mark": {"type": "rule", "strokeWidth": 2.4, "color": "$second", "clip": True},
-            "encoding": {"x": axis},
+            "mark": {"type": "point", "filled": True, "size": 50, "color": "$ink"},
+            "encoding": {"x": {**x, "field": "mean"}, "y": y},
         },
     ]
-    return _spec("What the released draw says, over the prior", 260, layer=layers)
-
-
-def _window(prior: Any, posterior: Any | None, values: Sequence[float]) -> FloatArray:
-    ends = 0.001, 0.999
-    low, high = (float((prior if posterior is None else posterior).ppf(q)) for q in ends)
-    width = high - low
-    before = [float(prior.ppf(q)) for q in ends]
-    low = min(low, max(before[0], low - 0.75 * width), *values)
-    high = max(high, min(before[1], high + 0.75 * width), *values)
-    margin = 0.05 * (high - low)
-    least = 0.0 if float(prior.cdf(0.0)) == 0 and low >= 0 else -np.inf  # a rate has no place below 0
-    return np.linspace(max(low - margin, least), high + margin, 2 * 301 + 1)[1::2]
+    height = 260 if len(rows) <= 10 else 520 if len(rows) <= 25 else 900
+    return _spec(figure.title, height, data={"values": values}, layer=layers)
 
 
 def profile(epsilons: FloatArray, deltas: FloatArray, claimed: float | None) -> Spec:

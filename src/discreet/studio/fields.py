@@ -133,14 +133,3 @@ def read_normal(text: str) -> tuple[float, float]:
     if len(values) != 2 or not abs(values[0]) <= LARGEST or not 1 / LARGEST <= values[1] <= LARGEST:
         raise InvalidInput("the prior of a mean is two numbers: its mean and its standard deviation")
     return values[0], values[1]
-
-
-def read_gamma(text: str) -> tuple[float, float]:
-    """Shape and rate of a Gamma prior."""
-    values = read_numbers(text, "prior shape, rate")
-    if len(values) != 2 or not all(MIN_PRIOR <= value <= MAX_PRIOR for value in values):
-        raise InvalidInput(
-            f"the prior of a rate is two numbers, shape and rate of a Gamma, from {MIN_PRIOR:g} to "
-            f"{MAX_PRIOR:,.0f}, such as 2, 1"
-        )
-    return values[0], values[1]

@@ -186,7 +186,7 @@ STEPS = tuple(Fraction(f"{10 ** (i / 20):.2g}") for i in range(-40, 21))
 """The positions of the slider: 20 in a decade, of two digits each."""
 
 
-class Ahead:
+class Prefetch:
     """Works out what the slider may show next, nearest positions first, while nobody waits for anything."""
 
     def __init__(self) -> None:

@@ -7,28 +7,22 @@ import json
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
 
-from discreet.answers.release import Release
-from discreet.data import clipped_sum
-from discreet.declarations import Relation
-from discreet.errors import FileError, GuaranteeMismatchError, InvalidInput, RequestConflictError
-from discreet.ledger import Ledger, Receipt
+from discreet.documents.answer import Answer, load_answer
+from discreet.errors import FileError, InvalidInput, RequestConflictError
+from discreet.ledger import Ledger
+from discreet.ledger.charging import Charge
 from discreet.ledger.statements import Account, Price
-from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.answering import Quote
-from discreet.questions.draws import posterior_sample
-from discreet.questions.proportions import release
-from discreet.studio.release_questions import FAMILIES, ReleaseQuestion
-from discreet.studio.sources import Source, Sources, opened
-from discreet.study.study_file import load_answer
-
-Found: TypeAlias = Release | Sample
+from discreet.questions.base import Asked
+from discreet.studio.forms import ReleaseForm
+from discreet.studio.limits import check_size
+from discreet.studio.sources import Sources, opened
 
 MAX_KEPT = 200
+MAX_READ = 8
+"""Requests whose data are kept as they were read for the price, until they are released."""
 MAX_SHOWN = 20
 _DIGITS = 8
 
@@ -42,11 +36,12 @@ def _mark(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:_DIGITS]
 
 
-def check_request(question: ReleaseQuestion) -> None:
-    known = question.request.startswith("studio-") and question.request.isascii()
-    if not (known and len(question.request) == len("studio-") + 32 + 1 + _DIGITS):
+def check_request(form: ReleaseForm) -> None:
+    """The id of a request is one of ours, and of this file."""
+    known = form.request.startswith("studio-") and form.request.isascii()
+    if not (known and len(form.request) == len("studio-") + 32 + 1 + _DIGITS):
         raise InvalidInput("the request id is not one that this form made; open the form again")
-    if not question.request.endswith("-" + _mark(question.source)):
+    if not form.request.endswith("-" + _mark(form.source)):
         raise RequestConflictError("the request id belongs to another file; open the form of this file again")
 
 
@@ -59,149 +54,147 @@ class Offer:
     charged_before: bool
 
 
-def ask(question: ReleaseQuestion, data: Any, **charge: Any) -> Any:
-    """The question put to the public function that the command line calls too."""
-    if question.is_drawn:
-        return posterior_sample(data, question.family, **question.arguments(), **charge)
-    return release(data, **question.arguments(), **charge)
+@dataclass
+class _Request:
+    """What the studio knows of one request. Its lock lets a double click wait for the first one's result."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    label: str = ""
+    asked: Asked | None = None
+    plan: str = ""
+    answer: Answer | None = None
+    """Of a release without a ledger, so that a repeat is the same."""
 
 
-def is_shown(answer: Any) -> bool:
-    """Whether there is a page for it: posteriors of shares, and draws of a mean or a rate."""
-    if isinstance(answer, Sample):
-        return answer.family["name"] in FAMILIES.values()
-    return isinstance(answer, Release)
-
-
-class Desk:
-    """Where releases are made. Those without a ledger are remembered here, so that a repeat is the same."""
+class Releases:
+    """Where releases are priced and made. What the price has read of the data is kept for the release."""
 
     def __init__(self, ledger: Ledger | None, sources: Sources) -> None:
         self.ledger, self.sources = ledger, sources
-        self._kept: OrderedDict[str, tuple[str, Found]] = OrderedDict()
+        self._requests: OrderedDict[str, _Request] = OrderedDict()
+        self._shown: OrderedDict[str, Answer] = OrderedDict()
         self._busy = threading.Lock()
-        self._shown: OrderedDict[str, Found] = OrderedDict()
 
-    def settled(self, question: ReleaseQuestion) -> ReleaseQuestion:
-        """The question with the public number of records, counted where a draw was asked for without it.
-
-        The draw is calibrated to n, and δ is compared with 1/n; so n is in what is confirmed and copied.
-        """
-        if not question.is_drawn or question.n.strip():
-            return question
-        check_request(question)
-        question.check()
-        self._check_dataset(question)
-        with opened(self.sources.find(question.source)) as data:
-            whole = question.kind == "rate"
-            found = clipped_sum(data, column=question.column or None, integers=whole, **question.summing)
-        return replace(question, n=str(found.n))
-
-    def price(self, question: ReleaseQuestion) -> Offer:
+    def price(self, form: ReleaseForm) -> Offer:
         """The guarantee and its price, without making or charging anything."""
-        check_request(question)
-        question.arguments()
-        self._check_dataset(question)
-        ledger = self.ledger
-        earlier = None if ledger is None else ledger.receipt(question.dataset, question.request)
+        self._check(form)
+        known = self._known(form)
+        charge = self._charge(form)
+        if charge is not None:
+            earlier = charge.recall(form.question.plan())
+            if earlier is not None:
+                guarantee = Guarantee.from_dict(earlier.guarantee)
+                return Offer(guarantee, self._price(form, guarantee), charged_before=True)
+        elif known.answer is not None:
+            self._same(form, known)
+            return Offer(known.answer.guarantee, None, charged_before=True)
+        known.asked = asked = self._read(form)
+        with self._busy:
+            reading = [request for request in self._requests.values() if request.asked is not None]
+            for old in reading[:-MAX_READ]:
+                old.asked = None
+        return Offer(asked.guarantee, self._price(form, asked.guarantee), charged_before=False)
 
-        def recall(plan: Mapping[str, Any]) -> Receipt | None:
-            assert ledger is not None
-            return ledger.recall(question.dataset, question.request, plan=plan)
-
-        quote = Quote(None if earlier is None else recall)
-        with opened(self.sources.find(question.source)) as data:
-            guarantee: Guarantee = ask(question, data, ledger=quote)
-        price = None if ledger is None else ledger.price(question.dataset, guarantee)
-        return Offer(guarantee, price, quote.charged or question.request in self._kept)
-
-    def release(self, question: ReleaseQuestion, acknowledged: bool) -> Found:
+    def release(self, form: ReleaseForm, acknowledged: bool) -> Answer:
         """The release, charged before it leaves; the same request again gives the same one for nothing."""
-        check_request(question)
-        question.arguments()
-        self._check_dataset(question)
-        source = self.sources.find(question.source)
-        if self.ledger is None:
-            if not acknowledged:
+        self._check(form)
+        known, charge = self._known(form), self._charge(form)
+        if charge is None and not acknowledged:
+            raise InvalidInput(
+                "without a ledger nothing counts what is spent: tick the box that you know this, or "
+                "start the studio with --ledger URL. Nothing was released"
+            )
+        with known.lock:
+            if known.answer is not None:
+                self._same(form, known)
+                return known.answer
+            asked = known.asked
+            if asked is None or asked.question != form.question:
+                earlier = None if charge is None else charge.recall(form.question.plan())
+                asked = self._read(form) if earlier is None else Asked(form.question, None)
+            answer: Answer = asked.answer(charge)
+            known.asked, known.label = None, form.label
+            if charge is None:
+                known.plan, known.answer = _plan(form), answer
+            return answer
+
+    def _read(self, form: ReleaseForm) -> Asked:
+        """The question put to the data, which are read and have the declared size."""
+        with opened(self.sources.find(form.source)) as data:
+            asked = Asked(form.question, data)
+            if form.question.declared_size not in (None, asked.size):
                 raise InvalidInput(
-                    "without a ledger nothing counts what is spent: tick the box that you know this, or "
-                    "start the studio with --ledger URL. Nothing was released"
+                    "the data have another number of records than was declared; correct it, or leave it out"
                 )
-            return self._uncharged(question, source)
-        charge = {"ledger": self.ledger, "dataset": question.dataset, "request_id": question.request}
-        with opened(source) as data:
-            made: Found = ask(question, data, **charge)
-        return made
+            check_size(form.question, asked.size)
+            _ = asked.guarantee
+        return asked
 
-    def _uncharged(self, question: ReleaseQuestion, source: Source) -> Found:
-        asked = json.dumps([question.kind, question.arguments()], sort_keys=True)
-        with self._busy:  # a double click waits here and then finds the first one's result
-            if question.request in self._kept:
-                before, result = self._kept[question.request]
-                if before != asked:
-                    raise RequestConflictError(
-                        "this form was released already otherwise; a new question needs another form"
-                    )
-                return result
-            with opened(source) as data:
-                made: Found = ask(question, data)
-            self._kept[question.request] = asked, made
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-            return made
-
-    def _check_dataset(self, question: ReleaseQuestion) -> None:
+    def _check(self, form: ReleaseForm) -> None:
+        """All that can be said before the data are opened."""
+        check_request(form)
+        _ = form.question
         if self.ledger is None:
-            if question.dataset:
+            if form.dataset:
                 raise InvalidInput("a dataset is charged in a ledger; start the studio with --ledger URL")
             return
-        if not question.dataset:
+        if not form.dataset:
             raise InvalidInput("say which dataset of the ledger to charge")
-        self._check_account(question, self.ledger.show(question.dataset))
+        self.ledger.show(form.dataset)
+        if form.question.declared_size is not None:
+            self.ledger.price(form.dataset, form.question.price())
+
+    def _charge(self, form: ReleaseForm) -> Charge | None:
+        return None if self.ledger is None else Charge(self.ledger, form.dataset, form.request)
+
+    def _price(self, form: ReleaseForm, guarantee: Guarantee) -> Price | None:
+        return None if self.ledger is None else self.ledger.price(form.dataset, guarantee)
+
+    def _known(self, form: ReleaseForm) -> _Request:
+        with self._busy:
+            known = self._requests.setdefault(form.request, _Request())
+            self._requests.move_to_end(form.request)
+            while len(self._requests) > MAX_KEPT:
+                self._requests.popitem(last=False)
+            return known
 
     @staticmethod
-    def suits(question: ReleaseQuestion, account: Account) -> bool:
-        """Whether the question has a price in this account at all."""
-        counted = account.relation == question.relation
-        return counted and not (question.is_drawn and account.cap.unit == "epsilon")
-
-    def _check_account(self, question: ReleaseQuestion, account: Account) -> None:
-        """Said before the data are opened: the ledger would say it too, when the guarantee is known."""
-        if self.suits(question, account):
-            return
-        name = account.dataset
-        if account.relation != question.relation:
-            protects = {Relation.REPLACE_ONE: "one record", Relation.REPLACE_PERSON: "one person"}
-            raise GuaranteeMismatchError(
-                f"this question protects {protects[question.relation]} ({question.relation}), and the budget "
-                f"of dataset={name!r} counts {account.relation}: relations do not mix. Choose a dataset that "
-                f"was made with --relation {question.relation}. Nothing was charged"
+    def _same(form: ReleaseForm, known: _Request) -> None:
+        if known.plan != _plan(form):
+            raise RequestConflictError(
+                "this form was released already otherwise; a new question needs another form"
             )
-        raise GuaranteeMismatchError(
-            f"a posterior draw has δ > 0, and the budget of dataset={name!r} is in ε alone. Choose a dataset "
-            "that was made with --epsilon and --delta. Nothing was charged"
-        )
 
-    def find(self, dataset: str, request: str) -> Found | None:
+    def label(self, request: str) -> str:
+        """The heading that was given to a release of this studio."""
+        known = self._requests.get(request)
+        return "" if known is None else known.label
+
+    def find(self, dataset: str, request: str) -> Answer | None:
         """A release that was made before, from the ledger or from here."""
         if self.ledger is None:
-            kept = self._kept.get(request)
-            return None if kept is None else kept[1]
+            known = self._requests.get(request)
+            return None if known is None else known.answer
         receipt = self.ledger.receipt(dataset, request)
         if receipt is None:
             return None
         if receipt.hash in self._shown:  # a noise-aware posterior can take seconds: once for page and report
             return self._shown[receipt.hash]
-        answer = load_answer(receipt.result.decode())
-        if not is_shown(answer):
-            raise FileError("this page does not show that kind of release; `discreet show` does")
-        found: Found = replace(answer, receipt=receipt)
+        answer = load_answer(receipt.result.decode("utf-8", "replace"))
+        if not isinstance(answer, Answer):
+            raise FileError("this page shows single answers; `discreet show` shows that document")
+        found: Answer = replace(answer, receipt=receipt)  # type: ignore[type-var]
         self._shown[receipt.hash] = found
         while len(self._shown) > MAX_SHOWN:
             self._shown.popitem(last=False)
         return found
 
     def accounts(self) -> list[Account]:
+        """The budgets of the ledger."""
         if self.ledger is None:
             return []
         return [self.ledger.show(name) for name in self.ledger.datasets()]
+
+
+def _plan(form: ReleaseForm) -> str:
+    return json.dumps(form.question.plan(), sort_keys=True)

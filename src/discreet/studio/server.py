@@ -36,8 +36,8 @@ def serve(
         server = configured(app)
         listening.listen(128)
         sys.setswitchinterval(0.0005)  # the next answer is not to wait long for figures that can wait
-        app.state.ahead.start()
-        app.state.ahead.note(PlanQuestion())
+        app.state.prefetch.start()
+        app.state.prefetch.note(PlanQuestion())
         say(settings.address)
         if browser:
             once = f"{settings.origins[0]}/?token={app.state.sessions.ticket()}"

@@ -29,8 +29,8 @@ from discreet.ledger import Ledger
 from discreet.studio import charts
 from discreet.studio.gallery import Gallery
 from discreet.studio.guard import Sessions
-from discreet.studio.planning import Ahead
-from discreet.studio.releasing import Desk
+from discreet.studio.planning import Prefetch
+from discreet.studio.releasing import Releases
 from discreet.studio.settings import StudioSettings
 from discreet.studio.sources import Sources
 
@@ -46,9 +46,9 @@ class Studio:
     sessions: Sessions
     sources: Sources
     ledger: Ledger | None
-    desk: Desk
+    releases: Releases
     gallery: Gallery
-    ahead: Ahead
+    prefetch: Prefetch
     templates: Environment
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -60,6 +60,13 @@ class Studio:
             **context,
         )
         return HTMLResponse(text, status)
+
+    async def sent(self, request: Request, max_fields: int) -> dict[str, str]:
+        """The texts of a form that this session was given."""
+        async with request.form(max_files=0, max_fields=max_fields) as form:
+            given = {name: value for name, value in form.items() if isinstance(value, str)}
+        self.sessions.check_csrf(request.scope["session"], given.get("csrf", ""))
+        return given
 
     @property
     def ledger_name(self) -> str | None:

@@ -1,17 +1,43 @@
-"""The ledger page: what is left, the history, and whether it is sound."""
+"""The ledger page: what is left, the history, whether it is sound; and new budgets."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
 
-from discreet.errors import LedgerError, MissingLedgerError
+from discreet._registry import DOCUMENTS, QUESTIONS
+from discreet.declarations import Relation
+from discreet.documents.answer import Answer
+from discreet.documents.base import format_of
+from discreet.errors import CorruptReleaseError, InvalidInput, LedgerError, MissingLedgerError
 from discreet.ledger import Ledger
-from discreet.studio.release_questions import FAMILIES
-from discreet.studio.shell import Studio, problem
+from discreet.questions.text import words
+from discreet.studio.shell import Studio, address, problem
+
+UNITS = {
+    "epsilon": (
+        "ε",
+        ("epsilon",),
+        "Pure ε: the strictest promise. Posterior draws and regressions do not fit.",
+    ),
+    "epsilon+delta": (
+        "ε and δ",
+        ("epsilon", "delta"),
+        "Everything fits. The promise of ε may fail with probability δ: far below 1/n, such as 1e-6.",
+    ),
+    "zcdp": ("ρ (zCDP)", ("zcdp",), "Adds up more slowly over many questions; for those who know it."),
+}
+"""How a budget can be counted: its name, its parts, and what it means."""
+PROTECTED = {
+    Relation.REPLACE_ONE: "one record: a person has one record in the data",
+    Relation.REPLACE_PERSON: "one person: a person may have several records",
+    Relation.ADD_REMOVE: "the presence of one record",
+}
 
 
 def add_ledger(app: FastAPI, studio: Studio) -> None:
@@ -23,17 +49,43 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
         history: list[dict[str, Any]] = []
         verified = None
         try:
-            context["accounts"] = [_bars(account) for account in studio.desk.accounts()]
+            context["accounts"] = [_bars(account) for account in studio.releases.accounts()]
             if studio.ledger is not None:
                 if chosen:
-                    history = [_entry(entry) for entry in studio.ledger.history(chosen)]
+                    history = [_entry(studio, entry) for entry in studio.ledger.history(chosen)]
                 if given.get("verify"):
                     verified = _verified(studio.ledger)
         except MissingLedgerError:
             context["missing"] = True
         return studio.page(
-            request, "ledger.html", **context, chosen=chosen, history=history, verified=verified
+            request,
+            "ledger.html",
+            **context,
+            chosen=chosen,
+            history=history,
+            verified=verified,
+            units=UNITS,
+            protected=PROTECTED,
         )
+
+    @app.post("/ledger/create")
+    async def create(request: Request) -> Response:
+        given = await studio.sent(request, 10)
+        if studio.ledger is None:
+            raise InvalidInput("there is no ledger; start the studio with --ledger URL")
+        await run_in_threadpool(_create, studio.ledger, given)
+        return RedirectResponse(address("/ledger", urlencode({"dataset": given["dataset"].strip()})), 303)
+
+
+def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
+    if given.get("unit") not in UNITS:
+        raise InvalidInput(f"unit must be one of: {', '.join(UNITS)}")
+    symbol, parts, _ = UNITS[given["unit"]]
+    amounts = {name: given.get(name, "").strip() for name in parts}
+    if not all(0 < len(text) <= 40 for text in amounts.values()):
+        raise InvalidInput(f"a budget in {symbol} needs {' and '.join(parts)}, such as 1 or 1e-6")
+    relation = given.get("relation", "")
+    ledger.create(given.get("dataset", "").strip(), relation=relation, **amounts)
 
 
 def _verified(ledger: Ledger) -> dict[str, Any]:
@@ -57,17 +109,50 @@ def _bars(account: Any) -> dict[str, Any]:
     return {"account": account, "parts": parts}
 
 
-def _entry(entry: Any) -> dict[str, Any]:
-    plan = entry.plan or {}
-    drawn = plan.get("question") == "posterior sample" and plan["family"]["name"] in FAMILIES.values()
-    shown = entry.kind == "charge" and (drawn or plan.get("question") == "proportions")
-    query = urlencode({"dataset": entry.dataset, "request": entry.request_id or ""})
+def _entry(studio: Studio, entry: Any) -> dict[str, Any]:
+    plan, request = entry.plan or {}, entry.request_id or ""
+    label = studio.releases.label(request) or str(plan.get("data", ""))
+    query = urlencode({"dataset": entry.dataset, "request": request})
+    asked = (
+        asked_in_words(plan)
+        if plan
+        else {"create": "budget created", "cap": "budget changed"}.get(entry.kind, "")
+    )
     return {
         "sequence": entry.sequence,
         "time": entry.time[:19].replace("T", " "),
-        "kind": entry.kind,
-        "charged": str(entry.charged),
-        "spent": str(entry.spent),
-        "request": entry.request_id or "",
-        "link": f"/release/result?{query}" if shown else "",
+        "asked": asked,
+        "label": label,
+        "charged": str(entry.charged) if plan else "",
+        "spent": str(entry.spent) if plan else f"budget {entry.cap}",
+        "request": request,
+        "link": f"/release/result?{query}" if _is_answer(entry.result) else "",
     }
+
+
+def asked_in_words(plan: Mapping[str, Any]) -> str:
+    """What a plan of the ledger asks, by the labels of its fields; of older versions its name alone."""
+    kind = str(plan.get("question", ""))
+    if "plan" not in plan or kind not in QUESTIONS:
+        return kind
+    labels = {one.name: one.label for one in QUESTIONS[kind].parameters()}
+    said = [f"{labels[name]}: {words(_stated(value))}" for name, value in plan.items() if name in labels]
+    return "; ".join([QUESTIONS[kind].title, *said])
+
+
+def _stated(value: Any) -> Any:
+    """A value of a plan without what was left open; a list of columns by their names."""
+    if isinstance(value, Mapping):
+        return {name: _stated(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list) and all(isinstance(item, Mapping) and "column" in item for item in value):
+        return {item["column"]: item.get("levels", ()) for item in value}
+    return value
+
+
+def _is_answer(result: bytes | None) -> bool:
+    """Whether there is a page for a stored result."""
+    try:
+        known = DOCUMENTS[kind] if result and (kind := format_of(result.decode())) in DOCUMENTS else None
+    except (CorruptReleaseError, UnicodeDecodeError):
+        return False
+    return known is not None and issubclass(known, Answer)

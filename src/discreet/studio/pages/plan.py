@@ -11,9 +11,9 @@ from discreet.distributions.normal import Normal
 from discreet.errors import DiscreetError
 from discreet.studio import charts
 from discreet.studio.fields import MAX_EPSILON, MIN_EPSILON
+from discreet.studio.forms import ReleaseForm
 from discreet.studio.planning import all_figures, figures, mean_plan, meaning, picture, prior_densities
 from discreet.studio.questions import MAX_PLAN_LEVELS, MAX_PLAN_N, PlanQuestion
-from discreet.studio.release_questions import ReleaseQuestion
 from discreet.studio.shell import Studio, address, is_fragment, problem
 
 
@@ -25,7 +25,7 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
         try:
             if context["problem"] is None:
                 context |= _plan_result(question)
-                studio.ahead.note(question)
+                studio.prefetch.note(question)
         except DiscreetError as error:
             context["problem"] = problem(error)
         if context["problem"] is not None:
@@ -97,15 +97,18 @@ def _plan_result(question: PlanQuestion) -> dict[str, Any]:
     }
 
 
-def _planned(question: PlanQuestion, sampler: str = "diffused") -> ReleaseQuestion:
+def _planned(question: PlanQuestion, method: str = "") -> ReleaseForm:
     """What was planned, as the release form has it; data are chosen next."""
-    common = {"epsilon": question.epsilon.strip(), "n": question.n.strip()}
+    texts = {"epsilon": question.epsilon.strip(), "n": question.n.strip()}
     if question.kind == "mean":
-        own = {name: getattr(question, name).strip() for name in ("bounds", "sigma", "centre", "delta")}
-        return ReleaseQuestion(kind="mean", sampler=sampler, **own, **common)
-    named = not question.levels.strip().isdigit()
-    levels = "\n".join(question.names) if named else ""
-    return ReleaseQuestion(levels=levels, prior=question.prior.strip(), **common)
+        texts |= {name: getattr(question, name).strip() for name in ("bounds", "sigma", "delta")}
+        return ReleaseForm(
+            kind="sample",
+            texts={"family": "gaussian", "prior": question.centre.strip(), "method": method, **texts},
+        )
+    if not question.levels.strip().isdigit():
+        texts["levels"] = "\n".join(question.names)
+    return ReleaseForm(kind="proportion", texts={"prior": question.prior.strip(), **texts})
 
 
 def _comparison(question: PlanQuestion, found: Any) -> dict[str, Any]:

@@ -107,7 +107,17 @@
       ).then(() => setTimeout(() => { copy.textContent = label; }, 1600));
     }
     const fill = event.target.closest("[data-fill]");
-    if (fill) document.getElementById(fill.dataset.fill).value = fill.textContent;
+    const field = chosen || document.querySelector("[data-columns]");
+    if (!fill || !field) return;
+    const lines = field.dataset.columns === "lines" && field.value.trim() ? field.value.trimEnd() + "\n" : "";
+    field.value = lines + fill.textContent + (field.dataset.columns === "lines" ? "=" : "");
+    field.focus();
+  });
+
+  // The name of a column goes to the field that was used last, of those that take one.
+  let chosen = null;
+  document.addEventListener("focusin", (event) => {
+    if (event.target.matches("[data-columns]")) chosen = event.target;
   });
 
   document.addEventListener("change", (event) => {
