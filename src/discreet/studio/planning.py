@@ -27,6 +27,7 @@ from discreet.mechanisms.lattice.mechanism import Lattice
 from discreet.mechanisms.optimal import check_size
 from discreet.planning.expected_error import Setting, default_mechanisms, label
 from discreet.planning.search import Plan, plan
+from discreet.privacy.guarantee import Guarantee
 from discreet.studio.questions import PlanQuestion
 
 SIMULATED = 10
@@ -308,22 +309,24 @@ def _normal(
 
 @dataclass(frozen=True)
 class Meaning:
-    """ε in words: what an attacker can gain who knows everything but one record."""
+    """ε in words: what somebody can gain who knows everything but one record."""
 
-    epsilon: float
     factor: float
-    best_guess: float
-    """Largest probability to guess right between two equally likely worlds."""
+    right: int
+    """How often, in 100 times, they guess right between two equally likely worlds; rounded up."""
     suspicions: tuple[tuple[float, float], ...]
     """(probability before, largest probability afterwards)."""
 
 
-def meaning(epsilon: Fraction) -> Meaning:
-    value = float(epsilon)
-    factor = math.exp(value)
+def meaning(guarantee: Guarantee) -> Meaning:
+    """What (ε, δ) means; δ(0) is the total variation between neighbours, as in the report."""
+    factor = math.exp(guarantee.epsilon)
 
     def after(before: float) -> float:
         odds = factor * before / (1 - before)
         return odds / (1 + odds)
 
-    return Meaning(value, factor, after(0.5), tuple((p, after(p)) for p in (0.01, 0.1, 0.5, 0.9)))
+    right = after(0.5)
+    with suppress(TooLargeError):
+        right = (1 + guarantee.delta_at(0)) / 2
+    return Meaning(factor, math.ceil(100 * right - 1e-9), tuple((p, after(p)) for p in (0.01, 0.1, 0.5, 0.9)))

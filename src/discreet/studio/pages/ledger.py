@@ -17,6 +17,7 @@ from discreet.documents.base import format_of
 from discreet.errors import CorruptReleaseError, InvalidInput, LedgerError, MissingLedgerError
 from discreet.ledger import Ledger
 from discreet.questions.text import words
+from discreet.studio.forms import written
 from discreet.studio.shell import Studio, address, problem
 
 UNITS = {
@@ -135,13 +136,15 @@ def asked_in_words(plan: Mapping[str, Any]) -> str:
     kind = str(plan.get("question", ""))
     if "plan" not in plan or kind not in QUESTIONS:
         return kind
-    labels = {one.name: one.label for one in QUESTIONS[kind].parameters()}
-    said = [f"{labels[name]}: {words(_stated(value))}" for name, value in plan.items() if name in labels]
+    asked = [one for one in written(QUESTIONS[kind]) if one.name in plan and one.form.name != "budget"]
+    said = [f"{one.label}: {words(_stated(plan[one.name]))}" for one in asked]
     return "; ".join([QUESTIONS[kind].title, *said])
 
 
 def _stated(value: Any) -> Any:
-    """A value of a plan without what was left open; a list of columns by their names."""
+    """A value of a plan without what was left open; a family by its name, columns by theirs."""
+    if isinstance(value, Mapping) and "name" in value:
+        return value["name"]
     if isinstance(value, Mapping):
         return {name: _stated(item) for name, item in value.items() if item is not None}
     if isinstance(value, list) and all(isinstance(item, Mapping) and "column" in item for item in value):

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from discreet.distributions.normal import Normal
 from discreet.errors import DiscreetError
+from discreet.privacy.guarantee import Guarantee
 from discreet.studio import charts
 from discreet.studio.fields import MAX_EPSILON, MIN_EPSILON
 from discreet.studio.forms import ReleaseForm
@@ -64,7 +65,7 @@ def _plan_context(request: Request) -> tuple[PlanQuestion, dict[str, Any]]:
 def _plan_result(question: PlanQuestion) -> dict[str, Any]:
     question.check()
     common = {
-        "meaning": meaning(question.budget),
+        "meaning": meaning(Guarantee(question.budget)),
         "python": question.python(),
         "command": question.command(),
     }

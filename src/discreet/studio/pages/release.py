@@ -14,7 +14,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from discreet.declarations import Relation
 from discreet.documents.answer import Answer, Table, Words
 from discreet.errors import FileError, InvalidInput, MissingLedgerError
 from discreet.privacy.guarantee import Guarantee
@@ -132,9 +131,9 @@ def _promise(guarantee: Guarantee) -> dict[str, Any]:
     """ε in words, and the δ of the cases in which they do not hold."""
     known = guarantee.exact_epsilon
     return {
-        "meaning": meaning(known) if known else None,
+        "meaning": meaning(guarantee) if known else None,
         "except_in": f"{float(guarantee.exact_delta):.3g}" if known and guarantee.exact_delta else "",
-        "whom": "one person" if guarantee.relation == Relation.REPLACE_PERSON else "one record",
+        "rest": guarantee.relation.rest,
     }
 
 
