@@ -755,7 +755,7 @@ def test_every_kind_of_question_from_the_form_to_the_report(
         ("mean", {"delta": ""}, 400, "delta"),
         ("mean", {"missing": "oops"}, 400, "must be a number"),
         ("mean", {"n": "10000000000000"}, 400, "1,000,000,000,000"),
-        ("mean", {"draws": "100000"}, 400, "at most 1,000 here"),
+        ("mean", {"draws": "101"}, 400, "at most 100 here"),
         ("mean", {"method": "slowly"}, 400, "Method must be one of: direct"),
         ("rate", {"family": "cauchy"}, 400, "Family must be one of: beta"),
         ("rate", {"kind": "guess"}, 400, "'guess' is unknown"),

@@ -19,7 +19,7 @@ from discreet.studio.fields import MAX_EPSILON, MAX_PRIOR, MIN_DELTA, MIN_EPSILO
 MAX_LEVELS = 100
 """Shares of one question, and twice as many in all its groups together."""
 MAX_COLUMNS = 20
-MAX_WHOLE, MOST = 10**6, {"n": 10**12, "per_person": 1000, "draws": 1000}
+MAX_WHOLE, MOST = 10**6, {"n": 10**12, "per_person": 1000, "draws": 100}
 LARGEST, SMALLEST, MAX_RATIO = 1e15, 1e-9, 1e12
 """Of the numbers of a question, and of two of them: doubles do not tell finer ones apart."""
 MAX_CHOSEN_LEVELS, MAX_CHOSEN_N = 20, 1_000_000

@@ -226,7 +226,12 @@ class AuditQuestion(Fields):
 
     def command(self) -> str:
         prior = ",".join(map(number, self.alpha))
-        options = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in self.options.items())
+        given = dict(self.options)
+        options = f" --delta {shlex.quote(given.pop('delta'))}" if "delta" in given else ""
+        if given:
+            options += " --options " + shlex.quote(
+                "; ".join(f"{key}={value}" for key, value in given.items())
+            )
         return (
             f"discreet audit {self.mechanism} --prior {prior} --n {self.records} "
             f"--epsilon {self.budget}{options}\n"
