@@ -378,7 +378,7 @@ def test_a_sample_says_what_is_known() -> None:
     law = sample.noise_aware()
     assert (row["parameter"], row["mean"], row["sd"]) == ("mean", law.mean(), law.std())
     assert (row["low"], row["high"]) == law.interval(0.9)
-    assert f"{row['low']:.6g} to {row['high']:.6g}" in sample.summary(0.9)
+    assert f"{row['low']:.6g} – {row['high']:.6g}" in sample.summary(0.9)
     assert sample.prior_marginals() == [Normal(0, 10)]
     several = drawn("dirichlet")
     assert [row["parameter"] for row in several.table()] == ["a", "<b>", "c"]

@@ -123,17 +123,17 @@ def test_nothing_but_the_released_value_reaches_the_file(monkeypatch: pytest.Mon
 def test_three_levels_release_nothing_but_the_noisy_value(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same for three levels and independent noise: equal noisy counts, equal bytes."""
     texts = []
-    for counts in ((30, 40, 30), (31, 39, 30)):
+    for data_counts in ((30, 40, 30), (31, 39, 30)):
         target = (33, 37, 30)
-        steps = iter([t - c for t, c in zip(target, counts, strict=True)] * 2)
+        steps = iter([t - c for t, c in zip(target, data_counts, strict=True)] * 2)
         monkeypatch.setattr(
             "discreet.mechanisms.noisy_counts.floor_laplace", lambda p, q, s, steps=steps: next(steps)
         )
-        noise = tuple(t - c for t, c in zip(target, counts, strict=True))
+        noise = tuple(t - c for t, c in zip(target, data_counts, strict=True))
         monkeypatch.setattr(
             "discreet.mechanisms.lattice.mechanism.lattice_noise", lambda k, e, s, noise=noise: noise
         )
-        data = dict(zip("abc", counts, strict=True))
+        data = dict(zip("abc", data_counts, strict=True))
         r = discreet.release(data, levels=("a", "b", "c"), epsilon=1, mechanism=name)
         texts.append((r.to_json(), r.summary()))
     assert texts[0] == texts[1]

@@ -49,6 +49,8 @@ from discreet.studio.releasing import Releases, new_request
 from discreet.studio.server import bound, configured
 from discreet.studio.settings import StudioSettings
 
+pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
+
 STATIC = Path(discreet.__file__).parent / "studio" / "static"
 SECRET = "zebrafish-7351"  # a data value that must appear nowhere
 ROWS = ["smoker,note", *(["never,a"] * 60), *(["former,b"] * 25), *(["current,c"] * 15)]

@@ -16,10 +16,13 @@ import pytest
 import discreet
 from discreet import Study
 from discreet.cli import main
+from discreet.documents.answer import load_answer
 from discreet.documents.base import write_document
 from discreet.questions import conditional
 from discreet.reporting.report import report
-from discreet.study.study_file import load_answer, read_study, run_study
+from discreet.study.study_file import read_study, run_study
+
+pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
 
 LEVELS = ("never", "former", "current")
 STUDY = """
@@ -181,7 +184,7 @@ def test_people_with_several_records(folder: Path) -> None:
     assert both.parameters["epsilon"] == "1/2"  # of a record
     assert any("at most 2 records" in assumption for assumption in both.guarantee.assumptions)
     assert both.guarantee.relation is discreet.Relation.REPLACE_PERSON
-    assert "one person, with all their records" in both.guarantee.meaning()
+    assert "with all their records, by any other person" in both.guarantee.meaning()
     assert "at most 2 records" in report(both)
     assert both.noise_aware().marginal(0).mean() > 0
     with pytest.raises(discreet.InvalidInput, match="needs n="):
@@ -318,13 +321,13 @@ PLANS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sample": (
         {"family": "gaussian", "column": "age", "bounds": (0, 100), "sigma": 20, "prior": (50, 30),
          "epsilon": "0.5", "delta": "1e-6"},
-        {"bounds": (0, 90), "sigma": 10, "prior": (50, 20), "epsilon": 1, "delta": "1e-7", "size": 2,
-         "n": 120, "missing": 5, "sampler": "concentrated", "grid": "1/8", "column": "person"},
+        {"bounds": (0, 90), "sigma": 10, "prior": (50, 20), "epsilon": 1, "delta": "1e-7", "draws": 2,
+         "n": 120, "missing": 5, "method": "concentrated", "grid": "1/8", "column": "person"},
     ),
     "query": (
         {"column": "age", "bounds": (0, 100), "epsilon": "0.5", "delta": "1e-6", "prior": (5, 5)},
-        {"bounds": (0, 90), "epsilon": 1, "delta": "1e-7", "prior": (6, 5), "size": 2, "n": 120, "missing": 5,
-         "sampler": "concentrated", "column": "person"},
+        {"bounds": (0, 90), "epsilon": 1, "delta": "1e-7", "prior": (6, 5), "draws": 2, "n": 120, "missing": 5,
+         "method": "concentrated", "column": "person"},
     ),
     "logistic": (
         {"outcome": "sex", "classes": ("f", "m"), "features": {"age": (0, 100)}, "epsilon": "0.5",

@@ -154,9 +154,16 @@ class Sample(Answer):
         if self.family["name"] == "dirichlet" and self.n * len(self.parameters()) > _QUICK:
             return []
         try:
-            laws = self.marginals()
+            return self._rows(interval)
         except (TooLargeError, InvalidInput):
             return []
+
+    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+        """The rows as mappings, however long it takes."""
+        return [row.to_dict(self.label) for row in self._rows(interval)]
+
+    def _rows(self, interval: float) -> list[Row]:
+        laws = self.marginals()
         share = self._is_share
         ends = [law.interval(interval) for law in laws]
         return [

@@ -8,6 +8,7 @@ studio, the plan in the ledger and the part "what was asked" of a report.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from discreet._registry import QUESTIONS
 from discreet._text import nearest
 from discreet.documents.answer import Answer, load_answer
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.text import OPTIONS, TextForm, words
@@ -89,6 +90,8 @@ class Question(ABC):
     title: ClassVar[str]
     sentence: ClassVar[str]
     """What it gives, for ``--help`` and the studio."""
+    only_in_calls: ClassVar[frozenset[str]] = frozenset()
+    """Fields that only a call in Python may set, no study."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -121,6 +124,10 @@ class Question(ABC):
     @abstractmethod
     def bind(self, size: Any) -> Bound:
         """The guarantee for data of this public size, and what makes the answer."""
+
+    def cautions(self) -> tuple[str, ...]:
+        """What the curator should know before it is asked, as far as the declaration tells."""
+        return ()
 
     # What follows from it.
 
@@ -187,7 +194,7 @@ class Question(ABC):
         that names the nearest one.
         """
         prefix = f"{where}: " if where else ""
-        known = {one.name: one for one in cls.parameters()}
+        known = {one.name: one for one in cls.parameters() if one.name not in cls.only_in_calls}
         nested = [name for name, one in known.items() if one.form is OPTIONS]
         direct = {key: value for key, value in given.items() if key in known}
         others = {key: value for key, value in given.items() if key not in known}
@@ -276,6 +283,8 @@ class Asked:
 
     def answer(self, charge: Charge | None = None) -> Any:
         """The answer, charged before it leaves where there is something to charge."""
+        for caution in self.question.cautions():
+            warnings.warn(caution, PrivacyWarning, stacklevel=4)
         if charge is None:
             return self._make()
         receipt = charged(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import publish
 from discreet.data import contingency
 from discreet.declarations import Domain, as_integer
-from discreet.errors import DataError, InvalidInput, PrivacyWarning
+from discreet.errors import DataError, InvalidInput
 from discreet.ledger.charging import Charge, LedgerLike
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
@@ -81,6 +80,15 @@ class Conditional(CountQuestion):
         """The public sizes of the groups, where they were declared."""
         return None if self.sizes is None else tuple(as_integer(size, "sizes") for size in self.sizes)
 
+    def cautions(self) -> tuple[str, ...]:
+        """Sizes that were not declared are read from the data, and published."""
+        if self.sizes is not None:
+            return ()
+        return (
+            "the number of records in each group is read from the data and published as it is: declare "
+            "sizes= from what is publicly known, or release a table if the groups are private",
+        )
+
     def read(self, data: Any) -> list[tuple[int, ...]]:
         """The counts of the outcome in each group."""
         declared = self.declared_size
@@ -90,12 +98,6 @@ class Conditional(CountQuestion):
 
     def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
         """The sizes of the groups, which become public."""
-        warnings.warn(
-            "the number of records in each group was read from the data and is published as it is: declare "
-            "sizes= from what is publicly known, or release a table if the groups are private",
-            PrivacyWarning,
-            stacklevel=2,
-        )
         return tuple(sum(row) for row in statistic)
 
     def bind(self, size: Sequence[int]) -> Bound:

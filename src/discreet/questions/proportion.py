@@ -31,6 +31,8 @@ class Proportion(WholeCountQuestion):
     title: ClassVar[str] = "Proportions"
     sentence: ClassVar[str] = "Release a private posterior of the proportions of a column's levels."
 
+    only_in_calls: ClassVar[frozenset[str]] = frozenset({"acknowledge_not_private"})
+
     column: str | None = parameter(
         TEXT, "The column to count; CSV and TSV always need it.", example="smoker", default=None
     )

@@ -6,11 +6,12 @@ import hashlib
 import json
 import secrets
 import threading
+import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
 from discreet.documents.answer import Answer, load_answer
-from discreet.errors import FileError, InvalidInput, RequestConflictError
+from discreet.errors import FileError, InvalidInput, PrivacyWarning, RequestConflictError
 from discreet.ledger import Ledger
 from discreet.ledger.charging import Charge
 from discreet.ledger.statements import Account, Price
@@ -112,7 +113,9 @@ class Releases:
             if asked is None or asked.question != form.question:
                 earlier = None if charge is None else charge.recall(form.question.plan())
                 asked = self._read(form) if earlier is None else Asked(form.question, None)
-            answer: Answer = asked.answer(charge)
+            with warnings.catch_warnings():  # they stand on the page of the price
+                warnings.simplefilter("ignore", PrivacyWarning)
+                answer: Answer = asked.answer(charge)
             known.asked, known.label = None, form.label
             if charge is None:
                 known.plan, known.answer = _plan(form), answer
