@@ -27,13 +27,17 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 import discreet
+from discreet.documents.answer import load_answer
 from evidence.components import need
 
 pytestmark = pytest.mark.slow
 
 PICTURES = Path(__file__).parents[2] / "out" / "studio"
 ROWS = ["smoker,note", *(["never,a"] * 60), *(["former,b"] * 25), *(["current,c"] * 15)]
-NUMBERS = ["who,age,visits", *(f"{i // 2},{20 + 7 * i % 61},{i % 4}" for i in range(400))]
+NUMBERS = [
+    "who,age,visits,sex",
+    *(f"{i // 2},{20 + 7 * i % 61},{i % 4},{'fm'[i % 7 > 2]}" for i in range(400)),
+]
 """200 people with two records each."""
 MOVES = 20
 FAST = 0.3
@@ -192,9 +196,44 @@ def fill(page: Any, dataset: str, epsilon: str, label: str = "Smokers, spring") 
     page.wait_for_selector("#price-title, .notice.bad")
 
 
-MEAN = {"column": "age", "bounds": "0, 120", "sigma": "20", "centre": "50, 30", "epsilon": "0.8"}
+MEAN = {
+    "family": "gaussian",
+    "column": "age",
+    "bounds": "0, 120",
+    "sigma": "20",
+    "prior": "50, 30",
+    "epsilon": "0.8",
+    "delta": "1e-6",
+}
 BINS = {"column": "age", "edges": "0, 30, 45, 60, 120", "epsilon": "0.5"}
-RATE = {"column": "visits", "most": "10", "gamma": "2, 1", "epsilon": "0.8"}
+RATE = {
+    "family": "poisson",
+    "column": "visits",
+    "bounds": "0, 10",
+    "prior": "2, 1",
+    "epsilon": "0.8",
+    "delta": "1e-6",
+}
+TABLE = {"columns": "visits=0,1,2,3\nsex=f,m", "epsilon": "0.5"}
+GROUPS = {"outcome": "visits", "given": "sex", "levels": "0\n1\n2\n3", "groups": "f\nm", "epsilon": "0.5"}
+QUERY = {"column": "age", "bounds": "0, 120", "epsilon": "0.8", "delta": "1e-6"}
+LOGISTIC = {
+    "outcome": "sex",
+    "classes": "f\nm",
+    "features": "age=0,120\nvisits=0,4",
+    "epsilon": "0.8",
+    "delta": "1e-6",
+}
+ASKED = {
+    "bins": ("Proportions", BINS, "panel"),
+    "table": ("Table", TABLE, "panel"),
+    "groups": ("Groups", GROUPS, "panel"),
+    "mean": ("Posterior draw", MEAN, "drawn"),
+    "rate": ("Posterior draw", RATE, "drawn"),
+    "query": ("Bounded mean", QUERY, "drawn"),
+    "logistic": ("Logistic regression", LOGISTIC, "drawn"),
+}
+"""Tab, fields and dataset of a question of each kind."""
 
 
 def ask(page: Any, studio: Studio, tab: str, fields: dict[str, str], dataset: str, upto: str = "") -> None:
@@ -204,7 +243,10 @@ def ask(page: Any, studio: Studio, tab: str, fields: dict[str, str], dataset: st
     page.wait_for_selector(f".tabs a[aria-current]:text-is('{tab}')")
     page.wait_for_load_state("load")
     for name, value in fields.items():
-        page.fill(f"#{name}", value)
+        if name == "family":
+            page.select_option(f"#{name}", value)
+        else:
+            page.fill(f"#{name}", value)
     page.select_option("#dataset", dataset)
     page.fill("#label", f"{tab}, spring")
     if upto == "form":
@@ -378,35 +420,62 @@ def test_from_an_upload_to_a_report(studio: Studio) -> None:
         assert page.input_value("#levels") == "never\nformer\ncurrent"
 
 
-def test_a_mean_and_bins_from_an_upload_to_a_report(studio: Studio) -> None:
-    for tab, fields, dataset in (("A mean", MEAN, "drawn"), ("Bins", BINS, "panel")):
-        with studio.page() as page:
-            spent, charges = studio.spent(dataset)
-            ask(page, studio, tab, fields, dataset)
-            assert page.inner_text("#asked").startswith(f"ε = {fields['epsilon']}")
-            assert studio.spent(dataset) == (spent, charges)
-            page.get_by_role("button", name="Release and spend").dblclick()
-            page.wait_for_selector("#receipt")
-            spent += Fraction(fields["epsilon"])
-            assert studio.spent(dataset) == (spent, charges + 1)
-            drawn(page)
+@pytest.mark.parametrize("kind", ASKED)
+def test_every_kind_of_question_from_an_upload_to_a_report(studio: Studio, kind: str) -> None:
+    tab, fields, dataset = ASKED[kind]
+    with studio.page() as page:
+        spent, charges = studio.spent(dataset)
+        ask(page, studio, tab, fields, dataset)
+        assert page.inner_text("#asked").startswith(f"ε = {fields['epsilon']}")
+        assert studio.spent(dataset) == (spent, charges)
+        page.get_by_role("button", name="Release and spend").dblclick()
+        page.wait_for_selector("#receipt")
+        spent += Fraction(fields["epsilon"])
+        assert studio.spent(dataset) == (spent, charges + 1)
+        drawn(page)
+        if kind != "logistic":  # draws of coefficients have no drawing
             assert page.locator("[data-chart] svg path").count() > 1
-            shown = page.inner_text("#posterior-title >> xpath=..")
-            page.reload()
-            page.wait_for_selector("#receipt")
-            assert page.inner_text("#posterior-title >> xpath=..") == shown
-            with page.expect_download() as downloading:
-                page.get_by_role("link", name="Download the release (JSON)").click()
-            text = Path(downloading.value.path()).read_text("utf-8")
-            if tab == "A mean":
-                made = discreet.Sample.from_json(text)
-                assert abs(float(page.inner_text("#draw")) - float(made.values[0])) < 0.06
-            else:
-                assert sum(discreet.Release.from_json(text).counts) == len(NUMBERS) - 1
-            with page.expect_download() as downloading:
-                page.get_by_role("link", name="Download the report (HTML)").click()
-            assert f"<title>{tab}, spring</title>" in Path(downloading.value.path()).read_text("utf-8")
-            assert studio.spent(dataset) == (spent, charges + 1)
+        shown = page.inner_text("#posterior-title >> xpath=..")
+        page.reload()
+        page.wait_for_selector("#receipt")
+        assert page.inner_text("#posterior-title >> xpath=..") == shown
+        with page.expect_download() as downloading:
+            page.get_by_role("link", name="Download the release (JSON)").click()
+        made = load_answer(Path(downloading.value.path()).read_text("utf-8"))
+        for answer in (made, *(part.answer for part in made.parts())):
+            cells = [row for table in answer.tables() for row in table.cells]
+            cells += answer.cells(answer.rows(), 0.95)[1] if answer.rows() else []
+            assert all(text in shown for row in cells for text in row)
+        with page.expect_download() as downloading:
+            page.get_by_role("link", name="Download the report (HTML)").click()
+        assert f"<title>{tab}, spring</title>" in Path(downloading.value.path()).read_text("utf-8")
+        assert studio.spent(dataset) == (spent, charges + 1)
+
+
+def test_names_of_columns_go_to_the_field_in_use(studio: Studio) -> None:
+    with studio.page() as page:
+        upload(page, studio, "visits.csv", "\n".join(NUMBERS) + "\n")
+        page.get_by_role("link", name="Logistic regression", exact=True).click()
+        page.wait_for_selector("#features")
+        page.get_by_role("button", name="Show the names of the columns").click()
+        page.get_by_role("button", name="sex", exact=True).click()
+        until(page, "document.getElementById('outcome').value === 'sex'")
+        page.fill("#features", "age=0,120")
+        page.get_by_role("button", name="visits", exact=True).click()
+        until(page, "document.getElementById('features').value === 'age=0,120\\nvisits='")
+
+
+def test_a_budget_is_created(studio: Studio) -> None:
+    with studio.page() as page:
+        page.goto(studio.base + "/ledger")
+        page.click("summary:has-text('Create a budget')")
+        page.fill("#new-dataset", "spring")
+        page.select_option("#unit", "epsilon+delta")
+        page.fill("#cap-epsilon", "2")
+        page.fill("#cap-delta", "1e-5")
+        page.get_by_role("button", name="Create the budget").dblclick()
+        page.wait_for_selector("text=History of spring")
+        assert studio.spent("spring") == (0, 0)
 
 
 def test_a_plan_becomes_a_release(studio: Studio) -> None:
@@ -421,7 +490,7 @@ def test_a_plan_becomes_a_release(studio: Studio) -> None:
         page.wait_for_selector("text=is kept for the form")
         page.get_by_role("link", name="survey.csv").last.click()
         page.wait_for_selector("#sigma")
-        assert [page.input_value(f"#{name}") for name in ("bounds", "sigma", "centre", "epsilon", "n")] == [
+        assert [page.input_value(f"#{name}") for name in ("bounds", "sigma", "prior", "epsilon", "n")] == [
             "10, 90",
             "20",
             "50, 30",
@@ -546,11 +615,7 @@ def views(studio: Studio) -> dict[str, str]:
         fill(page, "survey", "5")
         refused = page.url
         asked = {}
-        for name, tab, fields, dataset in (
-            ("bins", "Bins", BINS, "panel"),
-            ("mean", "A mean", MEAN, "drawn"),
-            ("rate", "A rate", RATE, "drawn"),
-        ):
+        for name, (tab, fields, dataset) in ASKED.items():
             ask(page, studio, tab, fields, dataset, "form")
             asked[f"release-{name}-form"] = page.url
             page.get_by_role("button", name="See the price").click()
@@ -559,7 +624,7 @@ def views(studio: Studio) -> dict[str, str]:
             page.get_by_role("button", name="Release and spend").click()
             page.wait_for_selector("#receipt")
             asked[f"release-{name}-result"] = page.url
-        ask(page, studio, "A mean", MEAN, "panel")
+        ask(page, studio, "Posterior draw", MEAN, "panel")
         asked["release-mean-refused"] = page.url
     base = studio.base
     return {
@@ -573,7 +638,7 @@ def views(studio: Studio) -> dict[str, str]:
         "release-refused": refused,
         "release-result": result,
         **asked,
-        "release-planned": f"{base}/release?kind=mean&epsilon=0.5&bounds=0,120",
+        "release-planned": f"{base}/release?kind=query&epsilon=0.5&bounds=0,120",
         "ledger": f"{base}/ledger?dataset=panel&verify=1",
         "audit": f"{base}/audit?n=30",
         "papers": f"{base}/papers",

@@ -692,7 +692,8 @@ def test_a_thousand_mutations(target: Target) -> None:
             spoilt_bytes = garbled(chance, (head + "Connection: close\r\n\r\n").encode() + body)
             answer = raw_answer(target, spoilt_bytes)
             if answer is None and csrf.encode() in spoilt_bytes and inside.cookie.encode() in spoilt_bytes:
-                unheard.add(fresh)  # we may have hung up on the answer to a complete request
+                # We may have hung up on the answer to a complete request, whose id may have been changed too.
+                unheard |= {fresh, *re.findall(r"request=([^&\s]*)", spoilt_bytes.decode("latin-1"))}
             elif answer is not None and answer.status == 303:
                 allowed.add(parse_qs(urlsplit(answer.headers["Location"]).query)["request"][0])
         if answer is None:
