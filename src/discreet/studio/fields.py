@@ -6,7 +6,6 @@ it. The limits are such that one request is answered within seconds.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -15,6 +14,7 @@ from urllib.parse import urlencode
 
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.errors import InvalidInput, TooLargeError
+from discreet.questions.text import SERIES, WHOLE
 
 MAX_TEXT = 4000
 MIN_EPSILON, MAX_EPSILON = Fraction(1, 1000), Fraction(20)
@@ -23,7 +23,6 @@ LARGEST = 1e9
 MIN_PRIOR, MAX_PRIOR = 1e-3, 1e6
 MIN_DELTA = Fraction(1, 10**15)
 """Of δ·n."""
-WHOLE = re.compile(r"[0-9]{1,30}|[0-9]{1,3}(,[0-9]{3}){1,9}")
 
 
 @dataclass(frozen=True)
@@ -47,18 +46,8 @@ class Fields:
         return urlencode([(name, value) for name, value in pairs if value != getattr(usual, name)])
 
 
-def number(value: float) -> str:
-    """A number as people write it, and as it reads back exactly."""
-    short = f"{value:.15g}"
-    return short if float(short) == value else repr(value)
-
-
 def read_numbers(text: str, name: str) -> list[float]:
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInput(f"{name}={text!r} must be a number, or numbers separated by commas") from None
-    return values
+    return list(SERIES.read(text, name))
 
 
 def read_prior(text: str, k: int) -> tuple[float, ...]:
@@ -72,10 +61,7 @@ def read_prior(text: str, k: int) -> tuple[float, ...]:
 
 
 def read_whole(text: str, name: str, most: int) -> int:
-    bare = text.strip()
-    if not WHOLE.fullmatch(bare):
-        raise InvalidInput(f"{name}={text!r} must be a whole number")
-    whole = int(bare.replace(",", ""))
+    whole: int = WHOLE.read(text, name)
     if name == "n":
         as_size(whole)
     elif whole < 1:

@@ -12,9 +12,9 @@ from typing import Any
 from discreet.declarations import as_epsilon
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS
+from discreet.questions.text import number_text as number
 from discreet.studio.fields import (
     Fields,
-    number,
     read_bounds,
     read_delta,
     read_epsilon,

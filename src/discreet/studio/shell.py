@@ -112,14 +112,6 @@ def figure(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4g}"
 
 
-def in_units(value: float, spread: float) -> str:
-    """A number in the unit of the records, with two digits of its spread and no more."""
-    digits = 1 - math.floor(math.log10(spread)) if spread > 0 and math.isfinite(spread) else 6
-    if abs(value) >= 1e15 or digits > 12:
-        return f"{value:.12g}"
-    return f"{value:,.{max(digits, 0)}f}"
-
-
 # ---- what goes wrong -----------------------------------------------------------------------------------
 
 STATUS: tuple[tuple[type[DiscreetError], int, str], ...] = (
