@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -45,11 +46,13 @@ from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions
 from discreet.studio.pages.release import _promise
 from discreet.studio.planning import mean_plan
 from discreet.studio.questions import AuditQuestion, PlanQuestion
-from discreet.studio.releasing import Releases, new_request
+from discreet.studio.releasing import Releases, hear_warnings, new_request
 from discreet.studio.server import bound, configured
 from discreet.studio.settings import StudioSettings
 
-pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::discreet.errors.PrivacyWarning"
+)  # the server of these tests leaves them to pytest
 
 STATIC = Path(discreet.__file__).parent / "studio" / "static"
 SECRET = "zebrafish-7351"  # a data value that must appear nowhere
@@ -89,6 +92,7 @@ KINDS: dict[str, dict[str, str]] = {
         "levels": "0\n1\n2\n3",
         "groups": "f\nm",
         "epsilon": "0.4",
+        "dataset": "within",
     },
     "query": {"kind": "query", "column": "age", "bounds": "0, 120", **DRAWN},
     "logistic": {
@@ -257,6 +261,7 @@ def shared(place: Path) -> Iterator[Browser]:
         book.create("survey", epsilon=1000)
         book.create("people", epsilon=1000, relation="replace-person")
         book.create("drawn", epsilon=1000, delta="0.01")
+        book.create("within", epsilon=1000, relation="within-group")
     with running(ledger=ledger, data=data, gallery=gallery, upload_limit=300_000) as browser:
         yield browser
 
@@ -695,7 +700,7 @@ def test_every_kind_of_question_from_the_form_to_the_report(
         assert made.guarantee.exact_delta == Fraction(1, 10**6)
     history = html.unescape(inside.get(f"/ledger?dataset={dataset}").text)
     assert f"/release/result?{urlencode({'dataset': dataset, 'request': fields['request']})}" in history
-    assert ReleaseForm.read(fields).asks.title + "; " in history
+    assert ReleaseForm.read(fields).asks.title + " – " in history
     assert "Visits" in history
 
     # The copied code is the same request: the stored bytes, no charge, and the file is not opened.
@@ -844,6 +849,21 @@ def test_price_and_release_read_the_data_once(inside: Browser, monkeypatch: pyte
     assert read == ["once"]
 
 
+def test_the_price_says_what_is_read_and_what_is_doubtful(inside: Browser) -> None:
+    with warnings.catch_warnings():
+        hear_warnings()
+        groups = inside.get("/release/review?" + urlencode(inside.asked("groups"))).text
+        noisy = inside.get(
+            "/release/review?" + urlencode({**inside.asked("levels"), "epsilon": "0.002"})
+        ).text
+        plain = inside.get("/release/review?" + urlencode({**inside.asked("levels"), "n": "200"})).text
+    assert "87, 113: read from the data, and published as it is" in groups
+    assert groups.count("Before you spend") == 1
+    assert "the released posterior says little beyond the prior" in noisy
+    assert "Before you spend" not in plain
+    assert "read from the data, and" not in plain
+
+
 def test_tabs_take_along_what_is_asked_in_the_same_words(inside: Browser) -> None:
     fields = inside.asked("levels")
     page = inside.get("/release?" + urlencode({**fields, "n": "200"}))
@@ -936,7 +956,7 @@ def test_a_new_question_has_a_tab_a_price_a_release_and_a_report(inside: Browser
     assert result.text.count('class="spec"') == 1
     report = inside.get("/release/download/html?" + urlsplit(done.headers["Location"]).query)
     assert "row 11" in report.text
-    assert "A greeting; Source: &lt;b&gt;Ada&lt;/b&gt;" in inside.get("/ledger?dataset=survey").text
+    assert "A greeting – source: &lt;b&gt;Ada&lt;/b&gt;" in inside.get("/ledger?dataset=survey").text
 
 
 def test_a_plan_is_carried_to_the_form(inside: Browser) -> None:
@@ -1106,14 +1126,15 @@ def test_a_budget_is_created_once_and_spent(tmp_path: Path) -> None:
     with running(ledger=f"sqlite:///{tmp_path / 'new.db'}") as browser:
         browser.enter()
         assert "Create a budget" in browser.get("/ledger").text
-        fields = {"dataset": "panel", "relation": "replace-one", "unit": "epsilon+delta", "epsilon": "1"}
+        fields = {"dataset": "panel", "relation": "replace-one", "measure": "epsilon+delta", "epsilon": "1"}
         refused: list[tuple[dict[str, str], str]] = [
             ({"delta": ""}, "needs epsilon and delta"),
             ({"delta": "2"}, "below 1"),
             ({"delta": "oops"}, "not a number"),
             ({"epsilon": "-1"}, "positive"),
             ({"epsilon": "1" * 41}, "needs epsilon"),
-            ({"unit": "gold"}, "nit must be one of"),
+            ({"measure": "gold"}, "easure must be one of"),
+            ({"unit": "who"}, "goes with relation"),
             ({"relation": "cousins"}, "is none of"),
             ({"dataset": ""}, "printable"),
             ({"dataset": "x" * 201}, "printable"),
@@ -1133,8 +1154,11 @@ def test_a_budget_is_created_once_and_spent(tmp_path: Path) -> None:
         assert (again.status, "exists already" in again.text) == (400, True)
         assert browser.confirm({**browser.form(), "dataset": "panel"}).status == 303
         assert spent(browser, "panel") == Fraction(2, 5)
-        zcdp = {**fields, "dataset": "rho", "unit": "zcdp", "zcdp": "1/2", "csrf": browser.csrf}
+        zcdp = {**fields, "dataset": "rho", "measure": "zcdp", "zcdp": "1/2", "csrf": browser.csrf}
         assert "ρ = 0.5" in browser.follow(browser.post("/ledger/create", zcdp)).text
+        people = {**fields, "dataset": "people", "relation": "replace-person", "unit": "who", "delta": "1e-5"}
+        page = browser.follow(browser.post("/ledger/create", {**people, "csrf": browser.csrf}))
+        assert "replace-person by who" in page.text
     with running() as browser:
         refused_here = browser.enter().post("/ledger/create", {**given, "csrf": browser.csrf})
         assert (refused_here.status, "start the studio" in refused_here.text) == (400, True)
@@ -1157,7 +1181,7 @@ def test_what_0_1_0_charged_is_listed_and_shown(tmp_path: Path, name: str) -> No
             assert "The ledger is sound" in page.text
             for entry in answers:
                 if entry.dataset == dataset and entry.plan is not None:
-                    assert f'<td class="words">{entry.plan["question"]}</td>' in page.text
+                    assert f'<td class="words">{entry.plan["question"].capitalize()}' in page.text
             links += map(html.unescape, re.findall(r'href="(/release/result[^"]*)"', page.text))
         assert len(links) == len(answers) > 0
         for link in links:

@@ -131,6 +131,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
         book.create("survey", epsilon=1)
         book.create("panel", epsilon=100)
         book.create("drawn", epsilon=100, delta="0.001")
+        book.create("within", epsilon=100, relation="within-group")
     words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--ledger", ledger]
     began = time.monotonic()
     with ExitStack() as stack:
@@ -227,7 +228,7 @@ LOGISTIC = {
 ASKED = {
     "bins": ("Proportions", BINS, "panel"),
     "table": ("Table", TABLE, "panel"),
-    "groups": ("Groups", GROUPS, "panel"),
+    "groups": ("Groups", GROUPS, "within"),
     "mean": ("Posterior draw", MEAN, "drawn"),
     "rate": ("Posterior draw", RATE, "drawn"),
     "query": ("Bounded mean", QUERY, "drawn"),
@@ -470,7 +471,7 @@ def test_a_budget_is_created(studio: Studio) -> None:
         page.goto(studio.base + "/ledger")
         page.click("summary:has-text('Create a budget')")
         page.fill("#new-dataset", "spring")
-        page.select_option("#unit", "epsilon+delta")
+        page.select_option("#measure", "epsilon+delta")
         page.fill("#cap-epsilon", "2")
         page.fill("#cap-delta", "1e-5")
         page.get_by_role("button", name="Create the budget").dblclick()

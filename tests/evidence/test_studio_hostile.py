@@ -98,6 +98,7 @@ def started(place: Path, *options: str) -> Iterator[Target]:
         book.create("small", epsilon=1)
         book.create("people", epsilon=1000, relation="replace-person")
         book.create("drawn", epsilon=1000, delta="0.01")
+        book.create("within", epsilon=1000, relation="within-group")
     words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--ledger", ledger, *options]
     log = place / "log"
     with log.open("a") as file:
@@ -631,7 +632,7 @@ def test_a_thousand_mutations(target: Target) -> None:
     counts: Counter[str] = Counter()
     allowed: set[str] = set()
     unheard: set[str] = set()
-    datasets = ("survey", "people", "drawn")
+    datasets = ("survey", "people", "drawn", "within")
     with discreet.Ledger(target.settings.ledger) as book:
         known = {dataset: len(book.history(dataset)) for dataset in datasets}
     for number in range(MUTATIONS):

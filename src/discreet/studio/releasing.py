@@ -8,10 +8,12 @@ import secrets
 import threading
 import warnings
 from collections import OrderedDict
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from discreet.documents.answer import Answer, load_answer
-from discreet.errors import FileError, InvalidInput, PrivacyWarning, RequestConflictError
+from discreet.errors import FileError, InvalidInput, NoiseWarning, PrivacyWarning, RequestConflictError
 from discreet.ledger import Ledger
 from discreet.ledger.charging import Charge
 from discreet.ledger.statements import Account, Price
@@ -48,11 +50,33 @@ def check_request(form: ReleaseForm) -> None:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a release would cost. ``price`` is None where no ledger accounts for it."""
+    """What a release would cost. ``price`` is None where no ledger accounts for it.
+
+    ``size`` is the number of records, or of those in each group, where it was read from the data: it is
+    published with the release. ``warnings`` are what pricing warned of.
+    """
 
     guarantee: Guarantee
     price: Price | None
     charged_before: bool
+    size: Any = None
+    warnings: tuple[str, ...] = ()
+
+
+_heard: ContextVar[dict[str, None] | None] = ContextVar("heard", default=None)
+
+
+def hear_warnings() -> None:
+    """From now on warnings go to the page of the request that they are about, and not to the terminal."""
+    for category in (PrivacyWarning, NoiseWarning):
+        warnings.simplefilter("always", category)
+    warnings.showwarning = _hear
+
+
+def _hear(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    heard = _heard.get()
+    if heard is not None and issubclass(category, PrivacyWarning | NoiseWarning):
+        heard[str(message)] = None
 
 
 @dataclass
@@ -89,12 +113,16 @@ class Releases:
         elif known.answer is not None:
             self._same(form, known)
             return Offer(known.answer.guarantee, None, charged_before=True)
+        heard: dict[str, None] = dict.fromkeys(form.question.cautions())
+        _heard.set(heard)
         known.asked = asked = self._read(form)
         with self._busy:
             reading = [request for request in self._requests.values() if request.asked is not None]
             for old in reading[:-MAX_READ]:
                 old.asked = None
-        return Offer(asked.guarantee, self._price(form, asked.guarantee), charged_before=False)
+        price = self._price(form, asked.guarantee)
+        size = asked.size if form.question.declared_size is None else None
+        return Offer(asked.guarantee, price, charged_before=False, size=size, warnings=tuple(heard))
 
     def release(self, form: ReleaseForm, acknowledged: bool) -> Answer:
         """The release, charged before it leaves; the same request again gives the same one for nothing."""
@@ -113,9 +141,7 @@ class Releases:
             if asked is None or asked.question != form.question:
                 earlier = None if charge is None else charge.recall(form.question.plan())
                 asked = self._read(form) if earlier is None else Asked(form.question, None)
-            with warnings.catch_warnings():  # they stand on the page of the price
-                warnings.simplefilter("ignore", PrivacyWarning)
-                answer: Answer = asked.answer(charge)
+            answer: Answer = asked.answer(charge)
             known.asked, known.label = None, form.label
             if charge is None:
                 known.plan, known.answer = _plan(form), answer

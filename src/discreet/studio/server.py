@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from discreet.errors import FileError, InvalidInput
 from discreet.studio.app import create_app
 from discreet.studio.questions import PlanQuestion
+from discreet.studio.releasing import hear_warnings
 from discreet.studio.settings import StudioSettings
 
 LOOPBACK = "127.0.0.1"
@@ -36,6 +37,7 @@ def serve(
         server = configured(app)
         listening.listen(128)
         sys.setswitchinterval(0.0005)  # the next answer is not to wait long for figures that can wait
+        hear_warnings()
         app.state.prefetch.start()
         app.state.prefetch.note(PlanQuestion())
         say(settings.address)

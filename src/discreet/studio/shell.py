@@ -26,6 +26,7 @@ from discreet.errors import (
     UnknownDatasetError,
 )
 from discreet.ledger import Ledger
+from discreet.questions.text import words
 from discreet.studio import charts
 from discreet.studio.gallery import Gallery
 from discreet.studio.guard import Sessions
@@ -87,6 +88,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(percent=percent, points=points, figure=figure, fingerprint=fingerprint)
+    made.filters["words"] = words
     made.filters["whole"] = lambda n: f"{n:,}"
     return made
 

@@ -10,17 +10,16 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
-from discreet._registry import DOCUMENTS, QUESTIONS
+from discreet._registry import DOCUMENTS
 from discreet.declarations import Relation
 from discreet.documents.answer import Answer
 from discreet.documents.base import format_of
 from discreet.errors import CorruptReleaseError, InvalidInput, LedgerError, MissingLedgerError
 from discreet.ledger import Ledger
-from discreet.questions.text import words
-from discreet.studio.forms import written
+from discreet.questions.plans import plan_in_words
 from discreet.studio.shell import Studio, address, problem
 
-UNITS = {
+MEASURES = {
     "epsilon": (
         "ε",
         ("epsilon",),
@@ -34,11 +33,6 @@ UNITS = {
     "zcdp": ("ρ (zCDP)", ("zcdp",), "Adds up more slowly over many questions; for those who know it."),
 }
 """How a budget can be counted: its name, its parts, and what it means."""
-PROTECTED = {
-    Relation.REPLACE_ONE: "one record: a person has one record in the data",
-    Relation.REPLACE_PERSON: "one person: a person may have several records",
-    Relation.ADD_REMOVE: "the presence of one record",
-}
 
 
 def add_ledger(app: FastAPI, studio: Studio) -> None:
@@ -65,8 +59,8 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
             chosen=chosen,
             history=history,
             verified=verified,
-            units=UNITS,
-            protected=PROTECTED,
+            measures=MEASURES,
+            relations=list(Relation),
         )
 
     @app.post("/ledger/create")
@@ -79,14 +73,14 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
 
 
 def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
-    if given.get("unit") not in UNITS:
-        raise InvalidInput(f"unit must be one of: {', '.join(UNITS)}")
-    symbol, parts, _ = UNITS[given["unit"]]
+    if given.get("measure") not in MEASURES:
+        raise InvalidInput(f"measure must be one of: {', '.join(MEASURES)}")
+    symbol, parts, _ = MEASURES[given["measure"]]
     amounts = {name: given.get(name, "").strip() for name in parts}
     if not all(0 < len(text) <= 40 for text in amounts.values()):
         raise InvalidInput(f"a budget in {symbol} needs {' and '.join(parts)}, such as 1 or 1e-6")
-    relation = given.get("relation", "")
-    ledger.create(given.get("dataset", "").strip(), relation=relation, **amounts)
+    scope = {"relation": given.get("relation", ""), "unit": given.get("unit", "").strip() or None}
+    ledger.create(given.get("dataset", "").strip(), **scope, **amounts)  # type: ignore[arg-type]
 
 
 def _verified(ledger: Ledger) -> dict[str, Any]:
@@ -115,7 +109,7 @@ def _entry(studio: Studio, entry: Any) -> dict[str, Any]:
     label = studio.releases.label(request) or str(plan.get("data", ""))
     query = urlencode({"dataset": entry.dataset, "request": request})
     asked = (
-        asked_in_words(plan)
+        plan_in_words(plan)
         if plan
         else {"create": "budget created", "cap": "budget changed"}.get(entry.kind, "")
     )
@@ -129,27 +123,6 @@ def _entry(studio: Studio, entry: Any) -> dict[str, Any]:
         "request": request,
         "link": f"/release/result?{query}" if _is_answer(entry.result) else "",
     }
-
-
-def asked_in_words(plan: Mapping[str, Any]) -> str:
-    """What a plan of the ledger asks, by the labels of its fields; of older versions its name alone."""
-    kind = str(plan.get("question", ""))
-    if "plan" not in plan or kind not in QUESTIONS:
-        return kind
-    asked = [one for one in written(QUESTIONS[kind]) if one.name in plan and one.form.name != "budget"]
-    said = [f"{one.label}: {words(_stated(plan[one.name]))}" for one in asked]
-    return "; ".join([QUESTIONS[kind].title, *said])
-
-
-def _stated(value: Any) -> Any:
-    """A value of a plan without what was left open; a family by its name, columns by theirs."""
-    if isinstance(value, Mapping) and "name" in value:
-        return value["name"]
-    if isinstance(value, Mapping):
-        return {name: _stated(item) for name, item in value.items() if item is not None}
-    if isinstance(value, list) and all(isinstance(item, Mapping) and "column" in item for item in value):
-        return {item["column"]: item.get("levels", ()) for item in value}
-    return value
 
 
 def _is_answer(result: bytes | None) -> bool:
