@@ -263,7 +263,7 @@ def _show(
 def _rows(sample: Sample, interval: float) -> list[dict[str, object]] | None:
     try:
         return sample.table(interval)
-    except TooLargeError:
+    except (TooLargeError, InvalidInput):
         return None
 
 

@@ -13,17 +13,17 @@ law of a continuous draw rounded to a declared grid, with every comparison certa
 
 from __future__ import annotations
 
-import difflib
 import math
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from discreet._registry import FAMILIES
+from discreet._text import nearest
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data import Contribution, clipped_sum, count_levels
 from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_size, as_target_delta
@@ -37,9 +37,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OSEntropy, private_source
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = [
     "SAMPLERS",
     "PosteriorSampler",
@@ -48,8 +45,6 @@ __all__ = [
 
 
 SAMPLERS = ("direct", "diffused", "concentrated")
-FORMAT = "discreet/sample"
-VERSION = 1
 _SMALLEST = 2.0**-60
 
 
@@ -104,7 +99,7 @@ class PosteriorSampler:
         return Sample(
             sampler=self.name,
             family=self.family.to_dict(),
-            prior=public_prior(self.prior),
+            prior=self.family.public_prior(self.prior),
             n=self.n,
             r=self.r,
             m=self.m,
@@ -166,9 +161,7 @@ def posterior_sampler(
     (True, 0.412)
     """
     if name not in SAMPLERS:
-        nearest = difflib.get_close_matches(str(name).lower(), SAMPLERS, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-        raise InvalidInput(f"sampler {name!r} is unknown{hint} The names are: {', '.join(SAMPLERS)}")
+        raise InvalidInput(f"sampler {name!r} is unknown{nearest(name, SAMPLERS)}")
     model = as_family(family, options)
     size = as_size(n)
     start = model.prior(prior)
@@ -269,10 +262,6 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         if options:
             raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
         return family
-    if not isinstance(family, str) or family not in FAMILIES:
-        nearest = difflib.get_close_matches(str(family).lower(), FAMILIES, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-        raise InvalidInput(f"family {family!r} is unknown{hint} The names are: {', '.join(FAMILIES)}")
     cls: type[Family] = FAMILIES[family]
     known = set(cls.__dataclass_fields__)
     for option in options:
@@ -281,7 +270,11 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
             raise InvalidInput(f"{option!r} is not an option of family {family!r}; {takes}")
     if "sigma" in known and "sigma" not in options:
         raise InvalidInput(f"family {family!r} needs sigma=, the known standard deviation of one record")
-    return cls(**{name: options.get(name) for name in known if name in options or name == "bounds"})
+    given = {name: options.get(name) for name in known if name in options or name == "bounds"}
+    for own in fields(cls):
+        if own.name not in given and own.default is MISSING and own.default_factory is MISSING:
+            raise InvalidInput(f"family {family!r} needs {own.name}=")
+    return cls(**given)
 
 
 def _scaled(family: Family, prior: Any, m: float) -> Natural:
@@ -344,12 +337,6 @@ def as_members(per_person: Any) -> int:
     if number < 1:
         raise InvalidInput(f"per_person={per_person!r} must be at least 1")
     return number
-
-
-def public_prior(prior: Any) -> list[Any]:
-    if isinstance(prior, tuple):
-        return [list(part.parameters) for part in prior]
-    return list(prior.parameters)
 
 
 def statistic_of(

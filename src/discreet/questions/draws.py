@@ -21,7 +21,6 @@ from discreet.posterior_sampling.sampler import (
     as_draws,
     as_family,
     posterior_sampler,
-    public_prior,
     statistic_of,
 )
 from discreet.questions.answering import Prepared, answered
@@ -93,7 +92,7 @@ def posterior_sample(
     plan = {
         "question": "posterior sample",
         "family": model.to_dict(),
-        "prior": public_prior(model.prior(prior)),
+        "prior": model.public_prior(model.prior(prior)),
         "sampler": sampler,
         "target": {"epsilon": _text(epsilon), "order": _text(order), "delta": _text(delta)},
         "grid": _text(grid),
@@ -242,7 +241,7 @@ def statistical_query(
         "bounds": None if limits is None else list(limits),
         "column": column,
         "missing": missing,
-        "prior": public_prior(BetaFamily().prior(prior)),
+        "prior": BetaFamily().public_prior(BetaFamily().prior(prior)),
         "sampler": sampler,
         "target": {"epsilon": _text(epsilon), "order": _text(order), "delta": _text(delta)},
         "size": as_draws(size),

@@ -13,10 +13,11 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_bounds, as_exact, as_integer, as_total
+from discreet.distributions.mixtures import Law
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words
 from discreet.privacy.curves import Curve, Gaussian, gaussian_hockey_stick
 from discreet.randomness.cells import normal_cell, power_of_two
 from discreet.randomness.entropy import Source
@@ -32,6 +33,7 @@ class _MeanFamily(Family):
     """
 
     sigma: float
+    parameter: ClassVar[str] = "mean"
 
     @abstractmethod
     def _width_squared(self) -> Fraction:
@@ -76,6 +78,16 @@ class _MeanFamily(Family):
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
         *heights, precision = eta
         return tuple(normal_cell(height / precision, precision, grid, source) for height in heights)
+
+    def _given(self, prior: Normal, n: int, r: float, m: float, draws: FloatArray) -> Normal:
+        """The mean of the draws is normal around a + b·θ, so the posterior is conjugate."""
+        sigma, own = self.sigma, prior.scale**-2.0
+        precision = own / m + r * n / sigma**2
+        a, b = own * prior.loc / m / precision, r * n / sigma**2 / precision
+        variance = 1 / (len(draws) * precision) + b**2 * sigma**2 / n
+        total = own + b**2 / variance
+        centre = prior.loc * own + b * (float(draws.mean()) - a) / variance
+        return Normal(centre / total, 1 / math.sqrt(total))
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         return gaussian_hockey_stick(_mu_squared(pair), epsilon)
@@ -135,6 +147,13 @@ class GaussianMean(_MeanFamily):
 
     def value(self, draws: FloatArray) -> FloatArray:
         return draws[:, 0]
+
+    def given_draws(self, prior: Normal, n: int, r: float, m: float, draws: FloatArray) -> Normal:
+        return self._given(prior, n, r, m, draws.reshape(-1))
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        model = f"the mean of numbers with standard deviation {self.sigma:g}{clipped_words(self.bounds)}"
+        return model, f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
 
 
 @dataclass(frozen=True)
@@ -210,3 +229,23 @@ class GaussianVector(_MeanFamily):
 
     def value(self, draws: FloatArray) -> FloatArray:
         return draws
+
+    def public_prior(self, prior: tuple[Normal, ...]) -> list[Any]:
+        return [list(part.parameters) for part in prior]
+
+    def prior_from_json(self, parameters: list[Any]) -> tuple[Normal, ...]:
+        return tuple(Normal(*part) for part in parameters)
+
+    def given_draws(
+        self, prior: tuple[Normal, ...], n: int, r: float, m: float, draws: FloatArray
+    ) -> tuple[Normal, ...]:
+        axes = zip(prior, draws.T, strict=True)
+        return tuple(self._given(own, n, r, m, values) for own, values in axes)
+
+    def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
+        return list(law)
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        model = f"the mean of vectors with standard deviation {self.sigma:g} on each axis, clipped to length "
+        centre = ", ".join(f"{mean:g}" for mean, _ in prior)
+        return f"{model}{self.radius:g}", f"mean ({centre}), standard deviation {prior[0][1]:g}"
