@@ -28,6 +28,7 @@ from discreet.declarations import as_rational, as_size
 from discreet.distributions.mixtures import Law
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
+from discreet.numerics.search import boundary
 from discreet.privacy.curves import Curve
 from discreet.randomness.entropy import Source
 
@@ -227,13 +228,7 @@ class PosteriorCurve(Curve):
 
         if inside(Fraction(10) ** 9):
             return math.inf
-        low, high = 1.0, 1e9
-        while high - low > 1e-12 * high:
-            middle = (low + high) / 2
-            if inside(Fraction(middle)):
-                low = middle
-            else:
-                high = middle
+        high = boundary(lambda order: not inside(Fraction(order)), 1e9, 1.0, relative=1e-12)
         nearest = float(round(high)) if abs(high - round(high)) < 1e-9 * high else high
         return nearest if not inside(Fraction(nearest)) else high
 

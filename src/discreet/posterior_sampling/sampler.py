@@ -28,6 +28,7 @@ from discreet._typing import EpsilonLike, FloatArray
 from discreet.data import Contribution, clipped_sum, count_levels
 from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_size, as_target_delta
 from discreet.errors import DataError, InvalidInput
+from discreet.numerics.search import RETREATS, certain, largest_scale
 from discreet.posterior_sampling.family import Family, Natural
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.composite_curves import grouped
@@ -302,27 +303,18 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: _Target)
             "'diffused' and 'concentrated' scale the posterior until it does; more prior weight or public "
             "data (prior.updated_with_public) help too"
         )
-    low = 1.0
-    while not target.met(curve(low), rough=True):
-        low /= 2
-        if low < _SMALLEST:
-            raise InvalidInput(
-                f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "
-                f"{target.reached(curve(_SMALLEST))}"
-            )
-    high = min(1.0, 2 * low)
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        if target.met(curve(middle), rough=True):
-            low = middle
-        else:
-            high = middle
-    for retreat in (0.0, 1e-9, 1e-7, 1e-5, 1e-3, *(1 - 0.5**i for i in range(1, 60))):
-        scale = low * (1 - retreat)
-        if target.met(curve(scale)):
-            return (scale, 1.0) if name == "diffused" else (1.0, scale)
-    best = target.reached(curve(scale))
-    raise InvalidInput(f"no scaling of {name!r} was seen to reach the target: {scale:.3g} gives {best}")
+    rough = largest_scale(lambda scale: target.met(curve(scale), rough=True), least=_SMALLEST)
+    if not rough:
+        raise InvalidInput(
+            f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "
+            f"{target.reached(curve(_SMALLEST))}"
+        )
+    retreats = (*RETREATS, *(1 - 0.5**i for i in range(1, 60)))
+    found = certain(lambda scale: target.met(curve(scale)), (rough * (1 - share) for share in retreats))
+    if found is None:
+        best = target.reached(curve(rough / 2**59))
+        raise InvalidInput(f"no scaling of {name!r} was seen to reach the target: the smallest gives {best}")
+    return (found, 1.0) if name == "diffused" else (1.0, found)
 
 
 def as_draws(size: Any) -> int:
