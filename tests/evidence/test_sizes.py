@@ -48,8 +48,7 @@ def answers(call: Callable[[], Any], label: str, slow: list[str]) -> Any:
     try:
         with hurried():
             return call()
-    except discreet.DiscreetError as error:
-        assert str(error), label
+    except discreet.DiscreetError:
         return None
     except Exception as error:
         raise AssertionError(f"{label}: {type(error).__name__}: {error}") from error
@@ -103,9 +102,9 @@ def test_mechanisms(name: str, k: int, slow: list[str]) -> None:
 
 @pytest.mark.parametrize("k", LEVELS)
 def test_plans_and_limits(k: int, slow: list[str]) -> None:
+    prior = (1,) * k
     for n in SIZES:
         at = f"n={n}, k={k}"
-        prior = (1,) * k
         answers(lambda n=n: discreet.plan(prior=prior, n=n, epsilon=0.5, quick=True), f"plan {at}", slow)
         answers(lambda n=n: str(discreet.plan(prior=prior, n=n, epsilon=0.5)), f"whole plan {at}", slow)
         answers(lambda n=n: discreet.optimal_error(prior=prior, n=n, epsilon=1), f"limit {at}", slow)
