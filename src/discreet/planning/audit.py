@@ -204,6 +204,8 @@ class _Law:
         # About as many outcomes as datasets is the least; the real number is checked once it is known.
         if number**2 > MAX_ENTRIES * (math.factorial(k) if _exchangeable(mechanism) else 1) * 4:
             raise _too_large(mechanism, number, number)
+        if number * k > MAX_ENTRIES:  # for many levels the datasets alone are too many to list
+            raise _too_large(mechanism, number, getattr(mechanism, "number_of_outputs", number))
         rows = compositions(n, k)
         pairs = neighbouring_rows(rows)
         if _exchangeable(mechanism):
