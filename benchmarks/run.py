@@ -25,7 +25,6 @@ import numpy as np
 
 import discreet
 from discreet.inference.noise_aware import noise_aware
-from discreet.posterior_sampling.given_draws import given_draws
 from discreet.randomness.entropy import OSEntropy
 
 
@@ -284,13 +283,12 @@ def drawn(repetitions: int = 2_000) -> Iterator[Row]:
         for theta in start.sample(repetitions, seed=1):
             statistic = float(np.clip(total(rng, theta, n), *limits))
             draw = sampler.simulate(statistic, seed=int(rng.integers(2**63)))
-            law = given_draws(family, start, n, sampler.r, sampler.m, draw)
+            law = family.given_draws(start, n, sampler.r, sampler.m, draw)
             said = n / float(draw[0]) if name == "exponential" else n * float(draw[0])
             own = family.contribution(Fraction(float(np.clip(said, *limits))), n)
             naive = family.from_natural(tuple(a + b for a, b in zip(family.natural(start), own, strict=True)))
             for label, posterior in (("noise-aware", law), ("naive", naive)):
-                one = posterior.marginal(0) if name == "beta" else posterior
-                hits[label] += 0.05 <= float(one.cdf(theta)) <= 0.95
+                hits[label] += 0.05 <= float(posterior.cdf(theta)) <= 0.95
         for label, count in hits.items():
             yield Row(group, f"{name}, n = {n}, ε = {epsilon}: {label}", 100 * count / repetitions, "%")
 

@@ -741,6 +741,6 @@ def test_an_old_or_broken_spark_names_the_extra(monkeypatch: pytest.MonkeyPatch)
 
     spark = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
     monkeypatch.setattr(nw, "from_native", refuse)
-    with pytest.raises(DataError, match=r"pip install 'discreet\[spark\]'") as caught:
+    with pytest.raises(DataError, match=r"pip install '\.\[spark\]'") as caught:
         count_levels(spark, Domain((0, 1)), column="v")
     assert SECRET not in str(caught.value)

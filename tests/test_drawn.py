@@ -24,7 +24,7 @@ from discreet.posterior_sampling.families.categorical import BetaFamily, Dirichl
 from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
 from discreet.posterior_sampling.families.rates import Exponential, Poisson
 from discreet.posterior_sampling.family import Family
-from discreet.posterior_sampling.given_draws import _weighed, given_draws
+from discreet.posterior_sampling.given_draws import weighed_statistics
 
 SCALINGS = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.2)]
 
@@ -56,7 +56,7 @@ def check(law: Any, density: Any, low: float, high: float, tolerance: float = 1e
 @pytest.mark.parametrize(("r", "m"), SCALINGS)
 def test_mean_is_what_quadrature_gives(r: float, m: float) -> None:
     prior, n, sigma, draws = Normal(1.0, 2.0), 7, 3.0, np.array([2.5, 1.0])
-    law = given_draws(GaussianMean(sigma, (-9, 9)), prior, n, r, m, draws)
+    law = GaussianMean(sigma, (-9, 9)).given_draws(prior, n, r, m, draws)
     own = 1 / (m * 4) + r * n / 9
 
     theta = np.linspace(-9, 11, 201)[:, None]
@@ -76,7 +76,7 @@ def test_share_is_what_quadrature_gives(prior: tuple[float, float], r: float, m:
     a, b = prior
     s = np.arange(n + 1)
     drawn = np.prod(stats.beta.pdf(draws[:, None], a / m + r * s, b / m + r * (n - s)), axis=0)
-    law = given_draws(BetaFamily(), BetaFamily().prior(prior), n, r, m, draws).marginal(0)
+    law = BetaFamily().given_draws(BetaFamily().prior(prior), n, r, m, draws)
     check(law, lambda t: stats.beta.pdf(t, a, b) * (stats.binom.pmf(s, n, t) @ drawn), 1e-9, 1 - 1e-9, 1e-6)
 
 
@@ -84,7 +84,7 @@ def test_shares_are_what_enumeration_gives() -> None:
     prior, n, r, m = (0.7, 1.0, 2.5), 6, 0.4, 1.0
     draws = np.array([[0.2, 0.5, 0.3], [0.1, 0.3, 0.6]])
     family = DirichletFamily()
-    law = given_draws(family, family.prior(prior), n, r, m, draws)
+    law = family.given_draws(family.prior(prior), n, r, m, draws)
     counts = compositions(n, 3)
     predictive = stats.dirichlet_multinomial(np.array(prior), n).pmf(counts)
     drawn = [np.prod([stats.dirichlet.pdf(y, np.array(prior) / m + r * x) for y in draws]) for x in counts]
@@ -102,7 +102,7 @@ def test_rate_of_counts_is_what_quadrature_gives(shape: float, r: float, m: floa
     n, rate, draws = 5, 0.8, np.array([2.0])
     s = np.arange(n * 40 + 1)
     drawn = stats.gamma.pdf(draws[0], shape / m + r * s, scale=1 / (rate / m + r * n))
-    law = given_draws(Poisson((0, 40)), Gamma(shape, rate), n, r, m, draws)
+    law = Poisson((0, 40)).given_draws(Gamma(shape, rate), n, r, m, draws)
     check(
         law,
         lambda t: stats.gamma.pdf(t, shape, scale=1 / rate) * (stats.poisson.pmf(s, n * t) @ drawn),
@@ -121,7 +121,7 @@ def test_rate_of_times_is_what_quadrature_gives(r: float, m: float) -> None:
         return np.prod([stats.gamma.pdf(y, shape / m + r * n, scale=scale) for y in draws], axis=0)
 
     weight = drawn(s) * s
-    law = given_draws(Exponential((0, 1e4)), Gamma(shape, rate), n, r, m, draws)
+    law = Exponential((0, 1e4)).given_draws(Gamma(shape, rate), n, r, m, draws)
     check(
         law,
         lambda t: stats.gamma.pdf(t, shape, scale=1 / rate) * (stats.gamma.pdf(s, n, scale=1 / t) @ weight),
@@ -132,19 +132,19 @@ def test_rate_of_times_is_what_quadrature_gives(r: float, m: float) -> None:
 def test_vector_is_a_mean_on_each_axis() -> None:
     draws = np.array([[0.4, -0.2], [0.5, 0.1]])
     prior = (Normal(0.0, 1.0), Normal(0.5, 1.0))
-    law = given_draws(GaussianVector(1.0, 3.0), prior, 20, 0.5, 1.0, draws)
+    law = GaussianVector(1.0, 3.0).given_draws(prior, 20, 0.5, 1.0, draws)
     for axis in (0, 1):
-        alone = given_draws(GaussianMean(1.0, (-3, 3)), prior[axis], 20, 0.5, 1.0, draws[:, axis])
+        alone = GaussianMean(1.0, (-3, 3)).given_draws(prior[axis], 20, 0.5, 1.0, draws[:, axis])
         assert law[axis] == alone
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_weights_of_wide_ranges(whole: bool) -> None:
     """A narrow peak in a range of 10¹⁰, and one at the end of it where the weight is singular."""
-    nodes, weight = _weighed(lambda s: -0.5 * ((s - 3e7) / 800) ** 2, 0.0, 1e10, whole=whole)
+    nodes, weight = weighed_statistics(lambda s: -0.5 * ((s - 3e7) / 800) ** 2, 0.0, 1e10, whole=whole)
     assert float(weight @ nodes) == pytest.approx(3e7, rel=1e-9)
     assert float(weight @ (nodes - 3e7) ** 2) == pytest.approx(800**2, rel=1e-6)
-    nodes, weight = _weighed(lambda s: -0.5 * np.log(s + 0.5) - s / 1e6, 0.0, 1e10, whole=whole)
+    nodes, weight = weighed_statistics(lambda s: -0.5 * np.log(s + 0.5) - s / 1e6, 0.0, 1e10, whole=whole)
     assert float(weight @ nodes) == pytest.approx(5e5, rel=3e-3)
 
 
@@ -198,20 +198,20 @@ def same(law: Any, exact: Any, tolerance: float = 1e-6) -> None:
     ("draws", "low"), [([2.0, 0.7, 1.5], 0), ([1.0], 1)], ids=["several draws", "lower bound"]
 )
 def test_rate_of_counts_is_what_enumeration_gives(draws: list[float], low: int) -> None:
-    law = given_draws(Poisson((low, 30)), Gamma(3.0, 0.8), 20, 0.3, 1.0, np.array(draws))
+    law = Poisson((low, 30)).given_draws(Gamma(3.0, 0.8), 20, 0.3, 1.0, np.array(draws))
     same(law, by_enumeration(3.0, 0.8, 20, 0.3, 1.0, draws, low, 30))
 
 
 @pytest.mark.parametrize("shape", [0.05, 0.5])
 def test_many_records_of_little_weight_and_a_small_prior(shape: float) -> None:
     draws = [1e-4]
-    law = given_draws(Poisson((0, 10)), Gamma(shape, 1.0), 40_000, 3e-4, 1.0, np.array(draws))
+    law = Poisson((0, 10)).given_draws(Gamma(shape, 1.0), 40_000, 3e-4, 1.0, np.array(draws))
     same(law, by_enumeration(shape, 1.0, 40_000, 3e-4, 1.0, draws, 0, 10))
 
 
 def test_waiting_times_with_a_lower_bound() -> None:
     a, b, n, r, y = 3.0, 1.0, 50, 0.3, 2.0
-    law = given_draws(Exponential((0.6, 20)), Gamma(a, b), n, r, 1.0, np.array([y]))
+    law = Exponential((0.6, 20)).given_draws(Gamma(a, b), n, r, 1.0, np.array([y]))
 
     def weight(s: float) -> float:
         rate = b + r * s
@@ -248,7 +248,7 @@ def test_ends_of_a_mixture_are_found_at_once(recwarn: pytest.WarningsRecorder) -
 
 def test_many_draws_near_an_end() -> None:
     prior, n, r, draws = (0.02, 0.02), 10, 0.01, np.full(20_000, 2.0**-41)
-    law = given_draws(BetaFamily(), BetaFamily().prior(prior), n, r, 1.0, draws).marginal(0)
+    law = BetaFamily().given_draws(BetaFamily().prior(prior), n, r, 1.0, draws)
     x = np.arange(n + 1)
     log = sum(gammaln(a + c) - gammaln(1 + c) for a, c in zip(prior, (x, n - x), strict=True))
     drawn = stats.beta.logpdf(draws[0], prior[0] + r * x, prior[1] + r * (n - x))
@@ -279,8 +279,8 @@ def made(family: Family, prior: list[float], draws: list[float], **more: Any) ->
     ids=["mean", "share"],
 )
 def test_a_sample_hands_everything_to_its_law(family: Family, prior: list[float], draws: list[float]) -> None:
-    law = given_draws(family, family.prior(prior), 12, 0.25, 0.5, np.array(draws))
-    expected = law.marginal(0) if family.name == "beta" else law
+    law = family.given_draws(family.prior(prior), 12, 0.25, 0.5, np.array(draws))
+    expected = law
     found = made(family, prior, draws).noise_aware()
     assert (found.mean(), found.std()) == pytest.approx((expected.mean(), expected.std()), rel=1e-12)
     scaled = made(family, prior, draws, bounds=(10.0, 30.0)).noise_aware() if family.name == "beta" else None
@@ -344,8 +344,7 @@ def test_intervals_are_calibrated(name: str, sampler: str) -> None:
         theta = float(start.sample(1, seed=int(rng.integers(2**63)))[0])
         statistic = records(rng, theta, n)
         draw = built.simulate(statistic, seed=int(rng.integers(2**63)))
-        law = given_draws(built.family, start, n, built.r, built.m, draw)
-        law = law.marginal(0) if name == "beta" else law
+        law = built.family.given_draws(start, n, built.r, built.m, draw)
         ranks[i] = law.cdf(theta)
         value = float(draw[0])
         if name == "beta":

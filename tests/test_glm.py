@@ -631,7 +631,7 @@ def test_without_scikit_learn_the_error_names_the_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "PrivateLogisticRegression" in done.stdout
-    assert "pip install 'discreet[glm]'" in done.stdout
+    assert "pip install '.[glm]'" in done.stdout
 
 
 def test_public_names() -> None:

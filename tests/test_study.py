@@ -326,8 +326,8 @@ PLANS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "query": (
         {"column": "age", "bounds": (0, 100), "epsilon": "0.5", "delta": "1e-6", "prior": (5, 5)},
-        {"bounds": (0, 90), "epsilon": 1, "delta": "1e-7", "prior": (6, 5), "draws": 2, "n": 120, "missing": 5,
-         "method": "concentrated", "column": "person"},
+        {"bounds": (0, 90), "epsilon": 1, "delta": "1e-7", "prior": (6, 5), "draws": 2, "n": 120,
+         "missing": 5, "method": "concentrated", "column": "person"},
     ),
     "logistic": (
         {"outcome": "sex", "classes": ("f", "m"), "features": {"age": (0, 100)}, "epsilon": "0.5",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.errors import InvalidInput
+from discreet.errors import missing_extra
 
 
 def inference_data(draws: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
@@ -13,7 +13,7 @@ def inference_data(draws: Mapping[str, Any], attributes: Mapping[str, Any]) -> A
     try:
         import arviz
     except ImportError:
-        raise InvalidInput("to_arviz needs ArviZ: pip install 'discreet[arviz]'") from None
+        raise missing_extra("ArviZ", "arviz") from None
     if int(arviz.__version__.partition(".")[0]) < 1:
         data = arviz.from_dict(posterior=dict(draws))
     else:

@@ -41,7 +41,7 @@ class Registry:
         self._homes.pop(kind, None)
 
     def __contains__(self, kind: object) -> bool:
-        return kind in self._homes
+        return isinstance(kind, str) and kind in self._homes
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._homes)
@@ -50,7 +50,7 @@ class Registry:
         return len(self._homes)
 
     def __getitem__(self, kind: str) -> Any:
-        if kind not in self._homes:
+        if kind not in self:
             raise InvalidInput(f"{self.what} {kind!r} is unknown{nearest(kind, self._homes)}")
         if kind not in self._loaded:
             module, _, name = self._homes[kind].partition(":")

@@ -79,6 +79,16 @@ class UnknownDatasetError(DiscreetError, LookupError):
     """The ledger has no dataset of that name; the message names the nearest one."""
 
 
+def how_to_install(extra: str) -> str:
+    """What to type for an optional part of the package, which is on no registry: in one place, here."""
+    return f"pip install '.[{extra}]' in a checkout of discreet"
+
+
+def missing_extra(package: str, extra: str) -> InvalidInput:
+    """The error where an optional package is absent."""
+    return InvalidInput(f"{package} is not installed: {how_to_install(extra)}")
+
+
 class PrivacyWarning(UserWarning):
     """A guarantee is weaker than what people take it for."""
 

@@ -37,8 +37,8 @@ def print_table(
         shown = [i for i, name in enumerate(header) if name not in spare[:dropped]]
         needed = sum(_needed([header[i], *(row[i] for row in rows)], i == wrapped) for i in shown)
         if needed + 3 * len(shown) + 1 <= console.width:
-            cells = [[row[i] for i in shown] for row in rows]
-            console.print(_framed([header[i] for i in shown], cells, shown.index(wrapped)))
+            kept = [[row[i] for i in shown] for row in rows]
+            console.print(_framed([header[i] for i in shown], kept, shown.index(wrapped)))
             return
     for row in rows:
         console.print(_framed(["", ""], list(zip(header, row, strict=True)), 1))

@@ -10,7 +10,7 @@ import typer
 
 from discreet._text import printable
 from discreet.cli.console import EPILOG, LedgerUrl
-from discreet.errors import InvalidInput
+from discreet.errors import missing_extra
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def _studio(
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] == "discreet":
             raise
-        raise InvalidInput("the studio needs more packages: pip install 'discreet[web]'") from None
+        raise missing_extra(f"{error.name}, which the studio needs,", "web") from None
     with suppress(KeyboardInterrupt):  # how a studio ends
         serve(ledger=ledger, data=data, port=port, browser=not no_browser, say=_say)
     typer.echo("The studio has ended; uploads are removed.", err=True)

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.data.levels import WHITE, Levels
 from discreet.data.values import Coder, Tally, count_weighted, is_missing, plain, wrong_type
-from discreet.errors import DataError, DiscreetError, InvalidInput
+from discreet.errors import DataError, DiscreetError, InvalidInput, how_to_install
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 PERSON_TYPES = "a person key must be text or whole numbers"
 OUT_OF_MEMORY = "OutOfMemoryException"
-SPARK = "PySpark 3.5 or newer is needed: pip install 'discreet[spark]'"
+SPARK = f"PySpark 3.5 or newer is needed: {how_to_install('spark')}"
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class NoiseAware:
         return np.asarray(draws / draws.sum(axis=1, keepdims=True), dtype=np.float64)
 
     def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
-        """Draws as ArviZ inference data (needs ``pip install arviz``)."""
+        """Draws as ArviZ inference data (needs the extra ``arviz``)."""
         return inference_data({"theta": self.sample(size, seed)[None]}, {"n": self.n})
 
 

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from discreet.errors import CorruptLedgerError, InvalidInput, LedgerError, MissingLedgerError
+from discreet.errors import CorruptLedgerError, InvalidInput, LedgerError, MissingLedgerError, how_to_install
 
 SYNCHRONOUS = "FULL"
 LOCK_KEY = 0x64697363  # "disc": the advisory lock under which PostgreSQL tables are made
@@ -162,7 +162,7 @@ class Store:
                 import psycopg  # noqa: F401
             except ImportError:
                 raise LedgerError(
-                    "a ledger on PostgreSQL needs a driver: pip install 'discreet[postgres]'"
+                    f"a ledger on PostgreSQL needs a driver: {how_to_install('postgres')}"
                 ) from None
         self._reset()
         _STORES.add(self)

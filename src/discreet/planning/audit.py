@@ -93,6 +93,8 @@ class Audit:
             )
         pure = self.claimed.exact_epsilon if self.claimed.exact_delta == 0 and self.holds else None
         epsilons, deltas = self.profile(points)
+        if not epsilons[-1] > 1e-9:  # no loss to speak of: two points that are apart
+            epsilons, deltas = np.array([0.0, 1e-9]), np.array([deltas[0], self._delta(1e-9)])
         raised = tuple(min(1.0, float(delta) + 1e-9) for delta in deltas)
         return Guarantee(
             pure,
@@ -202,6 +204,8 @@ class _Law:
         # About as many outcomes as datasets is the least; the real number is checked once it is known.
         if number**2 > MAX_ENTRIES * (math.factorial(k) if _exchangeable(mechanism) else 1) * 4:
             raise _too_large(mechanism, number, number)
+        if number * k > MAX_ENTRIES:  # for many levels the datasets alone are too many to list
+            raise _too_large(mechanism, number, getattr(mechanism, "number_of_outputs", number))
         rows = compositions(n, k)
         pairs = neighbouring_rows(rows)
         if _exchangeable(mechanism):

@@ -25,8 +25,10 @@ import numpy as np
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.declarations import as_rational, as_size
+from discreet.distributions.mixtures import Law
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
+from discreet.numerics.search import boundary
 from discreet.privacy.curves import Curve
 from discreet.randomness.entropy import Source
 
@@ -46,9 +48,11 @@ class Family(ABC):
     """A likelihood with its conjugate prior. Everything here is public; bounds are declared, never read."""
 
     name: ClassVar[str]
+    parameter: ClassVar[str] = "value"
+    """What one number of θ is, in a word."""
+    is_share: ClassVar[bool] = False
+    """Whether θ is between 0 and 1, and read in percent."""
     records: ClassVar[RecordKind] = "numbers"
-    word: ClassVar[str] = "parameter"
-    """What the parameter is, in a word: a share, a mean, a rate."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -58,6 +62,18 @@ class Family(ABC):
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
         """The prior from its parameters, or the prior itself, checked."""
+
+    def public_prior(self, prior: Any) -> list[Any]:
+        """The parameters of a prior as JSON values."""
+        return list(prior.parameters)
+
+    def prior_from_json(self, parameters: list[Any]) -> Any:
+        """The prior that :meth:`public_prior` wrote."""
+        return self.prior(parameters)
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        """The model and its prior in words for a report; ``prior`` and ``bounds`` as in a document."""
+        return f"the family {self.name}{clipped_words(bounds)}", ", ".join(map(str, prior))
 
     @abstractmethod
     def natural(self, distribution: Any) -> Natural:
@@ -99,6 +115,25 @@ class Family(ABC):
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
         """Draws in floats, shape (size, dimension): not private."""
 
+    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
+        """What is known of θ after draws from η₀/m + r ΣS(x): a law, or what ``marginals`` takes apart."""
+        raise InvalidInput(f"no posterior given draws is known for the family {self.name!r}")
+
+    def slow_given_draws(self, n: int, number: int) -> bool:
+        """Whether intervals of ``number`` parameters given draws take minutes."""
+        return False
+
+    def marginals(self, law: Any) -> list[Law]:
+        """The law of each number in θ, of a prior or of what is known after draws."""
+        return [law]
+
+    def sample(self, law: Any, size: int, seed: int | None) -> FloatArray:
+        """Draws of θ from what is known after a release, its numbers in columns if there are several."""
+        parts = self.marginals(law)
+        seeds = np.random.default_rng(seed).integers(2**63, size=len(parts)).tolist()
+        drawn = [one.sample(size, own) for one, own in zip(parts, seeds, strict=True)]
+        return drawn[0] if len(drawn) == 1 else np.stack(drawn, axis=1)
+
     @abstractmethod
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
@@ -123,11 +158,6 @@ class Family(ABC):
         """The privacy curve of one draw from η₀/m + r ΣS(x) over all datasets of n records."""
         return PosteriorCurve(self, eta, n, r)
 
-    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
-        """The model and its prior in words, from the public parameters of the prior."""
-        listed = ", ".join(map(str, prior))
-        return f"{self.name}{clipped_words(getattr(self, 'bounds', None) or bounds)}", f"parameters {listed}"
-
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, **{f.name: _as_json(getattr(self, f.name)) for f in fields(self)}}
 
@@ -138,8 +168,8 @@ class Family(ABC):
         return family(**{name: _from_json(value) for name, value in options.items()})
 
 
-def clipped_words(bounds: tuple[float, float] | None) -> str:
-    """Where records are clipped, in words."""
+def clipped_words(bounds: Sequence[float] | None) -> str:
+    """How records are kept within bounds, after the words for the model."""
     return "" if bounds is None else f", clipped to {bounds[0]:g} – {bounds[1]:g}"
 
 
@@ -198,13 +228,7 @@ class PosteriorCurve(Curve):
 
         if inside(Fraction(10) ** 9):
             return math.inf
-        low, high = 1.0, 1e9
-        while high - low > 1e-12 * high:
-            middle = (low + high) / 2
-            if inside(Fraction(middle)):
-                low = middle
-            else:
-                high = middle
+        high = boundary(lambda order: not inside(Fraction(order)), 1e9, 1.0, relative=1e-12)
         nearest = float(round(high)) if abs(high - round(high)) < 1e-9 * high else high
         return nearest if not inside(Fraction(nearest)) else high
 

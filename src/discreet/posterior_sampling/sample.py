@@ -14,12 +14,9 @@ from discreet._interop import inference_data
 from discreet._typing import FloatArray
 from discreet.declarations import as_size
 from discreet.distributions.mixtures import Law, Rescaled
-from discreet.distributions.noise_aware import NoiseAware
-from discreet.distributions.normal import Normal
 from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.posterior_sampling.family import Family
-from discreet.posterior_sampling.given_draws import given_draws
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -41,8 +38,6 @@ _READING = (
     "and the randomness of the draw are all accounted for. Records count as they were clipped to the "
     "declared bounds."
 )
-_QUICK = 2_000_000
-"""Records times levels up to which a summary computes intervals of shares: seconds."""
 _COARSE = 2**22
 """A grid of so many usual cells, a 2⁻¹⁰ part of the scale of a draw, would have to be accounted for."""
 
@@ -92,43 +87,37 @@ class Sample(Answer):
 
     @cached_property
     def _noise_aware(self) -> Any:
-        family = Family.from_dict(self.family)
+        family = self.model
         start = tuple(part / Fraction(self.m) for part in family.natural(self.prior_law))
         if self.grid > _COARSE * family.grid(start, self.n, Fraction(self.r)):
             raise TooLargeError(f"the draws are rounded to cells of {float(self.grid):g}: too coarse")
-        given = given_draws(family, self.prior_law, self.n, self.r, self.m, np.array(self.draws, dtype=float))
-        if family.name != "beta":
-            return given
-        share = given.marginal(0)
-        return share if self.bounds is None else Rescaled(share, *self.bounds)
+        draws = np.array(self.draws, dtype=np.float64)
+        given = family.given_draws(self.prior_law, self.n, self.r, self.m, draws)
+        return given if self.bounds is None else Rescaled(given, *self.bounds)
+
+    @cached_property
+    def model(self) -> Family:
+        """The family, rebuilt from what the document says of it."""
+        return Family.from_dict(self.family)
 
     @cached_property
     def prior_law(self) -> Any:
         """The prior of θ, as the family has it."""
-        family = Family.from_dict(self.family)
-        if family.records == "vectors":
-            return tuple(Normal(*parameters) for parameters in self.prior)
-        return family.prior(self.prior)
+        return self.model.prior_from_json(self.prior)
 
     def marginals(self) -> list[Law]:
         """The law of each number in θ given the draws, in the order of :meth:`parameters`."""
-        law = self.noise_aware()
-        if isinstance(law, NoiseAware):
-            return [law.marginal(i) for i in range(law.k)]
-        return list(law) if isinstance(law, tuple) else [law]
+        return self.model.marginals(self.noise_aware())
 
     def prior_marginals(self) -> list[Law]:
         """The same before the data: the prior."""
-        prior = self.prior_law
-        if self.family["name"] == "dirichlet":
-            return [prior.marginal(i) for i in range(len(prior.parameters))]
         if self.bounds is not None:
-            return [Rescaled(prior, *self.bounds)]
-        return list(prior) if isinstance(prior, tuple) else [prior]
+            return [Rescaled(self.prior_law, *self.bounds)]
+        return self.model.marginals(self.prior_law)
 
     def parameters(self) -> list[str]:
         """What each number in θ is, in a word: the mean, a rate, the share of a level."""
-        name = "mean" if self.bounds is not None else self._family.word
+        name = "mean" if self.bounds is not None else self.model.parameter
         if self.levels is not None:
             return list(self.levels)
         number = int(np.atleast_2d(np.array(self.draws, dtype=float).T).T.shape[1])
@@ -136,14 +125,7 @@ class Sample(Answer):
 
     def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
         """Draws from what is known of θ given the release, as ArviZ inference data."""
-        law = self.noise_aware()
-        if isinstance(law, NoiseAware):
-            theta = law.sample(size, seed)
-        else:
-            parts = self.marginals()
-            seeds = np.random.default_rng(seed).integers(2**63, size=len(parts)).tolist()
-            drawn = [one.sample(size, own) for one, own in zip(parts, seeds, strict=True)]
-            theta = drawn[0] if len(drawn) == 1 else np.stack(drawn, axis=1)
+        theta = self.model.sample(self.noise_aware(), size, seed)
         return inference_data({"theta": theta[None]}, {"guarantee": str(self.guarantee), "n": self.n})
 
     def rows(self, interval: float = 0.95) -> list[Row]:
@@ -151,7 +133,7 @@ class Sample(Answer):
 
         Empty where that cannot be computed, or would take minutes.
         """
-        if self.family["name"] == "dirichlet" and self.n * len(self.parameters()) > _QUICK:
+        if self.model.slow_given_draws(self.n, len(self.parameters())):
             return []
         try:
             return self._rows(interval)
@@ -173,11 +155,7 @@ class Sample(Answer):
 
     @property
     def _is_share(self) -> bool:
-        return self.bounds is None and self._family.word == "share"
-
-    @cached_property
-    def _family(self) -> Family:
-        return Family.from_dict(self.family)
+        return self.bounds is None and self.model.is_share
 
     def tables(self) -> tuple[Table, ...]:
         """The draws themselves."""
@@ -190,7 +168,7 @@ class Sample(Answer):
         """What was drawn, from what, and how the figures are to be taken."""
         number = "One draw" if len(self.draws) == 1 else f"{len(self.draws)} draws"
         many = "s" if len(self.draws) > 1 else ""
-        model, prior = self._family.described(self.prior, self.bounds)
+        model, prior = self.model.described(self.prior, self.bounds)
         note = (
             f"{number} from the posterior of n = {self.n:,} records was published (record weight r = "
             f"{self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible value, not an "

@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from discreet.data import Contribution, clipped_sum, count_levels
 from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_size, as_target_delta
 from discreet.documents.answer import versions
 from discreet.errors import DataError, InvalidInput, PrivacyWarning
+from discreet.numerics.search import RETREATS, certain, largest_scale
 from discreet.posterior_sampling.family import Family, Natural
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.composite_curves import grouped
@@ -37,9 +38,6 @@ from discreet.privacy.curves import Curve, as_order
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OSEntropy, private_source
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "SAMPLERS",
@@ -101,7 +99,7 @@ class PosteriorSampler:
         return Sample(
             sampler=self.name,
             family=self.family.to_dict(),
-            prior=public_prior(self.prior),
+            prior=self.family.public_prior(self.prior),
             n=self.n,
             r=self.r,
             m=self.m,
@@ -274,8 +272,6 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         if options:
             raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
         return family
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InvalidInput(f"family {family!r} is unknown{nearest(family, FAMILIES)}")
     cls: type[Family] = FAMILIES[family]
     known = set(cls.__dataclass_fields__)
     for option in options:
@@ -284,7 +280,11 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
             raise InvalidInput(f"{option!r} is not an option of family {family!r}; {takes}")
     if "sigma" in known and "sigma" not in options:
         raise InvalidInput(f"family {family!r} needs sigma=, the known standard deviation of one record")
-    return cls(**{name: options.get(name) for name in known if name in options or name == "bounds"})
+    given = {name: options.get(name) for name in known if name in options or name == "bounds"}
+    for own in fields(cls):
+        if own.name not in given and own.default is MISSING and own.default_factory is MISSING:
+            raise InvalidInput(f"family {family!r} needs {own.name}=")
+    return cls(**given)
 
 
 def _scaled(family: Family, prior: Any, m: float) -> Natural:
@@ -312,27 +312,18 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: _Target)
             "'diffused' and 'concentrated' scale the posterior until it does; more prior weight or public "
             "data (prior.updated_with_public) help too"
         )
-    low = 1.0
-    while not target.met(curve(low), rough=True):
-        low /= 2
-        if low < _SMALLEST:
-            raise InvalidInput(
-                f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "
-                f"{target.reached(curve(_SMALLEST))}"
-            )
-    high = min(1.0, 2 * low)
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        if target.met(curve(middle), rough=True):
-            low = middle
-        else:
-            high = middle
-    for retreat in (0.0, 1e-9, 1e-7, 1e-5, 1e-3, *(1 - 0.5**i for i in range(1, 60))):
-        scale = low * (1 - retreat)
-        if target.met(curve(scale)):
-            return (scale, 1.0) if name == "diffused" else (1.0, scale)
-    best = target.reached(curve(scale))
-    raise InvalidInput(f"no scaling of {name!r} was seen to reach the target: {scale:.3g} gives {best}")
+    rough = largest_scale(lambda scale: target.met(curve(scale), rough=True), least=_SMALLEST)
+    if not rough:
+        raise InvalidInput(
+            f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "
+            f"{target.reached(curve(_SMALLEST))}"
+        )
+    retreats = (*RETREATS, *(1 - 0.5**i for i in range(1, 60)))
+    found = certain(lambda scale: target.met(curve(scale)), (rough * (1 - share) for share in retreats))
+    if found is None:
+        best = target.reached(curve(rough / 2**59))
+        raise InvalidInput(f"no scaling of {name!r} was seen to reach the target: the smallest gives {best}")
+    return (found, 1.0) if name == "diffused" else (1.0, found)
 
 
 def as_draws(size: Any) -> int:
@@ -347,12 +338,6 @@ def as_members(per_person: Any) -> int:
     if number < 1:
         raise InvalidInput(f"per_person={per_person!r} must be at least 1")
     return number
-
-
-def public_prior(prior: Any) -> list[Any]:
-    if isinstance(prior, tuple):
-        return [list(part.parameters) for part in prior]
-    return list(prior.parameters)
 
 
 def statistic_of(

@@ -16,6 +16,7 @@ from typing import Literal
 from discreet._typing import EpsilonLike
 from discreet.declarations import Relation, as_epsilon, as_integer, as_relation, as_unit
 from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
+from discreet.numerics.search import boundary
 from discreet.privacy.composite_curves import Largest, composed
 from discreet.privacy.guarantee import Guarantee
 
@@ -197,12 +198,11 @@ class Odometer:
         """The largest pure ε that would still fit, rounded down."""
         if self.accounting == "sum":
             return float(self.cap - self._sum[0])
-        low, high = Fraction(0), self.cap
-        for _ in range(40):
-            middle = (low + high) / 2
-            fits = self._epsilon(*self._after(Guarantee(middle))) <= self.cap
-            low, high = (middle, high) if fits else (low, middle)
-        return float(low)
+
+        def fits(epsilon: Fraction) -> bool:
+            return self._epsilon(*self._after(Guarantee(epsilon))) <= self.cap
+
+        return float(boundary(fits, Fraction(0), self.cap, relative=0.0, steps=40))
 
 
 def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation, str | None]:

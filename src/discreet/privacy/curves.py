@@ -25,6 +25,7 @@ from discreet._typing import FloatArray
 from discreet.declarations import as_rational
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, above, ball, enclose, up
+from discreet.numerics.search import RETREATS, certain, least
 
 _LARGEST_ORDER = 1e7
 _DEEPEST = 40
@@ -132,11 +133,10 @@ class Curve(ABC):
         def holds(epsilon: float) -> bool:
             return self.delta_at(epsilon) <= delta
 
-        high = _least(lambda e: self.rough_profile(e) <= delta)
-        for widening in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
-            if math.isfinite(high) and holds(high * (1 + widening)):
-                return high * (1 + widening)
-        return _least(holds)
+        high = least(lambda e: self.rough_profile(e) <= delta)
+        wider = (high * (1 + share) for share in RETREATS) if math.isfinite(high) else ()
+        found = certain(holds, wider)
+        return least(holds) if found is None else found
 
     def rdp_delta_at(self, epsilon: float) -> float:
         """The δ that follows from the Rényi curve alone (Canonne, Kamath and Steinke 2020, Prop. 12)."""
@@ -307,27 +307,6 @@ class Gaussian(Curve):
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> Gaussian:
         return cls(**parameters)
-
-
-def _least(holds: Callable[[float], bool]) -> float:
-    """The least ε ≥ 0, to 10 digits and on the side where it holds, of a condition that stays true."""
-    if holds(0.0):
-        return 0.0
-    high = 1.0
-    while not holds(high):
-        high *= 2
-        if high > 1e9:
-            return math.inf
-    low = 0.0 if high == 1.0 else high / 2
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-        if high < 1e-300:
-            break
-    return high
 
 
 def _least_over_orders(value: Callable[[float], float], max_order: float) -> float:

@@ -7,14 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from discreet.errors import DiscreetError, InvalidInput
+from discreet.errors import InvalidInput, missing_extra
 from discreet.numerics.enclosures import up
 from discreet.privacy.composite_curves import Composed
 from discreet.privacy.curves import Approximate, Curve
-
-
-def _missing(package: str, extra: str) -> DiscreetError:
-    return DiscreetError(f"{package} is not installed: pip install 'discreet[{extra}]'")
 
 
 def dp_event(curve: Curve) -> Any:
@@ -28,7 +24,7 @@ def dp_event(curve: Curve) -> Any:
     try:
         from dp_accounting import dp_event as events
     except ImportError:
-        raise _missing("dp-accounting", "accounting") from None
+        raise missing_extra("dp-accounting", "accounting") from None
     square = curve.gaussian_squared
     if square is not None:
         return events.GaussianDpEvent(1 / math.sqrt(square)) if square else events.NoOpDpEvent()
@@ -55,7 +51,7 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
     try:
         import opendp.prelude as dp
     except ImportError:
-        raise _missing("OpenDP", "opendp") from None
+        raise missing_extra("OpenDP", "opendp") from None
     dp.enable_features("contrib", "honest-but-curious")
 
     square = curve.gaussian_squared

@@ -16,7 +16,7 @@ from discreet.errors import DataError, InvalidInput
 from discreet.ledger.charging import Charge, LedgerLike
 from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet.posterior_sampling.sample import Sample
-from discreet.posterior_sampling.sampler import PosteriorSampler, public_prior
+from discreet.posterior_sampling.sampler import PosteriorSampler
 from discreet.questions.base import parameter
 from discreet.questions.sample import DrawQuestion
 from discreet.questions.text import NUMBER, NUMBERS, PAIR, TEXT, TextForm
@@ -72,7 +72,7 @@ class StatisticalQuery(DrawQuestion):
         if name == "function":
             return "a function of Python"
         if name == "prior":
-            return public_prior(BetaFamily().prior(self.prior))
+            return BetaFamily().public_prior(BetaFamily().prior(self.prior))
         return super().plain(name, value, form)
 
     def read(self, data: Any) -> tuple[Fraction, int]:

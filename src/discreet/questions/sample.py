@@ -22,7 +22,6 @@ from discreet.posterior_sampling.sampler import (
     as_family,
     check_target,
     posterior_sampler,
-    public_prior,
     statistic_of,
 )
 from discreet.questions.base import Bound, Question, parameter
@@ -236,7 +235,7 @@ class PosteriorDraw(DrawQuestion):
         if name == "family":
             return plain(self.model.to_dict())
         return (
-            plain(public_prior(self.model.prior(self.prior)))
+            plain(self.model.public_prior(self.model.prior(self.prior)))
             if name == "prior"
             else super().plain(name, value, form)
         )

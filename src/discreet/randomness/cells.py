@@ -9,6 +9,7 @@ from statistics import NormalDist
 
 from discreet.errors import TooLargeError
 from discreet.numerics.enclosures import Ball, ball
+from discreet.numerics.search import boundary
 from discreet.randomness.entropy import Source
 
 
@@ -67,13 +68,8 @@ def exact_cell(
             low += stride
             stride *= 2
         high = low + stride
-    while high - low > 1:  # U ≥ cdf(low·grid) and U < cdf(high·grid)
-        middle = (low + high) // 2
-        if is_below(middle):
-            high = middle
-        else:
-            low = middle
-    return (low + Fraction(1, 2)) * grid
+    high = boundary(is_below, high, low)  # U ≥ cdf((high − 1)·grid) and U < cdf(high·grid)
+    return (high - Fraction(1, 2)) * grid
 
 
 def power_of_two(value: Fraction | float) -> Fraction:

@@ -1,6 +1,6 @@
 """Bayesian logistic regression that is private whether or not a chain has converged.
 
-The estimators need scikit-learn (``pip install 'discreet[glm]'``) and are loaded on first use.
+The estimators need scikit-learn (the extra ``glm``) and are loaded on first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import DiscreetError
+from discreet.errors import missing_extra
 
 if TYPE_CHECKING:
     from discreet.regression.baselines import (
@@ -51,9 +51,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise
-        raise DiscreetError(
-            f"{name} is a scikit-learn estimator and scikit-learn is not installed: "
-            "pip install 'discreet[glm]'"
-        ) from None
+        raise missing_extra(f"scikit-learn, of which {name} is an estimator,", "glm") from None
     globals()[name] = value
     return value

@@ -23,6 +23,7 @@ from discreet._typing import EpsilonLike
 from discreet.declarations import as_epsilon, as_integer, as_target_delta
 from discreet.errors import InvalidInput, NoiseWarning
 from discreet.numerics.enclosures import above, ball, enclose, round_up
+from discreet.numerics.search import RETREATS, boundary, certain
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian, as_order
 from discreet.privacy.guarantee import Guarantee
@@ -91,17 +92,15 @@ class Target:
 def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
     """About the largest μ² with Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) ≤ δ, seen to hold with enclosures."""
     at = _down(epsilon)
-    low, high = -120.0, 60.0  # log μ²
-    while high - low > 1e-12:
-        middle = (low + high) / 2
-        if Gaussian(Fraction(math.exp(middle))).rough_profile(at) <= float(delta):
-            low = middle
-        else:
-            high = middle
-    for retreat in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-3, 0.5):
-        square = Fraction(math.exp(low) * (1 - retreat))
-        if Fraction(Gaussian(square).delta_at(at)) <= delta:
-            return square
+
+    def seems(log_square: float) -> bool:
+        return Gaussian(Fraction(math.exp(log_square))).rough_profile(at) <= float(delta)
+
+    rough = math.exp(boundary(seems, -120.0, 60.0, relative=0.0, absolute=1e-12))
+    squares = (Fraction(rough * (1 - share)) for share in (*RETREATS, 0.5))
+    found = certain(lambda square: Fraction(Gaussian(square).delta_at(at)) <= delta, squares)
+    if found is not None:
+        return found
     raise InvalidInput(
         f"epsilon={float(epsilon):g}, delta={float(delta):g}: no Gaussian loss meets the target"
     )

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.errors import DiscreetError, InvalidInput
+from discreet.errors import InvalidInput, missing_extra
 
 __all__ = [
     "BACKENDS",
@@ -89,7 +89,7 @@ class JaxKernel:
         try:
             jax = import_module("jax")
         except ImportError:
-            raise DiscreetError("JAX is not installed: pip install 'discreet[gpu]'") from None
+            raise missing_extra("JAX", "gpu") from None
         self._jax = jax
         with self._double():
             self._signed = jax.device_put(jax.numpy.asarray(signed, dtype=jax.numpy.float64))

@@ -13,6 +13,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.errors import DiscreetError, NotPrivateError
+from discreet.numerics.search import boundary
 from discreet.regression.design import Design
 from discreet.regression.doubles import Noise
 from discreet.regression.kernel import hessian, kernel, loss, loss_gradient, mode, one_thread
@@ -199,13 +200,16 @@ def _mode_in_ball(made: Design, signed: FloatArray) -> FloatArray:
     # At precision κ the mode is at most ρnc/κ long: at the upper end it is inside.
     low = math.log(made.precision)
     high = math.log(made.weight * made.n * math.sqrt(made.norm_squared) / made.radius)
-    for _ in range(12):
-        middle = (low + high) / 2
-        found, _ = mode(signed, made.weight, math.exp(middle), _tolerance(made))
-        if np.linalg.norm(found) <= made.radius:
-            z, high = found, middle
-        else:
-            low = middle
+
+    def inside(log_precision: float) -> bool:
+        nonlocal z
+        found, _ = mode(signed, made.weight, math.exp(log_precision), _tolerance(made))
+        if np.linalg.norm(found) > made.radius:
+            return False
+        z = found
+        return True
+
+    boundary(inside, high, low, relative=0.0, steps=12)
     return z
 
 

@@ -271,7 +271,6 @@ def mean_plan(
     delta: Fraction,
 ) -> MeanPlan:
     """Posterior draws of a Gaussian mean for n made-up records whose mean is the middle of the bounds."""
-    from discreet.posterior_sampling.given_draws import given_draws
     from discreet.posterior_sampling.sampler import posterior_sampler
 
     made_up = sum(bounds) / 2
@@ -288,8 +287,8 @@ def mean_plan(
         middle, spread = _normal(prior, n, sigma, made_up, sampler.r, sampler.m)
         error = math.hypot(spread, middle - centre)
         drawn = middle + spread * np.random.default_rng(1).standard_normal(SIMULATED)
-        own = (sampler.family, sampler.prior, n, sampler.r, sampler.m)
-        given: list[Normal] = [given_draws(*own, np.array([draw])) for draw in drawn]
+        own = (sampler.prior, n, sampler.r, sampler.m)
+        given: list[Normal] = [sampler.family.given_draws(*own, np.array([draw])) for draw in drawn]
         low, high = given[0].interval(0.95)
         lines.append(MeanLine(name, sampler.r, 1 / sampler.m, error, high - low))
         found[name] = error, tuple(given)

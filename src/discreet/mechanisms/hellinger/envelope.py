@@ -38,6 +38,8 @@ Gap = Callable[[int, FloatArray], FloatArray]
 """gap(i, b) = fᵢ(b): zero at the true count of category i and increasing away from it."""
 
 MAX_WINDOW = 1 << 20
+MAX_WORK = 1 << 23
+"""Levels times counts in all windows together: beyond, multiplying their polynomials takes minutes."""
 _MARGIN = 1e-6  # by which the envelope is kept above φ: far more than its rounding errors
 _SPARE_BITS = 8
 _COVER = 14.0  # what a window leaves out is covered by a node of at most half its λ, at a cost of e^{−14}
@@ -73,6 +75,7 @@ class Envelope:
         self.n, self.k = sum(counts), len(counts)
         self.gap, self.rate = gap, rate
         self.attempts = 0
+        self._work = 0
         self._candidates = number_of_compositions(self.n, self.k)
         self._sides = [_Side(i, count, self.n, gap) for i, count in enumerate(self.counts)]
         rates, factors = _dominating_mixture(rate, nearest, self.k, math.log(self._candidates))
@@ -110,6 +113,9 @@ class Envelope:
             low, gaps = side.within(cut / rate)
             values = np.exp(bits * math.log(2) - rate * gaps) * (1 + 2.0**-40)
             windows.append((low, [int(v) + 1 for v in values.tolist()]))
+        self._work += self.k * sum(len(values) for _, values in windows)
+        if self._work > MAX_WORK:
+            raise _too_wide()
         law = IntegerSeparable(windows, self.n)
         return _Node(rate, log_factor, cut, bits, law, law.size)
 
@@ -198,6 +204,13 @@ class Envelope:
         return total
 
 
+def _too_wide() -> TooLargeError:
+    return TooLargeError(
+        f"an exact draw at this n and epsilon needs windows of more than {MAX_WINDOW} counts, or too many "
+        "for its levels; the lattice mechanism draws exactly at any n"
+    )
+
+
 class _Side:
     """The gaps of one category around its true count, computed as far out as they are asked for."""
 
@@ -228,10 +241,7 @@ class _Side:
                     break
             lengths.append(int(np.searchsorted(known, reach, side="right")))
             if lengths[-1] > MAX_WINDOW:
-                raise TooLargeError(
-                    f"an exact draw at this n and epsilon needs windows of more than {MAX_WINDOW} counts; "
-                    "the lattice mechanism draws exactly at any n"
-                )
+                raise _too_wide()
         down, up = self._out[0][: lengths[0]], self._out[1][: lengths[1]]
         return self._count - lengths[0] + 1, np.concatenate([down[:0:-1], up])
 

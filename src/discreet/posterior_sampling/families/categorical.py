@@ -24,14 +24,19 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_counts, as_exact, as_prior, as_total
-from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
-from discreet.errors import InvalidInput
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
+from discreet.distributions.mixtures import BetaMixture, Law
+from discreet.distributions.noise_aware import Enumerated, NoiseAware
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.numerics.count_vectors import Separable
 from discreet.numerics.enclosures import Ball, ball
-from discreet.numerics.log_gamma import log_gamma_step
+from discreet.numerics.log_gamma import log_gamma_step, log_rising
 from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words, in_floats
 from discreet.randomness.cells import exact_cell
 from discreet.randomness.entropy import Source
 
+MAX_SHARES_N = 1_000_000
+_QUICK = 2_000_000  # records times levels up to which intervals of shares take seconds
 _GRID = Fraction(1, 2**40)
 _END = Fraction(1, 10**6)
 """A statistic that may be any number: the end of its range stands for all within this many records."""
@@ -43,6 +48,8 @@ _DOUBLES = 600.0  # e^{−600} is a double with all its digits
 class _DirichletFamily(Family):
     """Coordinates η = a, the parameters themselves; C = ΣlnΓ(aᵢ) − lnΓ(Σa)."""
 
+    parameter: ClassVar[str] = "share"
+    is_share: ClassVar[bool] = True
     whole: ClassVar[bool]
     """Whether a record adds 1 to one level, or may be split between the two of a Beta."""
 
@@ -151,6 +158,31 @@ class _DirichletFamily(Family):
         return _float_hockey_sticks(np.array([float(a)]), np.array([float(b)]), float(p - a), epsilons)[:, 0]
 
 
+def _shares(prior: tuple[float, ...], n: int, r: float, m: float, draws: FloatArray) -> NoiseAware:
+    """π(counts | y) is a product over the levels: Γ(α+x)/x! · Π_j y_j^{r·x} / Γ(α/m + r·x)."""
+    from scipy.special import gammaln
+
+    if n > MAX_SHARES_N:
+        raise TooLargeError(f"the posterior given draws of shares works up to n = 10⁶, not {n}")
+    x = np.arange(n + 1)
+    logs = np.log(np.maximum(draws, 1e-300)).sum(axis=0)  # a share below the least double is drawn as 0
+    weights = [
+        log_rising(a, x) + r * log_y * x - len(draws) * gammaln(a / m + r * x)
+        for a, log_y in zip(prior, logs, strict=True)
+    ]
+    if len(prior) == 2:  # listed: no tilt has to find the sum, however steep many draws make the weights
+        return NoiseAware(prior, n, Enumerated(np.stack([x, n - x], axis=1), weights[0] + weights[1][::-1]))
+    return NoiseAware(prior, n, Separable.of(weights, n))
+
+
+def _prior_words(prior: Sequence[float]) -> str:
+    listed = ", ".join(f"{a:g}" for a in prior)
+    said = f"it weighs as much as {sum(prior):g} records"
+    if set(prior) == {1.0}:
+        said = "all shares were equally likely beforehand"
+    return f"{'Beta' if len(prior) == 2 else 'Dirichlet'}({listed}): {said}"
+
+
 def _both_orders(first: Fraction, second: Fraction, r: Fraction) -> list[Pair]:
     return [
         ((first + r, second), (first, second + r)),
@@ -203,13 +235,6 @@ class BetaFamily(_DirichletFamily):
     """
 
     name: ClassVar[str] = "beta"
-    word: ClassVar[str] = "share"
-
-    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
-        """The mean of numbers, or a share."""
-        said = clipped_words(bounds) or " in [0, 1], or the share of yes"
-        return f"the mean of numbers{said}", prior_in_words(prior)
-
     whole: ClassVar[bool] = False
 
     def prior(self, parameters: Any) -> Beta:
@@ -229,19 +254,21 @@ class BetaFamily(_DirichletFamily):
     def value(self, draws: FloatArray) -> FloatArray:
         return draws[:, 0]
 
+    def given_draws(self, prior: Beta, n: int, r: float, m: float, draws: FloatArray) -> BetaMixture:
+        share = draws.reshape(-1)
+        return _shares(prior.parameters, n, r, m, np.stack([share, 1 - share], axis=1)).marginal(0)
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        within = clipped_words(bounds) or " in [0, 1], or the share of yes"
+        return f"the mean of numbers{within}", _prior_words(prior)
+
 
 @dataclass(frozen=True)
 class DirichletFamily(_DirichletFamily):
     """Records in k declared levels; Dirichlet prior over their proportions. The statistic is the counts."""
 
     name: ClassVar[str] = "dirichlet"
-    word: ClassVar[str] = "share"
     records: ClassVar[RecordKind] = "levels"
-
-    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
-        """The shares of levels."""
-        return "the shares of the levels", prior_in_words(prior)
-
     whole: ClassVar[bool] = True
 
     def contribution(self, statistic: Any, n: int) -> Natural:
@@ -252,3 +279,21 @@ class DirichletFamily(_DirichletFamily):
 
     def value(self, draws: FloatArray) -> FloatArray:
         return draws
+
+    def given_draws(
+        self, prior: Beta | Dirichlet, n: int, r: float, m: float, draws: FloatArray
+    ) -> NoiseAware:
+        return _shares(prior.parameters, n, r, m, draws)
+
+    def slow_given_draws(self, n: int, number: int) -> bool:
+        return n * number > _QUICK
+
+    def marginals(self, law: NoiseAware | Beta | Dirichlet) -> list[Law]:
+        number = law.k if isinstance(law, NoiseAware) else len(law.parameters)
+        return [law.marginal(i) for i in range(number)]
+
+    def sample(self, law: NoiseAware, size: int, seed: int | None) -> FloatArray:
+        return law.sample(size, seed)
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        return "the shares of the levels", _prior_words(prior)

@@ -13,6 +13,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_bounds, as_exact, as_integer, as_total
+from discreet.distributions.mixtures import Law
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
@@ -32,6 +33,7 @@ class _MeanFamily(Family):
     """
 
     sigma: float
+    parameter: ClassVar[str] = "mean"
 
     @abstractmethod
     def _width_squared(self) -> Fraction:
@@ -77,6 +79,16 @@ class _MeanFamily(Family):
         *heights, precision = eta
         return tuple(normal_cell(height / precision, precision, grid, source) for height in heights)
 
+    def _given(self, prior: Normal, n: int, r: float, m: float, draws: FloatArray) -> Normal:
+        """The mean of the draws is normal around a + b·θ, so the posterior is conjugate."""
+        sigma, own = self.sigma, prior.scale**-2.0
+        precision = own / m + r * n / sigma**2
+        a, b = own * prior.loc / m / precision, r * n / sigma**2 / precision
+        variance = 1 / (len(draws) * precision) + b**2 * sigma**2 / n
+        total = own + b**2 / variance
+        centre = prior.loc * own + b * (float(draws.mean()) - a) / variance
+        return Normal(centre / total, 1 / math.sqrt(total))
+
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         return gaussian_hockey_stick(_mu_squared(pair), epsilon)
 
@@ -96,12 +108,6 @@ class GaussianMean(_MeanFamily):
 
     bounds: tuple[float, float] = None  # type: ignore[assignment]
     name: ClassVar[str] = "gaussian"
-    word: ClassVar[str] = "mean"
-
-    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
-        """The mean of numbers."""
-        said = f"the mean of numbers with standard deviation {self.sigma:g}{clipped_words(self.bounds)}"
-        return said, f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "one record"))
@@ -142,6 +148,13 @@ class GaussianMean(_MeanFamily):
     def value(self, draws: FloatArray) -> FloatArray:
         return draws[:, 0]
 
+    def given_draws(self, prior: Normal, n: int, r: float, m: float, draws: FloatArray) -> Normal:
+        return self._given(prior, n, r, m, draws.reshape(-1))
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        model = f"the mean of numbers with standard deviation {self.sigma:g}{clipped_words(self.bounds)}"
+        return model, f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
+
 
 @dataclass(frozen=True)
 class GaussianVector(_MeanFamily):
@@ -153,14 +166,7 @@ class GaussianVector(_MeanFamily):
     radius: float = None  # type: ignore[assignment]
     dimension: int = 2
     name: ClassVar[str] = "gaussian-vector"
-    word: ClassVar[str] = "mean"
     records: ClassVar[RecordKind] = "vectors"
-
-    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
-        """The mean of vectors."""
-        centre = ", ".join(f"{mean:g}" for mean, _ in prior)
-        said = f"the mean of vectors with standard deviation {self.sigma:g} on each axis, clipped to length "
-        return f"{said}{self.radius:g}", f"mean ({centre}), standard deviation {prior[0][1]:g}"
 
     def __post_init__(self) -> None:
         if self.radius is None:
@@ -223,3 +229,23 @@ class GaussianVector(_MeanFamily):
 
     def value(self, draws: FloatArray) -> FloatArray:
         return draws
+
+    def public_prior(self, prior: tuple[Normal, ...]) -> list[Any]:
+        return [list(part.parameters) for part in prior]
+
+    def prior_from_json(self, parameters: list[Any]) -> tuple[Normal, ...]:
+        return tuple(Normal(*part) for part in parameters)
+
+    def given_draws(
+        self, prior: tuple[Normal, ...], n: int, r: float, m: float, draws: FloatArray
+    ) -> tuple[Normal, ...]:
+        axes = zip(prior, draws.T, strict=True)
+        return tuple(self._given(own, n, r, m, values) for own, values in axes)
+
+    def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
+        return list(law)
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        model = f"the mean of vectors with standard deviation {self.sigma:g} on each axis, clipped to length "
+        centre = ", ".join(f"{mean:g}" for mean, _ in prior)
+        return f"{model}{self.radius:g}", f"mean ({centre}), standard deviation {prior[0][1]:g}"

@@ -13,10 +13,12 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.declarations import as_bounds, as_total
 from discreet.distributions.gamma import Gamma
+from discreet.distributions.mixtures import GammaMixture
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.numerics.log_gamma import log_gamma_step
+from discreet.numerics.log_gamma import log_gamma_step, log_rising
 from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words, in_floats
+from discreet.posterior_sampling.given_draws import weighed_statistics
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
 
@@ -25,15 +27,13 @@ from discreet.randomness.entropy import Source
 class _GammaFamily(Family):
     """Coordinates η = (shape, rate) and C = lnΓ(shape) − shape·ln(rate)."""
 
-    what: ClassVar[str]
-    word: ClassVar[str] = "rate"
-
     bounds: tuple[float, float]
+    parameter: ClassVar[str] = "rate"
+    _what: ClassVar[str]
 
-    def described(self, prior: Sequence[Any], bounds: tuple[float, float] | None = None) -> tuple[str, str]:
-        """What is counted or waited for."""
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         said = f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
-        return f"{self.what}{clipped_words(self.bounds)}", said
+        return f"{self._what}{clipped_words(self.bounds)}", said
 
     def prior(self, parameters: Any) -> Gamma:
         if isinstance(parameters, Gamma):
@@ -85,8 +85,8 @@ class Poisson(_GammaFamily):
     """
 
     name: ClassVar[str] = "poisson"
-    what: ClassVar[str] = "the mean number of events per record"
     records: ClassVar[RecordKind] = "counts"
+    _what: ClassVar[str] = "the mean number of events per record"
 
     def __post_init__(self) -> None:
         low, high = as_bounds(self.bounds, "a count", 0)
@@ -125,6 +125,21 @@ class Poisson(_GammaFamily):
         first, second = (_tail(shape, log_end, upper=p > q) for shape in (p, q))
         return in_floats(first, second, epsilons, max(p, q))
 
+    def given_draws(self, prior: Gamma, n: int, r: float, m: float, draws: FloatArray) -> GammaMixture:
+        from scipy.special import gammaln
+
+        shape, rate, drawn = prior.shape, prior.rate, draws.reshape(-1)
+        low, high = (n * float(bound) for bound in self.bounds)
+        log_y = float(np.log(drawn).sum()) + len(drawn) * math.log(rate / m + r * n)
+        falling = math.log1p(rate / n)
+
+        def of_counts(s: FloatArray) -> FloatArray:
+            given = r * s * log_y - len(drawn) * gammaln(shape / m + r * s)
+            return np.asarray(log_rising(shape, s) - s * falling + given, dtype=np.float64)
+
+        s, weight = weighed_statistics(of_counts, low, high, whole=True)
+        return GammaMixture(weight, shape + s, np.full(len(s), rate + n))
+
 
 def _tail(shape: float, log_x: FloatArray, upper: bool) -> FloatArray:
     """P(θ > x) or P(θ < x) for θ ~ Gamma(shape, 1), also where x is no double other than 0 or ∞.
@@ -149,7 +164,7 @@ class Exponential(_GammaFamily):
     """
 
     name: ClassVar[str] = "exponential"
-    what: ClassVar[str] = "the rate of waiting times"
+    _what: ClassVar[str] = "the rate of waiting times"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "a waiting time", 0))
@@ -186,3 +201,17 @@ class Exponential(_GammaFamily):
         end = np.maximum((a * math.log1p(away / q) - epsilons) / away, 0.0)
         tail = gammainc if p > q else gammaincc
         return in_floats(tail(a, end * p), tail(a, end * q), epsilons, a)
+
+    def given_draws(self, prior: Gamma, n: int, r: float, m: float, draws: FloatArray) -> GammaMixture:
+        shape, rate, number = prior.shape, prior.rate, draws.size
+        low, high = (n * float(bound) for bound in self.bounds)
+        total = r * float(draws.sum())
+
+        def of_times(s: FloatArray) -> FloatArray:
+            # Differences to s·(…) cancel for many records, so s^{n−1}/(b+s)^{a+n} is written in b/s.
+            predictive = -(shape + n) * np.log1p(rate / s) - (shape + 1) * np.log(s)
+            drawn = number * (shape / m + r * n) * np.log(rate / m + r * s) - s * total
+            return np.asarray(predictive + drawn, dtype=np.float64)
+
+        s, weight = weighed_statistics(of_times, low, high, whole=False)
+        return GammaMixture(weight, np.full(len(s), shape + n), rate + s)

@@ -1,10 +1,10 @@
-"""Pictures of releases, legible in black and white. Needs matplotlib: ``pip install discreet[plots]``."""
+"""Pictures of releases, legible in black and white. Needs matplotlib, the extra ``plots``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from discreet._typing import EpsilonLike
 from discreet.answers.release import Release
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet
-from discreet.errors import DiscreetError, NotPrivateError, TooLargeError
+from discreet.errors import DiscreetError, InvalidInput, TooLargeError, missing_extra
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.audit import Audit
 from discreet.planning.search import Choice, chosen_mechanisms, label, plan, simulated_errors
@@ -34,7 +34,7 @@ def _axes(ax: Axes | None) -> Any:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise DiscreetError("plots need matplotlib: pip install 'discreet[plots]'") from None
+        raise missing_extra("matplotlib", "plots") from None
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot()
@@ -53,16 +53,19 @@ def posterior(
     ``truth`` draws another posterior thin and grey for comparison: only for data that are public anyway.
     """
     axes = _axes(ax)
-    if isinstance(release, Sample):
-        return _posterior_of_draws(release, axes, interval)
+    if hasattr(release, "draws"):
+        return _posterior_of_draws(cast(Sample, release), axes, interval)
+    return _posterior_of_shares(release, axes, interval, truth)
+
+
+def _posterior_of_shares(
+    release: Release, axes: Any, interval: float, truth: Beta | Dirichlet | None
+) -> Axes:
     # Two levels have mirrored densities: the last declared one is what people ask about ("yes").
     shown = [1] if len(release.levels) == 2 else list(range(len(release.levels)))
     plug_in = [release.posterior.marginal(i) for i in shown]
-    try:
-        aware = release.noise_aware()
-        marginals: list[Any] = [aware.marginal(i) for i in shown]
-    except (NotPrivateError, TooLargeError):
-        marginals = list(plug_in)
+    aware = release.noise_aware_or_none()
+    marginals: list[Any] = list(plug_in) if aware is None else [aware.marginal(i) for i in shown]
     others = [truth.marginal(i) for i in shown] if truth is not None else []
     ends = [m.ppf([0.0005, 0.9995]) for m in (*marginals, *plug_in, *others)]
     low, high = min(float(e[0]) for e in ends), max(float(e[1]) for e in ends)
@@ -92,25 +95,30 @@ def posterior(
 
 
 def _posterior_of_draws(sample: Sample, axes: Any, interval: float) -> Axes:
-    laws, names = sample.marginals(), sample.parameters()
+    names, before = sample.parameters(), sample.prior_marginals()
+    try:
+        laws = sample.marginals()
+    except (TooLargeError, InvalidInput):  # nobody knows what the draws say: they stand beside the prior
+        laws = before
     ends = [law.ppf([0.0005, 0.9995]) for law in laws]
     low, high = min(float(e[0]) for e in ends), max(float(e[1]) for e in ends)
     theta = np.linspace(low - 0.04 * (high - low), high + 0.04 * (high - low), 801)
     drawn = np.atleast_2d(sample.values.T).T
-    for index, (name, law, before) in enumerate(zip(names, laws, sample.prior_marginals(), strict=True)):
+    for index, (name, law, prior) in enumerate(zip(names, laws, before, strict=True)):
         density = law.pdf(theta)
         left, right = law.interval(interval)
         (line,) = axes.plot(theta, density, _STYLES[index % len(_STYLES)], linewidth=1.6, label=name)
         inside = (theta >= left) & (theta <= right)
         axes.fill_between(theta[inside], density[inside], alpha=0.15, color=line.get_color(), linewidth=0)
         last = index == len(names) - 1
-        axes.plot(theta, before.pdf(theta), ":", color="0.2", linewidth=1.0, label="prior" if last else None)
+        axes.plot(theta, prior.pdf(theta), ":", color="0.2", linewidth=1.0, label="prior" if last else None)
         ticks = np.zeros(len(drawn))
         axes.plot(drawn[:, index], ticks, "|", color=line.get_color(), markersize=14, markeredgewidth=1.6)
     axes.set_xlim(theta[0], theta[-1])
     axes.set_ylim(bottom=0)
     axes.set_xlabel(names[0] if len(names) == 1 else "value")
-    axes.set_ylabel("density given the draw" + ("s" if len(drawn) > 1 else ""))
+    given = "density given the draw" + ("s" if len(drawn) > 1 else "")
+    axes.set_ylabel("prior density" if laws is before else given)
     axes.set_title(f"{sample.sampler}, {sample.guarantee}, n = {sample.n}", fontsize=10)
     axes.legend(frameon=False, title=f"shaded: {100 * interval:g} % interval", title_fontsize=8, fontsize=9)
     return axes  # type: ignore[no-any-return]
