@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 
 import discreet
+from discreet._registry import COMMANDS
 from discreet.cli import EXIT_CODES, main
 from discreet.mechanisms import MECHANISMS
 from evidence import postgres
@@ -174,7 +175,17 @@ def test_the_command_line_page_is_complete() -> None:
         assert f"| {code} | {meaning} |" in page
     of_ledger = ("create", "show", "history", "price", "cap", "verify", "export")
     for command in (
-        *((name,) for name in ("release", "show", "plan", "audit", "mechanisms", "version")),
+        *(
+            (name,)
+            for name in (
+                *(name for name, _ in COMMANDS.values()),
+                "show",
+                "plan",
+                "audit",
+                "mechanisms",
+                "version",
+            )
+        ),
         *(("ledger", name) for name in of_ledger),
     ):
         run = subprocess.run(

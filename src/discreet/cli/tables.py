@@ -13,6 +13,8 @@ from discreet._text import printable
 if TYPE_CHECKING:
     from discreet.documents.answer import Answer
 
+__all__ = ["answers_of", "print_answer", "print_answers", "print_table", "print_text", "printable"]
+
 
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: int = -1, spare: Sequence[str] = ()
