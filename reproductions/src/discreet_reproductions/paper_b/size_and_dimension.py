@@ -121,8 +121,7 @@ def figure6(run: Run) -> Outcome:
     both = reproducing(table)
     return Outcome(
         f"Laplace takes over at n = {found[0]} for k = 2 (paper: 12) and {found[1]} for k = 3 (paper: 15), "
-        "at "
-        f"ε/(2S); {len(both)} of {len(table) // 2} readings give both. Beyond the figure, k = 2: "
+        f"at ε/(2S); {len(both)} of {len(table) // 2} readings give both. Beyond the figure, k = 2: "
         f"{led(intervals(_of(whole, 2))[2:]) or 'no change'}; k = 3: "
         f"{led(intervals(_of(whole, 3))[2:]) or 'no change'}",
         {"": rows, "crossovers": table, "sizes": whole},
@@ -158,8 +157,7 @@ def reproducing(table: Sequence[Row]) -> list[str]:
 
 
 def verdict6(rows: Sequence[Row], table: Sequence[Row], whole: Sequence[Row]) -> list[Statement]:
-    """The two crossovers, and that accuracy falls with the size: in the figure, and as far as laws can be "
-    "listed."""
+    """The two crossovers, and that accuracy falls with the size: in the figure, and over the whole range."""
     both = reproducing(table)
     statements = []
     for k, letter in ((2, "a"), (3, "b")):

@@ -125,7 +125,7 @@ def limit(k: int, epsilon: float) -> Row:
     return row | {"ratio": row["exponential step"] / row["laplace step"]}
 
 
-def figure3_from(settings: SizeSettings, delta: float) -> Row:
+def figure3_from(settings: SizeSettings, delta: float) -> list[Row]:
     """Figure 3 of B (prior (7, 4), ε = 0.5, even data): from which n on M_β beats Laplace 2/ε."""
     errors: dict[int, tuple[float, float]] = {}
 
@@ -141,7 +141,7 @@ def figure3_from(settings: SizeSettings, delta: float) -> Row:
         n = max(n + 2, int(n * settings.growth) // 2 * 2)
     at = leads_from(leads, tried, 2)
     ours, theirs = errors[at if at is not None else tried[-1]]
-    return {"delta": delta, "from": at, "exponential": ours, "laplace": theirs, "largest": tried[-1]}
+    return [{"delta": delta, "from": at, "exponential": ours, "laplace": theirs, "largest": tried[-1]}]
 
 
 def sizes(run: Run) -> Outcome:
@@ -157,9 +157,7 @@ def sizes(run: Run) -> Outcome:
     figure3 = [
         row
         for delta in (0.5, 0.0005, 1e-6)
-        for row in run.step(
-            f"{settings} figure 3 {delta}", lambda delta=delta: [figure3_from(settings, delta)]
-        )  # type: ignore[misc]
+        for row in run.step(f"{settings} figure 3 {delta}", partial(figure3_from, settings, delta))
     ]
     limits = [limit(k, epsilon) for k, epsilon in jobs]
     statements = size_statements(rows, limits, figure3, settings)

@@ -1,12 +1,12 @@
 """Lemma 3 of C (A.7.2): how tight the Rényi bound 2λσ² of logistic regression is.
 
-One record z = y·x with ‖z‖ ≤ 1, the other −z, prior N(0, σ²I): the log-likelihood ratio is u = w·z itself, and
+One record is z = y·x, ‖z‖ = 1, the other −z, the prior N(0, σ²I): the log-likelihood ratio is u = w·z, and
 
     D_λ = ln(2 E[e^{(λ−1)u} s(u)]) / (λ − 1),   u ~ N(0, σ²), s the logistic function.
 
-For whole λ the expectation is Σ_{i=1}^{λ−1} (−1)^{λ−1−i} e^{i²σ²/2} + (−1)^{λ−1}/2; the paper then writes the sum
-from 0, which counts the half term twice. This pair has slope 1. Lemma 1 allows for slope 2, which two records
-z, z′ have where w·z and w·z′ are both far below 0: the other n − 1 records can bring the posterior there.
+For whole λ the expectation is Σ_{i=1}^{λ−1} (−1)^{λ−1−i} e^{i²σ²/2} + (−1)^{λ−1}/2; the paper then writes the
+sum from 0, which counts the half term twice. This pair has slope 1. Lemma 1 allows for slope 2, which two
+records z, z′ have where w·z and w·z′ are both far below 0: the other n − 1 records can bring w there.
 """
 
 from __future__ import annotations
