@@ -115,7 +115,10 @@ LISTED = (
         "proofs/posterior-sampling.md",
     ),
     Item(
-        "C A.4, lemma 1", "D_λ ≤ ‖η_P − η_Q‖²Hλ; its proof has λ/2", "proved", "proofs/posterior-sampling.md"
+        "C A.4, lemma 1",
+        "D_λ ≤ ‖η_P − η_Q‖²Hλ; its proof gives half of that, and has P and Q the other way round in (18)",
+        "proved",
+        "docs/literature.md",
     ),
     Item(
         "C, theorem A.11",
@@ -144,7 +147,7 @@ LISTED = (
     ),
     Item(
         "C A.7.1, theorem A.16",
-        "Herbst's theorem, and with lemma 2 the Rényi bound of regression",
+        "Herbst's theorem, and by it the Rényi bound; our proof goes by Gaussian privacy to the same curve",
         "proved",
         "proofs/logistic.md",
     ),
@@ -189,19 +192,24 @@ def place_of(source: str) -> str | None:
 
 def items() -> list[Item]:
     """Every row, in the order of the papers."""
-    judged = [
-        Item(place, s["claim"], VERDICTS[s["agrees"]], entry["name"], s["name"])
-        for entry in entries()
-        for s in entry["statements"]
-        if (place := place_of(s["source"])) is not None
-    ]
+    judged = []
+    for entry in entries():
+        claims = [s["claim"] for s in entry["statements"]]
+        for s in entry["statements"]:
+            if (place := place_of(s["source"])) is not None:
+                says = s["claim"] if claims.count(s["claim"]) == 1 else f"{s['claim']} ({s['name']})"
+                judged.append(Item(place, says, VERDICTS[s["agrees"]], entry["name"], s["name"]))
     return sorted([*LISTED, *judged], key=lambda item: _order(item.place))
 
 
 def _order(place: str) -> tuple[str, tuple[tuple[int, ...], ...]]:
-    """Numbers as numbers; “A, …” after the numbered parts of A."""
+    """Numbers as numbers. The algorithms of A are its part 2, and the figures 4 and 5 of B belong to 4.2."""
     numbers = tuple(tuple(map(int, n.split("."))) for n in re.findall(r"\d+(?:\.\d+)*", place))
-    return place[0], numbers or ((99,),)
+    if place.startswith("A, algorithm"):
+        numbers = ((2, *numbers[0]),)
+    if place.startswith("B, figures"):
+        numbers = ((4, 2), (5,))
+    return place[0], numbers
 
 
 def markdown(found: Sequence[Item]) -> str:
@@ -224,7 +232,8 @@ def markdown(found: Sequence[Item]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    first = text[0].upper() if text[:2].isascii() and text[1].isalpha() else text[0]
+    return f"{first}{text[1:]}".replace("|", "\\|")
 
 
 def _shown(item: Item) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet import PrivateLogisticRegression
+from discreet.regression.estimators import PrivateLogisticRegression
 from discreet_reproductions.paper_c.regression import LARGE, SMALL, Problem, Settings, load, measure, scores
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
