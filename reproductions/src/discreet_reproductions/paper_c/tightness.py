@@ -261,6 +261,8 @@ def _plot(rows: Sequence[Row], settings: TightnessSettings) -> Any:
         for key, (colour, style, label) in lines.items():
             axis.loglog([r["order"] for r in own], [r[key] for r in own], style, color=colour, label=label)
         axis.set_title(f"σ² = {variance:g}", fontsize=10)
+        axis.set_xticks(settings.orders, [str(lam) for lam in settings.orders])
+        axis.set_xticks([], minor=True)
         axis.set_xlabel("order λ")
         if place == 1:
             axis.set_ylabel("Rényi divergence")
