@@ -348,10 +348,14 @@ def test_true_is_not_the_text_one() -> None:
 def test_numbers_in_text_levels_never_collide() -> None:
     same_number = Domain(("1", "1.0", "2"))
     assert count_levels(["1", "1.0", "1.0"], same_number) == (1, 2, 0)
-    with pytest.raises(InvalidInput, match="are the same number"):
-        count_levels([1.0], same_number)
-    with pytest.raises(InvalidInput, match="are the same number"):
-        count_levels(pl.Series([1]), same_number)
+    # What a record counts as, or that it has no place, follows from the declaration and that record alone.
+    for data in ([1.0, 2], pl.Series([1, 2]), pd.Series([1, 2])):
+        with pytest.raises(DataError, match="1 of 2 records hold a value outside"):
+            count_levels(data, same_number)
+        mapped = Domain(("1", "01", "2", "rest"), other="rest")
+        assert count_levels(data, mapped) == (0, 0, 1, 1)
+    truths = Domain(("true", "TRUE", "no"), other="no")
+    assert count_levels(["true", "TRUE", True], truths) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("make", [list, pd.Series, pl.Series, pa.array, np.array])

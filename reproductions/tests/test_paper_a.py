@@ -13,7 +13,7 @@ from discreet import hellinger
 from discreet.declarations import as_epsilon
 from discreet.mechanisms.hellinger.exponential import EHD, EHDL
 from discreet.mechanisms.noisy_counts import LSHist, LSZhang
-from discreet_reproductions.paper_a import comparison, corollaries, theorem, utility
+from discreet_reproductions.paper_a import comparison, corollaries, optimality, theorem, utility
 from discreet_reproductions.paper_a.pair import PAPER_GS, Pair
 from discreet_reproductions.report import Outcome, Row, Statement
 from discreet_reproductions.running import Run
@@ -21,6 +21,9 @@ from discreet_reproductions.running import Run
 THEOREM = theorem.TheoremSettings(priors=((1.0, 1.0), (0.5, 0.5)), sizes=(2, 10, 50), epsilons=(0.1, 2.0))
 COROLLARY = corollaries.CorollarySettings(epsilons=(0.5, 2.0), steps=(1, 2), largest=40)
 UTILITY = utility.Settings(sizes=(10, 40), epsilons=(0.1, 1.0), deltas=(0.05, 0.5))
+OPTIMALITY = optimality.OptimalitySettings(
+    priors=((1.0, 1.0),), sizes=(5, 20), epsilons=(0.5, 2.0), gammas=(0.5, 0.1)
+)
 COMPARISON = comparison.Settings(
     priors=((1.0, 1.0), (1.0, 1.0, 1.0)),
     pair_sizes=(1, 2, 6, 20),
@@ -315,13 +318,14 @@ def made(name: str, monkeypatch: pytest.MonkeyPatch, seed: int = 2017) -> Outcom
         "a-corollaries": (corollaries.CorollarySettings, COROLLARY, corollaries.corollaries),
         "a-utility": (utility.Settings, UTILITY, utility.utility),
         "a-mechanisms": (comparison.Settings, COMPARISON, comparison.mechanisms),
+        "a-optimality": (optimality.OptimalitySettings, OPTIMALITY, optimality.optimality),
     }
     settings, value, function = tiny[name]
     monkeypatch.setattr(settings, "quick", lambda self: value)
     return function(Run(name, quick=True, seed=seed))
 
 
-@pytest.mark.parametrize("name", ["a-theorem", "a-corollaries", "a-utility", "a-mechanisms"])
+@pytest.mark.parametrize("name", ["a-theorem", "a-corollaries", "a-utility", "a-mechanisms", "a-optimality"])
 def test_an_outcome_is_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = made(name, monkeypatch)
     assert 0 < len(outcome.verdict) <= 200
@@ -330,6 +334,44 @@ def test_an_outcome_is_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert "" in outcome.tables
     assert all(s.claim and s.source and s.measured for s in outcome.statements)
     assert len({s.name for s in outcome.statements}) == len(outcome.statements)
+
+
+def test_optimality_by_enumeration() -> None:
+    """The quantile of one dataset from the law of the noise, candidate by candidate."""
+    settings = replace(OPTIMALITY, epsilons=(0.5,), gammas=(0.1,))
+    (row,) = optimality.measure((1.0, 1.0), 12, settings)
+    pair, broken, most = Pair((1.0, 1.0), 12), 0, 0.0
+    law = pair.lshist(0.5)
+    reach = int(np.log(10) / 0.5)
+    for x in range(13):
+        distances = sorted(zip(pair.distance[x], law[x], strict=True))
+        total, error = 0.0, 0.0
+        for distance, probability in distances:
+            total, error = total + probability, distance
+            if total >= 0.9:
+                break
+        inside = [pair.distance[x, y] for y in range(13) if abs(y - x) <= reach]
+        broken += error > max(inside) + 1e-10
+        most = max(most, error / pair.local[x])
+    assert (row["broken"], row["broken with the floor"]) == (broken, 0)
+    assert row["error over LS"] == pytest.approx(most)
+
+
+def test_optimality_verdicts_and_that_they_can_change() -> None:
+    rows = [row for n in (5, 20, 60) for row in optimality.measure((1.0, 1.0), n, OPTIMALITY)]
+    given = {s.name: s.agrees for s in optimality.statements(rows, OPTIMALITY)}
+    assert given["constant-in-n"] == given["steps-bound"] == "yes"
+    assert given["within-the-steps"] == "partly"
+    worse = [
+        {**r, "broken with the floor": 1, "error over LS": 99.0, "distance over LS": 999.0} for r in rows
+    ]
+    changed = {s.name: s.agrees for s in optimality.statements(worse, OPTIMALITY)}
+    assert changed == {
+        "constant-in-n": "no",
+        "within-the-steps": "no",
+        "constant-bound": "partly",
+        "steps-bound": "no",
+    }
 
 
 def test_no_seed_enters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.mechanisms import mechanism
-from discreet_reproductions.paper_b import size_and_dimension, tradeoffs, variance_and_prior
+from discreet_reproductions.paper_b import size_and_dimension, sizes, tradeoffs, variance_and_prior
 from discreet_reproductions.paper_b.laws import uniform_counts
 from discreet_reproductions.paper_b.size_and_dimension import crossover
 from discreet_reproductions.paper_b.tradeoffs import Reading, Settings, laws, points
@@ -49,7 +49,8 @@ def test_figure_6_has_the_crossovers_of_the_paper(outcomes: dict[int, Outcome]) 
         f"ε/(2S), {beta}, 2/ε, m − 1, mean" for beta in ("2(n+1)", "2n")
     ]
     assert len(table) == 2 * 16 * 4
-    assert _answers(outcomes[6]) == {"crossover-a": "yes", "crossover-b": "yes", "size": "yes"}
+    # Beyond the figure, M_β leads again for k = 2, and its error falls.
+    assert _answers(outcomes[6]) == {"crossover-a": "partly", "crossover-b": "yes", "size": "partly"}
 
 
 def test_readings_that_contradict_figure_6(outcomes: dict[int, Outcome]) -> None:
@@ -64,7 +65,58 @@ def test_figure_6_says_no_when_no_reading_crosses_there(outcomes: dict[int, Outc
         {**r, "crossover, even splits": 40, "reproduces": False} for r in outcomes[6].tables["crossovers"]
     ]
     rows = [{**r, "expected": 1 / r["n"]} for r in outcomes[6].tables[""]]
-    assert [s.agrees for s in size_and_dimension.verdict6(rows, table)] == ["no", "no", "no"]
+    whole = outcomes[6].tables["sizes"]
+    assert [s.agrees for s in size_and_dimension.verdict6(rows, table, whole)] == ["no", "no", "no"]
+
+
+def test_figure_6_says_yes_when_laplace_stays_ahead(outcomes: dict[int, Outcome]) -> None:
+    rows, table = outcomes[6].tables[""], outcomes[6].tables["crossovers"]
+    whole = [
+        {**r, "exponential": r["n"], "laplace": 13 if r["k"] == 3 else 11}
+        for r in outcomes[6].tables["sizes"]
+    ]
+    assert {s.agrees for s in size_and_dimension.verdict6(rows, table, whole)} == {"yes"}
+
+
+def test_sizes_over_the_whole_range() -> None:
+    outcome = sizes.sizes(Run("b-sizes", quick=True))
+    assert _answers(outcome) == {
+        "leader-a": "partly",
+        "leader-b": "yes",
+        "peak-2": "partly",
+        "peak-3": "partly",
+        "speed": "no",
+        "laplace-speed": "yes",
+        "smooth-and-laplace-later": "yes",
+    }
+    assert outcome.statements[0].values["intervals"][0] == ("M_β", 2, 10)
+    assert outcome.statements[2].values["n"] == 32
+    assert set(outcome.statements[-1].values.values()) == {2432}
+    # The lead changes at 450 exactly, and the errors there are those of the issue that asked.
+    before, after, large = sizes.scan(2, 0.8, (448, 450, 500))
+    assert before["exponential"] > before["laplace"]
+    assert after["exponential"] < after["laplace"]
+    assert [round(large[name], 4) for name in tradeoffs.MECHANISMS] == [0.0788, 0.0793]
+    (at_two,) = sizes.scan(2, 2.0, (18,))
+    assert at_two["exponential"] < at_two["laplace"]
+
+
+def test_limits_are_where_the_exact_laws_go() -> None:
+    for k, n in ((2, 8192), (3, 600)):
+        (row,) = sizes.scan(k, 2.0, (n,))
+        end = sizes.limit(k, 2.0)
+        assert row["exponential"] / row["laplace"] == pytest.approx(end["ratio"], rel=0.02)
+        assert row["exponential near"] == pytest.approx(end["exponential near"], abs=0.02)
+    # k = 2: both are geometric with ratio q = e^{−ε/2}, one about 0 and one about −1/2.
+    q = np.exp(-0.4)
+    assert sizes.limit(2, 0.8)["exponential step"] == pytest.approx(np.sqrt(2) * 2 * q / (1 - q * q))
+    assert sizes.limit(2, 0.8)["laplace near"] == pytest.approx(1 - (q**3 + q**4) / 2)
+
+
+def test_the_size_from_which_on_is_found_between_those_tried() -> None:
+    assert sizes.leads_from(lambda n: n >= 37, [4, 8, 16, 32, 64], 1) == 37
+    assert sizes.leads_from(lambda n: True, [4, 8], 2) == 4
+    assert sizes.leads_from(lambda n: n < 6, [4, 8], 2) is None
 
 
 def test_crossover_is_where_laplace_stays_ahead() -> None:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from discreet import FileError, InvalidInput
 from discreet.cli import app
-from discreet_reproductions import catalogue, gallery, report, running
+from discreet_reproductions import catalogue, gallery, index, report, running
 from discreet_reproductions.catalogue import EXPERIMENTS, PAPERS, Experiment, chosen
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure, plain
 from discreet_reproductions.running import Run, reproduce
@@ -147,7 +147,7 @@ def test_data_make_anew_only_what_takes_them(tmp_path: Path) -> None:
     without = replace(TINY, takes_data=False)
     list(reproduce([without], tmp_path / "out"))
     assert next(reproduce([without], tmp_path / "out", data=data)).status == "kept"
-    assert {e.name for e in EXPERIMENTS if e.takes_data} == {"c-figures34", "beyond-study"}
+    assert {e.name for e in EXPERIMENTS if e.takes_data} == {"c-figures34", "c-prior", "beyond-study"}
 
 
 def test_a_change_of_the_source_makes_it_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,8 @@ def test_every_experiment_is_there_and_in_the_gallery() -> None:
         assert experiment.paper in PAPERS
         entry = found[experiment.name]
         assert entry["verdict"]
-        assert entry["answers"]
+        assert all(s["agrees"] in report.ANSWERS for s in entry["statements"])
+        assert entry["statements"]
         assert entry["images"]
         assert all((gallery.FOLDER / image).is_file() for image in entry["images"])
     page = (ROOT / "reproductions" / "README.md").read_text("utf-8")
@@ -306,16 +307,43 @@ def test_the_findings_name_experiments_that_exist() -> None:
     assert {e.name for e in EXPERIMENTS} <= named, "each experiment has a finding"
 
 
+def test_the_index_is_that_of_the_gallery() -> None:
+    page = (ROOT / "docs" / "literature.md").read_text("utf-8")
+    assert f"{index.BEGIN}\n\n{index.markdown(index.items())}\n{index.END}" in page
+
+
+def test_every_row_of_the_index_has_something_that_shows_it() -> None:
+    found = index.items()
+    assert len(found) >= 150
+    names = {e.name for e in EXPERIMENTS}
+    assert {e.name for e in EXPERIMENTS if e.paper != "beyond"} <= {item.shown for item in found}
+    recorded = {(entry["name"], s["name"]) for entry in gallery.entries() for s in entry["statements"]}
+    assert set(index.FEWER) <= recorded
+    for item in found:
+        assert item.place[0] in index.PAPERS, item
+        if item.statement:
+            assert (item.shown, item.statement) in recorded, item
+        elif item.shown.startswith("discreet "):
+            arguments = [*item.shown.split()[1:], "--json"]
+            assert CliRunner().invoke(app, arguments).exit_code in (0, 6), item  # 6: a loss above the claim
+        else:
+            assert item.shown in names or (ROOT / item.shown).is_file(), item
+
+
 @pytest.mark.slow
 def test_all_quick(tmp_path: Path) -> None:
     """Every table and figure, as ``discreet reproduce all --quick`` makes them; all verdicts as recorded."""
     start = time.monotonic()
     results = {result.name: result for result in reproduce(EXPERIMENTS, tmp_path, quick=True, jobs=2)}
     print(f"discreet reproduce all --quick: {time.monotonic() - start:.0f} s")
+    found = {entry["name"]: entry for entry in gallery.entries()}
     assert {name: result.status for name, result in results.items()} == {e.name: "made" for e in EXPERIMENTS}
     for experiment in EXPERIMENTS:
         verdict: dict[str, Any] = json.loads((tmp_path / f"{experiment.name}.json").read_text("utf-8"))
         assert len(verdict["verdict"]) <= 240
+        recorded = {s["name"]: s["agrees"] for s in found[experiment.name]["statements"]}
+        expected = {name: index.FEWER.get((experiment.name, name), said) for name, said in recorded.items()}
+        assert {s["name"]: s["agrees"] for s in verdict["statements"]} == expected, experiment.name
         for statement in verdict["statements"]:
             assert statement["claim"], (experiment.name, statement)
             assert statement["source"], (experiment.name, statement)

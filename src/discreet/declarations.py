@@ -9,12 +9,14 @@ import math
 import numbers
 import operator
 import re
+import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from discreet._typing import EpsilonLike, FloatArray
@@ -138,6 +140,60 @@ class Domain:
     @property
     def k(self) -> int:
         return len(self.levels)
+
+    @cached_property
+    def readings(self) -> dict[str, dict[Any, int]]:
+        """For records that are text, numbers and truth values: the position of the level that they equal.
+
+        Of two levels that read as the same number, such as ``"1"`` and ``"01"``, no number equals either:
+        the declaration alone decides that, whatever the records are.
+        """
+        return {kind: self._reading(read) for kind, read in _READ.items()}
+
+    def _reading(self, read: Callable[[Any], Any]) -> dict[Any, int]:
+        table: dict[Any, int] = {}
+        twice = set()
+        for position, level in enumerate(map(as_plain, self.levels)):
+            value = read(level)
+            if value is not None and table.setdefault(value, position) != position:
+                twice.add(value)
+        return {value: position for value, position in table.items() if value not in twice}
+
+
+_NUMERAL = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+
+
+def as_plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value it stands for; anything else as it is."""
+    numpy = sys.modules.get("numpy")
+    return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
+
+
+def comparable(value: Any) -> Any:
+    """A number that compares by value; a decimal as the double next to it, as every engine has doubles."""
+    if isinstance(value, float | Decimal):
+        value = float(value)
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _as_text(level: Any) -> str:
+    return level if isinstance(level, str) else str(level)
+
+
+def _as_number(level: Any) -> Any:
+    if isinstance(level, str) and len(level) <= 400 and _NUMERAL.fullmatch(level):
+        return float(level) if "." in level else int(level)
+    return comparable(level) if isinstance(level, numbers.Real | Decimal) else None
+
+
+def _as_truth(level: Any) -> bool | None:
+    if isinstance(level, str):
+        return {"true": True, "false": False}.get(level.lower())
+    return bool(level) if isinstance(level, numbers.Real | Decimal) and level in (0, 1) else None
+
+
+_READ: dict[str, Callable[[Any], Any]] = {"text": _as_text, "number": _as_number, "truth value": _as_truth}
 
 
 def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:

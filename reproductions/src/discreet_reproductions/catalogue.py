@@ -53,6 +53,9 @@ EXPERIMENTS = (
     Experiment(
         "a-corollaries", "Corollaries 4.5.1–4.5.3: when LSHist beats EHD", "paper_a.corollaries:corollaries"
     ),
+    Experiment(
+        "a-optimality", "Theorems 4.1, 4.3 and 4.4: the error of LSHist", "paper_a.optimality:optimality"
+    ),
     Experiment("a-utility", "The utility table at the end", "paper_a.utility:utility"),
     Experiment("a-mechanisms", "Six mechanisms side by side", "paper_a.comparison:mechanisms"),
     Experiment("b-tables", "The two tables of §3.4.1", "paper_b.tables:tables"),
@@ -69,6 +72,7 @@ EXPERIMENTS = (
     Experiment(
         "b-figure6", "Figure 6: accuracy and the size of the data", "paper_b.size_and_dimension:figure6"
     ),
+    Experiment("b-sizes", "§3.4.1, §4.2 and §4.3.1 over all sizes", "paper_b.sizes:sizes"),
     Experiment("b-figure7", "Figure 7: accuracy and the dimension", "paper_b.size_and_dimension:figure7"),
     Experiment(
         "b-figure8", "Figure 8: accuracy and the variance of the data", "paper_b.variance_and_prior:figure8"
@@ -87,6 +91,14 @@ EXPERIMENTS = (
         ("sklearn",),
         takes_data=True,
     ),
+    Experiment(
+        "c-prior",
+        "Figures 3 and 4 as the prior varies",
+        "paper_c.priors:experiment",
+        ("sklearn",),
+        takes_data=True,
+    ),
+    Experiment("c-tightness", "Lemma 3: how tight the Rényi bound is", "paper_c.tightness:tightness"),
     Experiment("d-statements", "Statements I–III for all n ≤ 500", "paper_d.propositions:statements"),
     Experiment("d-local", "EHDL is not private: a witness", "paper_d.local:local"),
     Experiment("d-dilation", "The sliding and dilation lemmas", "paper_d.dilation:lemmas"),

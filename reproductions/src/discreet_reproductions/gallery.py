@@ -29,7 +29,7 @@ WORDS = {"yes": "agree", "partly": "agree in part", "no": "do not hold"}
 
 
 def entries() -> list[Entry]:
-    """What is in the gallery: name, paper, title, verdict, answers and pictures of each experiment."""
+    """What is in the gallery: name, paper, title, verdict, statements and pictures of each experiment."""
     found: list[Entry] = json.loads(files(__package__).joinpath("gallery/gallery.json").read_text("utf-8"))
     return found
 
@@ -52,7 +52,9 @@ def collect(run: Path, folder: Path = FOLDER) -> list[Entry]:
                 "paper": PAPERS[experiment.paper],
                 "title": experiment.title,
                 "verdict": made["verdict"],
-                "answers": [s["agrees"] for s in made["statements"]],
+                "statements": [
+                    {key: s[key] for key in ("name", "claim", "source", "agrees")} for s in made["statements"]
+                ],
                 "images": [name for name in made["files"] if name.endswith(".png")],
             }
         )
@@ -73,7 +75,7 @@ def markdown(found: Sequence[Entry], images: str) -> str:
     for paper in PAPERS.values():
         lines += [f"## {paper}", ""]
         for entry in (entry for entry in found if entry["paper"] == paper):
-            given = entry["answers"]
+            given = [s["agrees"] for s in entry["statements"]]
             answers = [f"{given.count(a)} {words}" for a, words in WORDS.items() if a in given]
             lines += [f"### {entry['title']}", ""]
             lines += [f"![{entry['title']}]({images}/{image})" for image in entry["images"]]
@@ -84,13 +86,13 @@ def markdown(found: Sequence[Entry], images: str) -> str:
     return "\n".join(lines)
 
 
-def rewrite(page: Path, text: str) -> None:
+def rewrite(page: Path, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Put ``text`` between the two marks of the page."""
-    old = page.read_text("utf-8")
-    if old.count(BEGIN) != 1 or old.count(END) != 1:
-        raise InvalidInput(f"{page.name} must hold {BEGIN} and {END} once each")
-    head, rest = old.split(BEGIN)
-    page.write_text(f"{head}{BEGIN}\n\n{text}\n{END}{rest.split(END)[1]}", "utf-8")
+    old, (begin, end) = page.read_text("utf-8"), marks
+    if old.count(begin) != 1 or old.count(end) != 1:
+        raise InvalidInput(f"{page.name} must hold {begin} and {end} once each")
+    head, rest = old.split(begin)
+    page.write_text(f"{head}{begin}\n\n{text}\n{end}{rest.split(end)[1]}", "utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 __all__ = [
+    "ANSWERS",
     "Answer",
     "Outcome",
     "Row",
@@ -26,6 +27,7 @@ __all__ = [
 
 Row = dict[str, Any]
 Answer = Literal["yes", "partly", "no"]
+ANSWERS = get_args(Answer)
 
 
 @dataclass(frozen=True)

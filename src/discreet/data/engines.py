@@ -7,26 +7,22 @@ one of person keys; these are grouped, capped and added up by the engine, and on
 from __future__ import annotations
 
 import difflib
-import importlib.util
-import logging
-import re
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from discreet.data.levels import WHITE, Levels
-from discreet.data.values import Coder, Tally, count_weighted, is_missing, plain, wrong_type
-from discreet.errors import DataError, DiscreetError, InvalidInput, how_to_install
+from discreet.data.values import Coder, Tally, count_weighted, is_missing, wrong_type
+from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch, withheld
+from discreet.declarations import as_plain
+from discreet.errors import DataError, InvalidInput, how_to_install
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 PERSON_TYPES = "a person key must be text or whole numbers"
-OUT_OF_MEMORY = "OutOfMemoryException"
 SPARK = f"PySpark 3.5 or newer is needed: {how_to_install('spark')}"
 
 
@@ -59,19 +55,18 @@ class Cells:
     kept: Mapping[tuple[int, ...], int]
 
 
+@withheld
 def count_cells(table: Table, most: int | None) -> Cells:
     """How many records have each combination of codes, with at most ``most`` per person."""
     try:
         if table.sparing is not None:
             table.sparing(True)
-        with withheld_words():
-            rows = fetch(_grouped(table, most))
+        rows = fetch(_grouped(table, most))
     except EngineError as error:
         if error.kind != OUT_OF_MEMORY or table.sparing is None:
             raise
         table.sparing(False)  # too many distinct values: code every record, which takes no memory
-        with withheld_words():
-            rows = fetch(_grouped(replace(table, groups=()), most))
+        rows = fetch(_grouped(replace(table, groups=()), most))
     records: dict[tuple[int, ...], int] = {}
     kept: dict[tuple[int, ...], int] = {}
     for combined, *numbers in rows:
@@ -104,6 +99,7 @@ class Moments:
 _SPLIT = 2**20
 
 
+@withheld
 def sum_codes(table: Table, most: int | None) -> Moments:
     """Σj and Σj² of one column's codes, whole numbers to the end.
 
@@ -112,24 +108,23 @@ def sum_codes(table: Table, most: int | None) -> Moments:
     import narwhals as nw
 
     (coder,) = table.coders
-    with withheld_words():
-        code, kept = nw.col("code"), nw.col("kept")
-        parts = _grouped(table, most)
-        if most is None:
-            number = nw.col("records").cast(nw.Int64)
-            parts = parts.select("code", records=number, kept=number, nobody=number * 0)
-        parts = parts.with_columns(
-            status=nw.when(code < coder.size).then(nw.lit(-1)).otherwise(code).cast(nw.Int64),
-            place=nw.when(code < coder.size).then(code).otherwise(nw.lit(0)).cast(nw.Int64),
-        )
-        place = nw.col("place")
-        parts = parts.with_columns(
-            first=place * kept,
-            high=(place * place) // _SPLIT * kept,
-            low=(place * place) % _SPLIT * kept,
-        )
-        names = ("records", "kept", "nobody", "first", "high", "low")
-        rows = fetch(parts.group_by("status").agg(*(nw.col(name).sum() for name in names)))
+    code, kept = nw.col("code"), nw.col("kept")
+    parts = _grouped(table, most)
+    if most is None:
+        number = nw.col("records").cast(nw.Int64)
+        parts = parts.select("code", records=number, kept=number, nobody=number * 0)
+    parts = parts.with_columns(
+        status=nw.when(code < coder.size).then(nw.lit(-1)).otherwise(code).cast(nw.Int64),
+        place=nw.when(code < coder.size).then(code).otherwise(nw.lit(0)).cast(nw.Int64),
+    )
+    place = nw.col("place")
+    parts = parts.with_columns(
+        first=place * kept,
+        high=(place * place) // _SPLIT * kept,
+        low=(place * place) % _SPLIT * kept,
+    )
+    names = ("records", "kept", "nobody", "first", "high", "low")
+    rows = fetch(parts.group_by("status").agg(*(nw.col(name).sum() for name in names)))
     _check_people(rows)
     found = {int(row[0]): [int(number) for number in row[1:]] for row in rows}
     if coder.untyped in found:
@@ -187,6 +182,7 @@ def _check_people(rows: Sequence[Sequence[Any]]) -> None:
         )
 
 
+@withheld
 def near_misses(table: Table, index: int, tally: Tally) -> Tally:
     """The tally with hints, from a second pass over the unknown text of one column."""
     import narwhals as nw
@@ -198,27 +194,17 @@ def near_misses(table: Table, index: int, tally: Tally) -> Tally:
     if not (tally.unknown and text is not None and isinstance(coder, Levels)):
         return tally
     stripped = text.str.strip_chars(WHITE)
-    with withheld_words():
-        unknown = table.frame.filter(table.codes[index] == coder.stray)
-        ((blank, near),) = fetch(
-            unknown.select(
-                blank=stripped.is_in(coder.near[0]).cast(nw.Int64).sum(),
-                near=stripped.str.to_lowercase().is_in(coder.near[1]).cast(nw.Int64).sum(),
-            )
+    unknown = table.frame.filter(table.codes[index] == coder.stray)
+    ((blank, near),) = fetch(
+        unknown.select(
+            blank=stripped.is_in(coder.near[0]).cast(nw.Int64).sum(),
+            near=stripped.str.to_lowercase().is_in(coder.near[1]).cast(nw.Int64).sum(),
         )
+    )
     return replace(tally, blank=int(blank or 0), case=int(near or 0) - int(blank or 0))
 
 
-def fetch(aggregate: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
-    native = aggregate.to_native()
-    # DuckDB and Spark hand over rows themselves: narwhals would go through pyarrow, which need not be there.
-    if aggregate.implementation.is_duckdb():
-        return list(native.fetchall())
-    if aggregate.implementation.is_spark_like():
-        return [tuple(row) for row in native.collect()]
-    return list(aggregate.collect().rows())
-
-
+@withheld
 def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
     """Any column or table as a narwhals lazy frame; None where the data are Python values."""
     if isinstance(data, Mapping | list | tuple | range | Iterator):
@@ -245,38 +231,36 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
 
 def _arrow_in_duckdb(table: Any) -> Any:
     """Arrow tables are read in place by DuckDB, which has the window that a bound per person needs."""
-    from discreet.data.files import connect
-
     if len(set(table.column_names)) != len(table.column_names):
         raise ValueError
     return connect().from_arrow(table)
 
 
+@withheld
 def as_table(
     frame: nw.LazyFrame[Any], coders: Mapping[str | None, Coder], person: str | None, groups: bool = False
 ) -> Table:
     """The declared columns of a frame; names of a table's columns are schema, hence public."""
     import narwhals as nw
 
-    with withheld_words():
-        if frame.implementation.is_spark_like():
-            # By position: Spark takes a dot in a name for a field, and upper case for lower.
-            native = frame.to_native()
-            names = list(native.columns)
-            frame = nw.from_native(native.toDF(*(f"c{i}" for i in range(len(names)))))
-            stand = {name: f"c{i}" for i, name in enumerate(names)}
-        else:
-            names = list(frame.collect_schema().names())
-            stand = {name: name for name in names}
-        columns = [choose(names, column) for column in coders]
-        if person is not None:
-            person = choose(names, person)
-        if frame.implementation.is_pandas_like():
-            return _pandas_table(frame, columns, tuple(coders.values()), person)
-        wanted = {f"v{i}": nw.col(stand[name]) for i, name in enumerate(columns)}
-        if person is not None:
-            wanted["person"] = nw.col(stand[person])
-        return typed_table(frame.select(**wanted), tuple(coders.values()), person is not None, groups)
+    if frame.implementation.is_spark_like():
+        # By position: Spark takes a dot in a name for a field, and upper case for lower.
+        native = frame.to_native()
+        names = list(native.columns)
+        frame = nw.from_native(native.toDF(*(f"c{i}" for i in range(len(names)))))
+        stand = {name: f"c{i}" for i, name in enumerate(names)}
+    else:
+        names = list(frame.collect_schema().names())
+        stand = {name: name for name in names}
+    columns = [choose(names, column) for column in coders]
+    if person is not None:
+        person = choose(names, person)
+    if frame.implementation.is_pandas_like():
+        return _pandas_table(frame, columns, tuple(coders.values()), person)
+    wanted = {f"v{i}": nw.col(stand[name]) for i, name in enumerate(columns)}
+    if person is not None:
+        wanted["person"] = nw.col(stand[person])
+    return typed_table(frame.select(**wanted), tuple(coders.values()), person is not None, groups)
 
 
 def typed_table(
@@ -361,7 +345,7 @@ def _people(series: Any) -> Any:
     numbers: dict[Any, int] = {}
     keys = []
     for raw in series:
-        value = plain(raw)
+        value = as_plain(raw)
         if not (is_missing(value) or (isinstance(value, str | int) and not isinstance(value, bool))):
             raise wrong_type("object", f"the key of a person: {PERSON_TYPES}")
         keys.append(None if is_missing(value) else numbers.setdefault(value, len(numbers)))
@@ -398,51 +382,3 @@ def nearest(names: Sequence[Any], column: str) -> str:
     folded = {str(name).strip().lower(): name for name in names}
     near = difflib.get_close_matches(str(column).strip().lower(), folded, n=1)
     return f"did you mean {folded[near[0]]!r}? " if near else ""
-
-
-@contextmanager
-def _silent_spark() -> Iterator[None]:
-    """PySpark also logs the errors that it raises, records and all: not while we count, in this thread."""
-    logs = importlib.util.find_spec("pyspark.logger") if "pyspark" in sys.modules else None
-    if logs is None:  # PySpark 3 has no such log
-        yield
-        return
-    from pyspark.logger import PySparkLogger
-
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    thread = threading.get_ident()
-
-    def others(entry: logging.LogRecord) -> bool:
-        return entry.thread != thread
-
-    logger.addFilter(others)
-    try:
-        yield
-    finally:
-        logger.removeFilter(others)
-
-
-class EngineError(DataError):
-    """An engine failed; ``kind`` is the name of its error and ``line`` that of a CSV file, if it said one."""
-
-    kind: str = ""
-    line: str | None = None
-
-
-@contextmanager
-def withheld_words() -> Iterator[None]:
-    """An engine's error without its message, which often quotes the offending record."""
-    try:
-        with _silent_spark():
-            yield
-    except DiscreetError:
-        raise
-    except Exception as error:
-        name = type(error).__name__
-        bare = EngineError(
-            f"the engine cannot read the data, and nothing was counted ({name}; details withheld)"
-        )
-        bare.kind = name
-        line = re.match(r"[\w ]*: CSV Error on Line: (\d+)", str(error))
-        bare.line = line[1] if line else None
-        raise bare from None

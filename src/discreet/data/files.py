@@ -18,30 +18,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from discreet.data.engines import OUT_OF_MEMORY, EngineError, Table, as_table, nearest, no_column, only
+from discreet.data.engines import Table, as_table, nearest, no_column, only
 from discreet.data.levels import Levels
 from discreet.data.paths import Files, is_files, literal, start_of
 from discreet.data.values import Coder
+from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, withheld
 from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
 
 FEW_MB = 128
 """Memory in which the distinct values of a Parquet column are counted before anything else, or not at all."""
 
 
-def connect() -> Any:
-    """A database in memory. It fetches nothing, writes no record to the disk, and prints no progress."""
-    import duckdb
-
-    settings: dict[str, Any] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "temp_directory": "",
-    }
-    connection = duckdb.connect(":memory:", config=settings)
-    connection.execute("SET enable_progress_bar=false")
-    return connection
-
-
+@withheld
 def sql(query: str, **tables: Any) -> Any:
     """The rows of a query as a DuckDB relation, to be counted like any other table.
 
@@ -59,7 +47,11 @@ def sql(query: str, **tables: Any) -> Any:
     connection = connect()
     for name, table in tables.items():
         if is_files(table):
-            _plain_relation(connection, Files.of(table)).create_view(name)
+            files = Files.of(table)
+            try:
+                _plain_relation(connection, files).create_view(name)
+            except OSError as error:
+                raise FileError(f"{files.label} cannot be read: {error.strerror}") from None
         else:
             _register(connection, name, table)
     try:
@@ -68,8 +60,11 @@ def sql(query: str, **tables: Any) -> Any:
             raise InvalidInput("a query must be one SELECT: its rows are the records")
         return connection.sql(query)
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-        # About the query and the schema, before any record is read.
-        raise InvalidInput(f"the query cannot be run: {error}") from None
+        # About the query and the schema, before any record is read; but the first line of a CSV file, whose
+        # fields an engine proposes as columns, may be a record.
+        loose = any(is_files(table) and Files.of(table).ending != ".parquet" for table in tables.values())
+        why = f" ({type(error).__name__}; see the names of columns and tables)" if loose else f": {error}"
+        raise InvalidInput(f"the query cannot be run{why}") from None
     except duckdb.Error as error:
         raise InvalidInput(f"the query cannot be run ({type(error).__name__}; details withheld)") from None
 
@@ -198,10 +193,7 @@ def _csv_table(
                 "give column=NAME (--column NAME)"
             )
         if column not in names:
-            raise InvalidInput(
-                f"column={column!r} does not exist; {nearest(names, column)}The first line, which must name "
-                f"the columns, has {len(names)}; they are not shown because that line may be a record"
-            )
+            raise no_field(names, column)
         positions.append(names.index(only(names, column)))
     relation = _read_csv(connection, files, delimiter, [f"c{i}" for i in range(len(names))])
     selected: list[str] = []
@@ -221,6 +213,13 @@ def _csv_table(
     if person is not None:
         selected.append(f"c{positions[-1]} AS person")
     return _loose_table(relation.project(", ".join(selected)), tuple(coders.values()), readings, person)
+
+
+def no_field(names: Sequence[str], column: str) -> InvalidInput:
+    return InvalidInput(
+        f"column={column!r} does not exist; {nearest(names, column)}The first line, which must name the "
+        f"columns, has {len(names)}; they are not shown because that line may be a record"
+    )
 
 
 def _same_header(files: Files) -> tuple[str, list[str]]:

@@ -17,8 +17,8 @@ from fractions import Fraction
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from discreet.data.values import RANGES, Coder, Tally, plain, wrong_type
-from discreet.declarations import as_integer
+from discreet.data.values import RANGES, Coder, Tally, wrong_type
+from discreet.declarations import as_integer, as_plain
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Bins(Numbers):
             raise InvalidInput(
                 f"edges={edges!r} must be numbers in increasing order, such as (0, 18, 65, 120)"
             )
-        edges = tuple(plain(edge) for edge in edges)
+        edges = tuple(as_plain(edge) for edge in edges)
         try:
             if any(isinstance(edge, bool) or not isinstance(edge, Real | Decimal) for edge in edges):
                 raise TypeError
@@ -248,7 +248,7 @@ class Bins(Numbers):
 
 def _exact(number: Any, name: str, shown: Any) -> Fraction:
     """A declared number exactly: a float means the decimal number that it prints as."""
-    number = plain(number)
+    number = as_plain(number)
     if isinstance(number, bool) or not isinstance(number, Real | Decimal):
         raise InvalidInput(f"{name}={shown!r} must be finite numbers, declared and public")
     try:

@@ -5,6 +5,7 @@ The rule is the same on every engine:
 * text, and anything not listed below, equals a level that prints the same: ``"1"`` equals ``"1"``, ``1``;
 * a number equals a level that is, or reads as, the same number: ``1.0`` equals ``1``, ``"1"`` and ``True``;
 * a truth value equals the levels True/False, 1/0 and, in any case, ``"true"``/``"false"``;
+* where two levels read as the same number or truth value (``"1"``, ``"01"``), such a record equals neither;
 * null and NaN are missing and equal no level. In a CSV file an empty field is missing;
 * what is nested (an array or object in a JSON file) equals no level.
 """
@@ -12,23 +13,20 @@ The rule is the same on every engine:
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet.data.values import RANGES, Coder, Tally, plain, wrong_type
-from discreet.declarations import Domain
-from discreet.errors import InvalidInput
+from discreet.data.values import RANGES, Coder, Tally, wrong_type
+from discreet.declarations import Domain, comparable
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 WHITE = " \t\r\n\v\f\u00a0"
 
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 _CHAIN = 64
 
 
@@ -38,32 +36,10 @@ class Levels(Coder):
     kinds: ClassVar = {"text": "text", "truth": "truth", "whole": "whole", "huge": "text", "real": "real"}
 
     def __init__(self, domain: Domain) -> None:
-        self.levels = tuple(plain(level) for level in domain.levels)
-        self.size = len(self.levels)
+        self.texts, self.numbers, self.truths = domain.readings.values()
+        self.size = domain.k
         self.stray = self.size if domain.other is None else domain.levels.index(domain.other)
         self.absent = self.size + 1 if domain.missing is None else domain.levels.index(domain.missing)
-
-    @cached_property
-    def texts(self) -> dict[Any, int]:
-        return self._table("text", lambda level: level if isinstance(level, str) else str(level))
-
-    @cached_property
-    def numbers(self) -> dict[Any, int]:
-        def read(level: Any) -> Any:
-            if isinstance(level, str) and _NUMBER.fullmatch(level):
-                return float(level) if "." in level else int(level)
-            return _number(level) if isinstance(level, Real | Decimal) else None
-
-        return self._table("number", read)
-
-    @cached_property
-    def truths(self) -> dict[Any, int]:
-        def read(level: Any) -> Any:
-            if isinstance(level, str):
-                return {"true": True, "false": False}.get(level.lower())
-            return bool(level) if isinstance(level, Real | Decimal) and level in (0, 1) else None
-
-        return self._table("truth value", read)
 
     @cached_property
     def near(self) -> tuple[list[str], list[str]]:
@@ -71,20 +47,11 @@ class Levels(Coder):
         stripped = [text.strip(WHITE) for text in self.texts]
         return stripped, [text.lower() for text in stripped]
 
-    def _table(self, kind: str, read: Any) -> dict[Any, int]:
-        table: dict[Any, int] = {}
-        for position, level in enumerate(self.levels):
-            value = read(level)
-            if value is not None and table.setdefault(value, position) != position:
-                twin = self.levels[table[value]]
-                raise InvalidInput(f"levels {twin!r} and {level!r} are the same {kind}; remove one of them")
-        return table
-
     def find(self, value: Any) -> int:
         if isinstance(value, bool):
             return self.truths.get(value, self.stray)
         if isinstance(value, Real | Decimal):
-            return self.numbers.get(_number(value), self.stray)
+            return self.numbers.get(comparable(value), self.stray)
         return self.texts.get(value if isinstance(value, str) else str(value), self.stray)
 
     def near_miss(self, value: Any) -> str | None:
@@ -158,11 +125,3 @@ def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> nw.Expr:
         inside = value.is_in([level for level, _ in part])
         found = nw.when(inside).then(_find(value, part, other)).otherwise(found)
     return found
-
-
-def _number(value: Any) -> Any:
-    """A number that compares by value; a decimal as the double next to it, as every engine has doubles."""
-    if isinstance(value, float | Decimal):
-        value = float(value)
-        return value if math.isfinite(value) else None
-    return value

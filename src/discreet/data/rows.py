@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
-from discreet.data.engines import as_frame, fetch, no_column
-from discreet.data.files import sql
-from discreet.data.paths import is_files
-from discreet.errors import DataError, InvalidInput
+from discreet.data.engines import as_frame, no_column
+from discreet.data.files import no_field, sql
+from discreet.data.paths import Files, is_files
+from discreet.data.withheld import EngineError, fetch, withheld
+from discreet.declarations import as_plain
+from discreet.errors import DataError, FileError, InvalidInput
 
 
+@withheld
 def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The records of some columns of a table or a file, in the order of ``columns``."""
-    frame = as_frame(sql("SELECT * FROM records", records=data) if is_files(data) else data)
+    if is_files(data):
+        files = Files.of(data)
+        unknown = no_column if files.ending == ".parquet" else no_field
+        try:
+            rows = _rows(sql("SELECT * FROM records", records=data), columns, unknown)
+        except EngineError as error:
+            where = f": see line {error.line} (number of fields, quotes, or not UTF-8)" if error.line else ""
+            raise FileError(f"{files.label} is not a well-formed {files.ending} file{where}") from None
+    else:
+        rows = _rows(data, columns, no_column)
+    if not rows:
+        raise DataError("the data are empty: there is no record")
+    return rows
+
+
+def _rows(
+    data: Any, columns: Sequence[str], unknown: Callable[[Sequence[str], str], InvalidInput]
+) -> list[tuple[Any, ...]]:
+    frame = as_frame(data)
     if frame is None:
         raise InvalidInput("a regression needs a table or a file with the named columns")
     names = frame.collect_schema().names()
     for column in columns:
         if column not in names:
-            raise no_column(names, column)
-    rows = fetch(frame.select(*columns))
-    if not rows:
-        raise DataError("the data are empty: there is no record")
-    return rows
+            raise unknown(names, column)
+    return [tuple(map(_plain, row)) for row in fetch(frame.select(*columns))]
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, text and nothing as they are; whatever else a column holds as the text that it prints as."""
+    value = as_plain(value)
+    return value if value is None or isinstance(value, str | float | int | Decimal) else str(value)
 
 
 def as_number(value: Any) -> float:

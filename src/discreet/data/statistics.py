@@ -14,6 +14,7 @@ from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
 from discreet.data.values import Coder, Tally, count_values
+from discreet.data.withheld import withheld
 from discreet.declarations import Domain, as_integer
 from discreet.errors import DataError, InvalidInput, TooLargeError
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MOST_CELLS = 10**6
 
 
+@withheld
 def count_levels(
     data: Any,
     domain: Domain,
@@ -47,6 +49,7 @@ def count_levels(
     return bound.checked(_count(data, levels, column, bound))
 
 
+@withheld
 def binned(
     data: Any,
     *,
@@ -69,6 +72,7 @@ def binned(
     return bound.checked(_count(data, Bins(edges, outside, missing), column, bound))
 
 
+@withheld
 def contingency(
     data: Any,
     domains: Mapping[str, Domain],
@@ -104,6 +108,7 @@ def contingency(
     return counts
 
 
+@withheld
 def clipped_sum(
     data: Any,
     *,

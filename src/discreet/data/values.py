@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet.declarations import as_integer
+from discreet.declarations import as_integer, as_plain
 from discreet.errors import DataError, InvalidInput
 
 if TYPE_CHECKING:
@@ -87,14 +87,8 @@ class Coder(ABC):
         return None
 
     def code(self, value: Any) -> int:
-        value = plain(value)
+        value = as_plain(value)
         return self.absent if is_missing(value) else self.find(value)
-
-
-def plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value it stands for; anything else as it is."""
-    numpy = sys.modules.get("numpy")
-    return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
 
 
 def is_missing(value: Any) -> bool:
@@ -130,7 +124,7 @@ def count_weighted(values: Iterable[Any], coder: Coder, weights: Iterable[int]) 
         if kept and (type(raw), raw) in seen:
             counts[seen[type(raw), raw]] += weight
             continue
-        value = plain(raw)
+        value = as_plain(raw)
         code = coder.code(value)
         counts[code] += weight
         if code < coder.size:

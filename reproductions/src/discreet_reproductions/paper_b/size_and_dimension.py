@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from discreet_reproductions.paper_b.laws import box, uniform_counts
+from discreet_reproductions.paper_b.sizes import SizeSettings, intervals, led, peak, scan
 from discreet_reproductions.paper_b.tradeoffs import (
     MECHANISMS,
     TIE,
@@ -107,21 +108,31 @@ _READING_COLUMNS = ("rate", "beta", "Laplace scale", "noisy counts", "compared b
 
 def figure6(run: Run) -> Outcome:
     """Accuracy against the size of uniform data, and the crossover of every reading of the mechanisms."""
-    settings, rows = measure(run, FIGURE6, more=2)
+    settings, rows = measure(run, FIGURE6, more=4)
     table = [row for k in (2, 3) for row in run.step(f"crossovers {k}", partial(crossovers, settings, k))]
-    statements = verdict6(rows, table)
+    further = SizeSettings().quick() if run.quick else SizeSettings()
+    whole = [
+        row
+        for k in (2, 3)
+        for row in run.step(f"{further} {k}", partial(scan, k, settings.epsilon, further.tried(k)))
+    ]
+    statements = verdict6(rows, table, whole)
     found = [_own(table, k)["crossover, even splits"] for k in (2, 3)]
     both = reproducing(table)
     return Outcome(
-        f"Laplace wins from n = {found[0]} on for k = 2 (paper: 12) and {found[1]} for k = 3 (paper: 15), by "
-        f"mean error with rate ε/(2S) and Laplace 2/ε on m − 1 counts; {len(both)} of {len(table) // 2} "
-        "readings "
-        "give both",
-        {"": rows, "crossovers": table},
+        f"Laplace takes over at n = {found[0]} for k = 2 (paper: 12) and {found[1]} for k = 3 (paper: 15), "
+        f"at ε/(2S); {len(both)} of {len(table) // 2} readings give both. Beyond the figure, k = 2: "
+        f"{led(intervals(_of(whole, 2))[2:]) or 'no change'}; k = 3: "
+        f"{led(intervals(_of(whole, 3))[2:]) or 'no change'}",
+        {"": rows, "crossovers": table, "sizes": whole},
         {"": box_plot(rows, "n", "number of records n (uniform data)", settings, 2)},
         statements,
         asdict(settings),
     )
+
+
+def _of(whole: Sequence[Row], k: int) -> list[Row]:
+    return [row for row in whole if row["k"] == k]
 
 
 def _own(table: Sequence[Row], k: int, statistic: str = "mean") -> Row:
@@ -145,26 +156,29 @@ def reproducing(table: Sequence[Row]) -> list[str]:
     return [", ".join(key) for key, number in good.items() if number == len(PAPER_CROSSOVERS)]
 
 
-def verdict6(rows: Sequence[Row], table: Sequence[Row]) -> list[Statement]:
-    """The two crossovers, and that accuracy falls with the size."""
+def verdict6(rows: Sequence[Row], table: Sequence[Row], whole: Sequence[Row]) -> list[Statement]:
+    """The two crossovers, and that accuracy falls with the size: in the figure, and over the whole range."""
     both = reproducing(table)
     statements = []
     for k, letter in ((2, "a"), (3, "b")):
         own, wanted = _own(table, k), PAPER_CROSSOVERS[k]
         at, anywhere = own["crossover, even splits"], own["crossover, all n"]
         others = sorted({r["crossover, even splits"] or 0 for r in table if r["k"] == k})
+        spans = intervals(_of(whole, k))
+        stays = spans[-1][0] == "Laplace" and spans[-1][1] == wanted
         statements.append(
             Statement(
                 f"crossover-{letter}",
                 f"6({letter}): the exponential mechanism wins below n = {wanted} and loses from there on",
                 "B 4.3.1",
                 "yes"
-                if at == wanted
+                if at == wanted and stays
                 else "partly"
                 if any(r["reproduces"] for r in table if r["k"] == k)
                 else "no",
-                f"by expected error Laplace wins from n = {at} on along even splits ({anywhere} along "
-                "all n); "
+                f"by expected error Laplace takes over at n = {at} along even splits ({anywhere} along all "
+                "n); "
+                f"over all sizes to {spans[-1][2]:,}: {led(spans)}; "
                 f"the {len(table) // 2} readings give {', '.join(str(o or 'none') for o in others)}",
                 f"even splits are the multiples of {k}; the reading is rate ε/(2S) (Definition 2.1), Laplace "
                 "2/ε on m − 1 counts (§3.1), compared by the mean. With the rate ε/S of §3.3 and the "
@@ -173,9 +187,10 @@ def verdict6(rows: Sequence[Row], table: Sequence[Row]) -> list[Statement]:
                 f"{_own(table, k, 'median')['crossover, even splits']}; with Laplace 1/ε "
                 f"{_other(table, k, 'Laplace scale', '1/ε')}; with noise on all m counts "
                 f"{_other(table, k, 'noisy counts', 'm')}; with 2n in β {_other(table, k, 'beta', '2n')}",
-                {"even splits": at, "all n": anywhere, "readings that give both": both},
+                {"even splits": at, "all n": anywhere, "readings that give both": both, "intervals": spans},
             )
         )
+    tops = [(peak(_of(whole, k)), _of(whole, k)[-1]["n"]) for k in (2, 3)]
     falls, laplace = (
         [is_rising(errors_of(rows, panel, name)) for panel in panels_of(rows)] for name in MECHANISMS
     )
@@ -184,17 +199,22 @@ def verdict6(rows: Sequence[Row], table: Sequence[Row]) -> list[Statement]:
             "size",
             "The exponential mechanism becomes less accurate as the data grow",
             "B 4.3.1",
-            answer(all(falls), any(falls)),
+            answer(all(falls) and all(top["n"] == last for top, last in tops), any(falls)),
             "; ".join(
                 f"{panel}: expected error {ends(errors_of(rows, panel, 'exponential'))}, Laplace "
                 f"{ends(errors_of(rows, panel, 'laplace'))}"
                 for panel in panels_of(rows)
             )
-            + f" over n = {rows[0]['n']}–{max(r['n'] for r in rows)}",
-            "more and more candidates share the probability; Laplace noise stays the same, and its error "
-            "falls "
-            "after a first rise",
-            {"exponential rises": falls, "laplace rises": laplace},
+            + f" over n = {rows[0]['n']}–{max(r['n'] for r in rows)}. Further on it falls: "
+            + "; ".join(
+                f"k = {top['k']}: {top['exponential']:.3f} at n = {top['n']}, the largest, and "
+                f"{_of(whole, top['k'])[-1]['exponential']:.4f} at n = {last:,}"
+                for top, last in tops
+            ),
+            "at first more and more candidates share the probability; then the law narrows with the "
+            "posterior. "
+            "Laplace noise stays the same, and its error falls after a first rise",
+            {"exponential rises": falls, "laplace rises": laplace, "peaks": [top["n"] for top, _ in tops]},
         )
     )
     return statements
