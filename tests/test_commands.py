@@ -195,7 +195,8 @@ def test_every_kind_is_tried() -> None:
 def test_every_kind_from_file_to_report(command: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     become_terminal(monkeypatch)
     asked = (command, "survey.csv", *KINDS[command])
-    relation = ("--relation", "replace-person") if "--person" in asked else ()
+    protects = {"query": ("replace-person", "--unit", "id"), "conditional": ("within-group",)}
+    relation = ("--relation", *protects.get(command, ("replace-one",)))
     assert (
         run("ledger", "create", "survey", "--epsilon", "2", "--delta", "1e-5", *relation, "--ledger", "l.db")[
             0
@@ -230,6 +231,7 @@ def test_every_kind_from_file_to_report(command: str, run: Run, monkeypatch: pyt
     assert run(*asked, *LEDGER, "--request-id", "q", "--epsilon", "1/2")[0] == 7
     assert run(*asked, *LEDGER, "--request-id", "other", "--nothing")[0] == 2
     assert run("ledger", "verify", "--ledger", "l.db")[0] == 0
+    assert run("ledger", "price", "survey", "--epsilon", "1/100", "--ledger", "l.db")[0] == 0
 
 
 def test_every_field_is_an_option_and_nothing_else(thrown_away: None) -> None:

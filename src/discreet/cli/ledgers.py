@@ -66,14 +66,20 @@ def _create(
     delta: Delta = None,
     zcdp: Zcdp = None,
     relation: Annotated[Relation, typer.Option(help="What the budget protects.")] = Relation.REPLACE_ONE,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="With replace-person: the column that tells people apart; the first charge may fix it.",
+            metavar="COLUMN",
+        ),
+    ] = None,
     ledger: LedgerUrl = None,
     as_json: Json = False,
 ) -> None:
     """Begin a dataset with a cap: --epsilon, --epsilon and --delta, or --zcdp."""
     with _opened(ledger) as book:
-        _print_account(
-            book.create(dataset, epsilon=epsilon, delta=delta, zcdp=zcdp, relation=relation), as_json
-        )
+        amounts = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
+        _print_account(book.create(dataset, **amounts, relation=relation, unit=unit), as_json)
 
 
 def _cap(
@@ -160,7 +166,10 @@ def _history(
 
 def _row(entry: Entry) -> list[str]:
     if entry.plan is None:
-        asked = f"{'Created' if entry.kind == 'create' else 'Cap changed'}: cap {entry.cap}, {entry.relation}"
+        relation, unit = entry.scope
+        people = "" if unit is None else f", people by {unit!r}"
+        what = "Created" if entry.kind == "create" else "Cap changed"
+        asked = f"{what}: cap {entry.cap}, {relation}{people}"
     else:
         from discreet.questions.plans import plan_in_words
 
@@ -214,10 +223,10 @@ def _price(
 
         asked = Budget.cap(epsilon, delta, zcdp)
         if asked.zcdp is None:
-            relation = Relation(book.show(dataset).relation)
-            found = book.price(
-                dataset, discreet.Guarantee(asked.epsilon, relation, exact_delta=asked.delta or Fraction(0))
-            )
+            account = book.show(dataset)
+            relation, part = Relation(account.relation), asked.delta or Fraction(0)
+            guarantee = discreet.Guarantee(asked.epsilon, relation, unit=account.unit, exact_delta=part)
+            found = book.price(dataset, guarantee)
         else:
             found = book.price(dataset, asked)
     if as_json:
@@ -280,6 +289,7 @@ def _print_account(account: Account, as_json: bool) -> None:
         ["spent", str(account.spent)],
         ["remaining", str(account.remaining)],
         ["relation", account.relation],
+        *([] if account.unit is None else [["unit", account.unit]]),
         ["entries", str(account.entries)],
         ["head", account.head],
     ]
