@@ -1,0 +1,1 @@
+"""A private release as evidence about any model of the true counts."""
