@@ -30,14 +30,15 @@ from discreet.likelihoods.summation import TAIL, Panels, Sums, climb, cut, desce
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Complex = npt.NDArray[np.complex128]
 Statistic = Callable[[FloatArray, IntArray], FloatArray]
 """g(x, which): a function of the true count of the cells numbered ``which``."""
 
 _GRADED_TAIL = TAIL + 20  # a heavy-tailed law may have its mass far from its largest term
 _ALIAS = 45.0  # nats: what folds onto N from beyond a distance of M
 _NEGLIGIBLE = 1e-18  # characteristic functions below this are taken for zero
-_MAX_FREQUENCIES = 2_000_000
-_MAX_TREE = 1 << 24
+_MAX_PERIOD = 2_000_000
+_MAX_VALUES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -120,39 +121,48 @@ def _cut(low: FloatArray, breaks: Sequence[FloatArray], high: FloatArray, graded
 
 @dataclass(frozen=True)
 class Points:
-    """The terms that matter of tilted cells, flat: whole draws of ``cells`` cells each."""
+    """The terms that matter of tilted cells, flat."""
 
-    x: FloatArray
-    """True count less the cell's mean."""
+    count: FloatArray
     weight: FloatArray
     which: IntArray
     first: IntArray
-    mean: FloatArray
-    variance: FloatArray
+    centre: FloatArray
+    """The whole number next to each cell's mean."""
     log_total: FloatArray
-    count: FloatArray
+
+    @cached_property
+    def x(self) -> FloatArray:
+        """True counts less the centre of their cell."""
+        return np.asarray(self.count - self.centre[self.which])
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """The mean of each cell less its centre."""
+        return self.sum(self.weight * self.x)
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return self.sum(self.weight * (self.x - self.offset[self.which]) ** 2)
 
     def sum(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Over the points of each cell."""
         return np.asarray(np.add.reduceat(values, self.first))
 
 
 def _points(cells: Cells) -> Points:
     """Nodes and weights of all cells, those below 1e-22 of a cell's sum left out."""
-    xs, weights, whiches, totals = [], [], [], []
+    counts, weights, whiches, totals = [], [], [], []
     for _, sums in cells.blocks():
         kept = sums.weight > 1e-22
-        xs.append(sums.x[kept])
+        counts.append(sums.x[kept])
         weights.append(sums.weight[kept])
         whiches.append(np.broadcast_to(sums.panels.problem[:, None], kept.shape)[kept])
         totals.append(sums.log_total)
-    count, weight, which = np.concatenate(xs), np.concatenate(weights), np.concatenate(whiches)
+    count, weight, which = np.concatenate(counts), np.concatenate(weights), np.concatenate(whiches)
     first = np.searchsorted(which, np.arange(len(cells)))
-    mean = np.add.reduceat(weight * count, first)
-    x = count - mean[which]
-    shift = np.add.reduceat(weight * x, first)  # the rounding of a mean near 10⁹
-    mean, x = mean + shift, x - shift[which]
-    variance = np.add.reduceat(weight * x * x, first)
-    return Points(x, weight, which, first, mean, variance, np.concatenate(totals), count)
+    centre = np.rint(np.add.reduceat(weight * count, first))
+    return Points(count, weight, which, first, centre, np.concatenate(totals))
 
 
 @dataclass(frozen=True)
@@ -175,7 +185,7 @@ class Constrained:
             law, constant = self.cells.law.tilted(np.repeat(s, self.width), float(self.total))
             tilted = Cells(law, self.cells.noise, self.cells.z, self.cells.scale)
             points = _points(tilted)
-            gap = self._by_draw(points.mean) - self.total
+            gap = self._gap(points) + self._by_draw(points.offset)
             variance = self._by_draw(points.variance)
             missed = np.abs(gap) > 0.1 * np.sqrt(variance) + 1e-9
             if not missed.any():
@@ -192,68 +202,98 @@ class Constrained:
         log_scale = self._by_draw(points.log_total + constant) - s * self.total
         return s, log_scale, tilted, points
 
+    def _gap(self, points: Points) -> FloatArray:
+        """Σ centre − N of each draw."""
+        return np.asarray(self._by_draw(points.centre) - self.total)
+
     def _by_draw(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.asarray(values.reshape(len(self), self.width).sum(axis=1))
 
-    def _period(self, points: Points) -> IntArray:
-        """M, odd, such that at most e^{−45} of the mass of S lies at a distance of M or more."""
+    @cached_property
+    def _period(self) -> IntArray:
+        """M, odd, such that at most e^{−45} of the mass of S lies at a distance of M or more from N."""
+        points = self._saddle[3]
         deviation = np.sqrt(self._by_draw(points.variance))
         needed = np.full(len(self), 3.0)
+        x = points.x - points.offset[points.which]
         for sign in (-1, 1):
             best = np.full(len(self), np.inf)
             for steep in (1.0, 2.0, 4.0, 7.0):
                 delta = steep / np.maximum(deviation, 1e-3)
-                moment = points.sum(
-                    points.weight * np.exp(np.minimum(sign * np.repeat(delta, self.width)[points.which] * points.x, 700))
-                )
-                best = np.minimum(best, (self._by_draw(np.log(moment)) + _ALIAS) / delta)
+                power = np.minimum(sign * np.repeat(delta, self.width)[points.which] * x, 700)
+                moment = self._by_draw(np.log(points.sum(points.weight * np.exp(power))))
+                best = np.minimum(best, (moment + _ALIAS) / delta)
             needed = np.maximum(needed, best)
-        gap = np.abs(self._by_draw(points.mean) - self.total)
-        return 2 * np.ceil((needed + gap) / 2).astype(np.int64) + 1
-
-    def solve(self, statistics: Sequence[Statistic]) -> tuple[FloatArray, list[FloatArray]]:
-        """log Σ over counts of that total of each draw, and E[g(xᵢ) | z, Σx = N] of each cell."""
-        s, log_scale, _, points = self._saddle
-        period = self._period(points)
-        if period.max() > _MAX_FREQUENCIES:
+        off = np.abs(self._gap(points) + self._by_draw(points.offset))
+        period = 2 * np.ceil((needed + off) / 2).astype(np.int64) + 1
+        if period.max() > _MAX_PERIOD:
             raise TooLargeError(
                 f"the sum of the true counts is spread over {period.max():.3g} values, more than "
-                f"{_MAX_FREQUENCIES:.0e}: this happens with a flat prior and a large total; use a smaller total"
+                f"{_MAX_PERIOD:.0e}: a flat prior on a large total; use a smaller total or a tighter prior"
             )
+        return period
+
+    def _waves(self) -> Iterator[tuple[FloatArray, Complex, Complex]]:
+        """For j = 1, 2, …: 1 for draws that still need it, weight·e^{itx} of the points, and Π φ with phases.
+
+        t = 2πj/M; the product is that of the characteristic functions of each draw's cells, shape (draws,
+        width), as they stand: the caller multiplies.
+        """
+        points, period = self._saddle[3], self._period
         base = 2 * math.pi / period
-        gap = self._by_draw(points.mean) - self.total
         turn = np.exp(1j * np.repeat(base, self.width)[points.which] * points.x)
+        phase = np.exp(1j * base * self._gap(points))
+        wave, last = points.weight.astype(np.complex128), (period - 1) // 2
+        turned = np.ones(len(self), dtype=np.complex128)
+        quiet = np.zeros(len(self), dtype=np.int64)
+        for j in range(1, int(last.max()) + 1):
+            wave *= turn
+            turned = turned * phase
+            own = points.sum(wave).reshape(len(self), self.width)
+            live = (j <= last) & (quiet < 3)
+            yield np.where(live, turned, 0.0), wave, own
+            small = np.abs(own.prod(axis=1)) < _NEGLIGIBLE
+            quiet = np.where(quiet == 3, 3, np.where(small, quiet + 1, 0))
+            if not np.any((j < last) & (quiet < 3)):
+                return
+
+    def log_prob(self) -> FloatArray:
+        """log Σ over true counts of that total, of each draw."""
+        hit = np.ones(len(self))
+        for phase, _, own in self._waves():
+            hit += 2 * (own.prod(axis=1) * phase).real
+        return np.asarray(self._saddle[1] + np.log(hit / self._period))
+
+    def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
+        """E[g(xᵢ) | z, Σx = N] of each cell for each g."""
+        points = self._saddle[3]
         values = [statistic(points.count, points.which) for statistic in statistics]
         # Differences from the mean under the tilt, so that small differences keep their digits.
         centres = [points.sum(points.weight * value) for value in values]
         values = [value - centre[points.which] for value, centre in zip(values, centres, strict=True)]
-        hit = np.ones(len(self))
-        shifts = [np.zeros(len(points.mean)) for _ in values]
-        wave = points.weight.astype(np.complex128)
-        quiet = np.zeros(len(self), dtype=np.int64)
-        for j in range(1, int(period.max() - 1) // 2 + 1):
-            wave *= turn
-            own = points.sum(wave).reshape(len(self), self.width)
-            phase = np.exp(1j * j * base * gap)
-            before = np.cumprod(own, axis=1)
-            live = (j <= (period - 1) // 2) & (quiet < 3)
-            product = before[:, -1]
-            hit += np.where(live, 2 * (product * phase).real, 0.0)
-            if values:
-                after = np.cumprod(own[:, ::-1], axis=1)[:, ::-1]
-                others = np.ones_like(own)
-                others[:, 1:] *= before[:, :-1]
-                others[:, :-1] *= after[:, 1:]
-                others *= np.where(live, phase, 0.0)[:, None]
-                for shift, value in zip(shifts, values, strict=True):
-                    shift += 2 * (points.sum(wave * value) * others.ravel()).real
-            quiet = np.where(quiet == 3, 3, np.where(np.abs(product) < _NEGLIGIBLE, quiet + 1, 0))
-            if not np.any((j < (period - 1) // 2) & (quiet < 3)):
-                break
-        result = [
-            centre + shift / np.repeat(hit, self.width) for centre, shift in zip(centres, shifts, strict=True)
-        ]
-        return log_scale + np.log(hit / period), result
+        hit, shifts = np.ones(len(self)), [np.zeros(len(points.first)) for _ in values]
+        for phase, wave, own in self._waves():
+            others = _others(own) * phase[:, None]
+            hit += 2 * (others[:, 0] * own[:, 0]).real
+            for shift, value in zip(shifts, values, strict=True):
+                shift += 2 * (points.sum(wave * value) * others.ravel()).real
+        share = np.repeat(hit, self.width)
+        return [centre + shift / share for centre, shift in zip(centres, shifts, strict=True)]
+
+    def marginals(self) -> list[tuple[int, FloatArray]]:
+        """For each cell of one draw (start, p): P(xᵢ = start + j | z, Σx = N) = p[j]."""
+        points, period = self._saddle[3], int(self._period[0])
+        others = [np.ones(self.width, dtype=np.complex128)]
+        others += [(_others(own) * phase[:, None])[0] for phase, _, own in self._waves()]
+        spectrum = np.array(others)
+        result = []
+        for i, window in enumerate(_windows(self._saddle[2])):
+            # Σ_j others·e^{itx}: what the other cells say of xᵢ, on a circle of M values.
+            rest = np.fft.irfft(spectrum[:, i], period)
+            x = window.low + np.arange(len(window.mass))
+            mass = window.mass * np.maximum(rest[(x - int(points.centre[i])) % period], 0.0)
+            result.append((window.low, mass / mass.sum()))
+        return result
 
     def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
         """``size`` vectors of true counts for each draw of the parameters, shape (draws, size, width)."""
@@ -262,7 +302,7 @@ class Constrained:
         for i in range(len(self)):
             own = np.arange(i * self.width, (i + 1) * self.width)
             one = Cells(tilted.law.at(own), tilted.noise, tilted.z[own], tilted.scale[own])
-            result[i] = _Tree.of(one).draw(np.full(size, self.total, dtype=np.int64), rng)
+            result[i] = _Tree.of(_windows(one)).draw(np.full(size, self.total, dtype=np.int64), rng)
         return result
 
 
@@ -275,20 +315,7 @@ class _Tree:
     halves: tuple[_Tree, _Tree] | None = None
 
     @classmethod
-    def of(cls, cells: Cells) -> _Tree:
-        panels = cells.panels
-        width = np.where(panels.row < 16, panels.row, np.ldexp(16.0, np.maximum(panels.row - 16, 0)))
-        lows = np.minimum.reduceat(panels.start, panels.first)
-        highs = np.maximum.reduceat(panels.start + width, panels.first)
-        if (highs - lows).sum() > _MAX_TREE:
-            raise TooLargeError(
-                f"drawing true counts needs {(highs - lows).sum():.3g} of their values, more than "
-                f"{_MAX_TREE:.0e}; use fewer cells, or expected_counts"
-            )
-        level = []
-        for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
-            log_mass = cells.terms(np.arange(low, high), np.array([i]))
-            level.append(_trimmed(int(low), np.exp(log_mass - log_mass.max())))
+    def of(cls, level: list[_Tree]) -> _Tree:
         while len(level) > 1:
             pairs = list(zip(level[::2], level[1::2], strict=False))
             level = [cls._joined(a, b) for a, b in pairs] + level[2 * len(pairs) :]
@@ -326,3 +353,29 @@ def _trimmed(low: int, mass: FloatArray) -> _Tree:
     kept = np.flatnonzero(mass > 1e-25 * mass.max())
     mass = mass[kept[0] : kept[-1] + 1]
     return _Tree(low + int(kept[0]), mass / mass.sum())
+
+
+def _others(own: Complex) -> Complex:
+    """Products of all entries of a row but each one, without a division."""
+    result = np.ones_like(own)
+    result[:, 1:] *= np.cumprod(own[:, :-1], axis=1)
+    result[:, :-1] *= np.cumprod(own[:, :0:-1], axis=1)[:, ::-1]
+    return result
+
+
+def _windows(cells: Cells) -> list[_Tree]:
+    """The law of every cell at all whole numbers of its window."""
+    panels = cells.panels
+    width = np.where(panels.row < 16, panels.row, np.ldexp(16.0, np.maximum(panels.row - 16, 0)))
+    lows = np.minimum.reduceat(panels.start, panels.first)
+    highs = np.maximum.reduceat(panels.start + width, panels.first)
+    if (highs - lows).sum() > _MAX_VALUES:
+        raise TooLargeError(
+            f"the true counts may have {(highs - lows).sum():.3g} values, more than {_MAX_VALUES:.0e} that can "
+            "be listed; use fewer cells, or expected_counts"
+        )
+    result = []
+    for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        log_mass = cells.terms(np.arange(low, high), np.array([i]))
+        result.append(_trimmed(int(low), np.exp(log_mass - log_mass.max())))
+    return result

@@ -160,7 +160,7 @@ class NoisyCells(Likelihood):
             if self._total is None:
                 result[rows] = self._cells(own).log_prob().reshape(-1, self.k).sum(axis=1)
             else:
-                result[rows] = self._constrained(own).solve([])[0] - self.model.log_total_prob(*own)
+                result[rows] = self._constrained(own).log_prob() - self.model.log_total_prob(*own)
         return result + self._constant
 
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
@@ -171,7 +171,7 @@ class NoisyCells(Likelihood):
             if self._total is None:
                 means = self._cells(own).means(moved)
             else:
-                means = self._constrained(own).solve(moved)[1]
+                means = self._constrained(own).means(moved)
             for result, mean in zip(results, means, strict=True):
                 result[rows] = mean.reshape(-1, self.k)
         return results

@@ -167,7 +167,10 @@ def cut(edges: Sequence[FloatArray], graded: bool) -> Panels:
     problems = len(edges[0])
     lows, highs = list(edges[:-1]), list(edges[1:])
     if graded:
-        middles = [low + np.floor((high - low) / 2) for low, high in zip(lows, highs, strict=True)]
+        middles = [
+            np.where(high - low <= _PANELS * _NODES, high, low + np.floor((high - low) / 2))
+            for low, high in zip(lows, highs, strict=True)
+        ]
         lows = [v for low, middle in zip(lows, middles, strict=True) for v in (low, middle)]
         highs = [v for middle, high in zip(middles, highs, strict=True) for v in (middle, high)]
     low = np.stack(lows, axis=1).ravel()  # by problem, then by segment
