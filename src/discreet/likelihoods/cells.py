@@ -287,7 +287,7 @@ class Constrained:
         others += [(_others(own) * phase[:, None])[0] for phase, _, own in self._waves()]
         spectrum = np.array(others)
         result = []
-        for i, window in enumerate(_windows(self._saddle[2])):
+        for i, window in enumerate(windows(self._saddle[2])):
             # Σ_j others·e^{itx}: what the other cells say of xᵢ, on a circle of M values.
             rest = np.fft.irfft(spectrum[:, i], period)
             x = window.low + np.arange(len(window.mass))
@@ -302,7 +302,7 @@ class Constrained:
         for i in range(len(self)):
             own = np.arange(i * self.width, (i + 1) * self.width)
             one = Cells(tilted.law.at(own), tilted.noise, tilted.z[own], tilted.scale[own])
-            result[i] = _Tree.of(_windows(one)).draw(np.full(size, self.total, dtype=np.int64), rng)
+            result[i] = _Tree.of(windows(one)).draw(np.full(size, self.total, dtype=np.int64), rng)
         return result
 
 
@@ -363,7 +363,7 @@ def _others(own: Complex) -> Complex:
     return result
 
 
-def _windows(cells: Cells) -> list[_Tree]:
+def windows(cells: Cells) -> list[_Tree]:
     """The law of every cell at all whole numbers of its window."""
     panels = cells.panels
     width = np.where(panels.row < 16, panels.row, np.ldexp(16.0, np.maximum(panels.row - 16, 0)))
