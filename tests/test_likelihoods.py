@@ -1,4 +1,4 @@
-"""Likelihoods of noisy counts against plain sums over all true counts, and against 200 bits at the extremes."""
+"""Likelihoods of noisy counts against plain sums over all true counts, and 200 bits at the extremes."""
 
 from __future__ import annotations
 
@@ -91,9 +91,7 @@ NOISES = {
     ),
     "clamped-rounded-gaussian": (
         noises.Clamped(noises.RoundedGaussian(2.3), 0),
-        lambda z, x: (
-            stats.norm(0, 2.3).logcdf(0.5 - x) if z == 0 else rounded(stats.norm(0, 2.3))(z, x)
-        ),
+        lambda z, x: stats.norm(0, 2.3).logcdf(0.5 - x) if z == 0 else rounded(stats.norm(0, 2.3))(z, x),
         [3, 0, 14],
     ),
     "laplace": (noises.Laplace(2.3), lambda z, x: stats.laplace(0, 2.3).logpdf(z - x), [3.3, -4.2, 13.0]),
@@ -180,16 +178,24 @@ def score_oracle(model, parameters, draws):
         s = p[0].sum()
         return [
             mean(
-                lambda x, i: p[0][i]
-                * (digamma(x + p[0][i]) - digamma(p[0][i]) - digamma(TOTAL + s) + digamma(s))
+                lambda x, i: (
+                    p[0][i] * (digamma(x + p[0][i]) - digamma(p[0][i]) - digamma(TOTAL + s) + digamma(s))
+                )
             )
         ]
     m, r = p
     return [
         mean(lambda x, i: (x - m[i]) * r[i] / (r[i] + m[i])),
         mean(
-            lambda x, i: r[i]
-            * (digamma(x + r[i]) - digamma(r[i]) + np.log(r[i] / (r[i] + m[i])) + (m[i] - x) / (r[i] + m[i]))
+            lambda x, i: (
+                r[i]
+                * (
+                    digamma(x + r[i])
+                    - digamma(r[i])
+                    + np.log(r[i] / (r[i] + m[i]))
+                    + (m[i] - x) / (r[i] + m[i])
+                )
+            )
         ),
     ]
 

@@ -6,10 +6,10 @@ Given the total N (a multinomial, or noise that sums to zero): with every cell t
 
     log Σ_{Σx = N} Πᵢ P(xᵢ)P(zᵢ | xᵢ) = Σᵢ log Aᵢ(s) − sN + log P_s(S = N),
 
-exactly and for every s; s is chosen near the saddle point E_s[S] = N, where P_s(S = N) is large. It is inverted
-from the characteristic functions of the cells at frequencies 2πj/M, so that P_s(S ≡ N mod M) is what is
-found; M is chosen such that Chernoff's bound leaves less than 1e-19 of the mass at a distance of M. The product
-of the characteristic functions is followed until it stays below 1e-18.
+exactly and for every s; s is chosen near the saddle point E_s[S] = N, where P_s(S = N) is large. That is
+inverted from the characteristic functions of the cells at frequencies 2πj/M, so that P_s(S ≡ N mod M) is
+found; M is chosen such that Chernoff's bound leaves less than 1e-19 of the mass at a distance of M. The
+product of the characteristic functions is followed until it stays below 1e-18.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Constrained:
 
     @cached_property
     def _saddle(self) -> tuple[FloatArray, FloatArray, Cells, Points]:
-        """s, Σ log Aᵢ(s) − sN, and the tilted cells: Newton's method in a bracket, to a tenth of a deviation."""
+        """s, Σ log Aᵢ(s) − sN, and the tilted cells: Newton's method, to a tenth of a deviation."""
         draws = len(self)
         s, low, high = np.zeros(draws), np.full(draws, -np.inf), np.full(draws, np.inf)
         for _ in range(200):
@@ -231,7 +231,7 @@ class Constrained:
                 f"the sum of the true counts is spread over {period.max():.3g} values, more than "
                 f"{_MAX_PERIOD:.0e}: a flat prior on a large total; use a smaller total or a tighter prior"
             )
-        return period
+        return np.asarray(period)
 
     def _waves(self) -> Iterator[tuple[FloatArray, Complex, Complex]]:
         """For j = 1, 2, …: 1 for draws that still need it, weight·e^{itx} of the points, and Π φ with phases.
@@ -371,8 +371,8 @@ def windows(cells: Cells) -> list[_Tree]:
     highs = np.maximum.reduceat(panels.start + width, panels.first)
     if (highs - lows).sum() > _MAX_VALUES:
         raise TooLargeError(
-            f"the true counts may have {(highs - lows).sum():.3g} values, more than {_MAX_VALUES:.0e} that can "
-            "be listed; use fewer cells, or expected_counts"
+            f"the true counts may have {(highs - lows).sum():.3g} values, more than {_MAX_VALUES:.0e} that "
+            "can be listed; use fewer cells, or expected_counts"
         )
     result = []
     for i, (low, high) in enumerate(zip(lows, highs, strict=True)):

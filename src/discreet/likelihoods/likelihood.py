@@ -1,4 +1,4 @@
-"""log P(published | parameters) with the true counts summed out, its gradient, and the true counts given both."""
+"""log P(published | parameters) with the true counts summed out, its gradient, and the true counts."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class Likelihood(ABC):
         arrays = self.model.check(self.k, parameters)
         if arrays[0].size * size > _MAX_RESULT:
             raise TooLargeError(
-                f"{arrays[0].size // self.k * size:.3g} draws of {self.k} cells are more than fit into memory at "
-                f"once; ask for at most {_MAX_RESULT // self.k} at a time"
+                f"{arrays[0].size // self.k * size:.3g} draws of {self.k} cells are more than fit into memory "
+                f"at once; ask for at most {_MAX_RESULT // self.k} at a time"
             )
         shape = arrays[0].shape[:-1]
         return shape, tuple(array.reshape(-1, self.k) for array in arrays)
@@ -113,7 +113,7 @@ class NoisyCells(Likelihood):
             raise InvalidInput("values sum to less than 0, which noise of sum zero on counts cannot do")
         if self.model.total is not None and total != self.model.total:
             raise InvalidInput(
-                f"values do not sum to total={self.model.total}, and {self.noise.name} noise keeps the total; "
+                f"values do not sum to total={self.model.total}, and {self.noise.name} noise keeps it; "
                 "take the noisy counts, not counts that were decoded or adjusted afterwards"
             )
 
@@ -216,7 +216,9 @@ class RandomisedResponse(Likelihood):
                 "public total or rates, or list the law of small data with Listed"
             )
         if self.model.total is not None and self.values.sum() != self.model.total:
-            raise InvalidInput(f"values do not sum to total={self.model.total}; every record gives one report")
+            raise InvalidInput(
+                f"values do not sum to total={self.model.total}; every record gives one report"
+            )
 
     @property
     def k(self) -> int:
@@ -227,7 +229,7 @@ class RandomisedResponse(Likelihood):
         return (1 - self.keep) / (self.k - 1)
 
     def _reported(self, true: FloatArray) -> FloatArray:
-        return (self.keep - self._other) * true + self._other * true.sum(axis=-1, keepdims=True)
+        return np.asarray((self.keep - self._other) * true + self._other * true.sum(axis=-1, keepdims=True))
 
     def _log_prob(self, parameters: Parameters) -> FloatArray:
         reported = self._reported(parameters[0])
@@ -316,7 +318,9 @@ class Listed(Likelihood):
         return result
 
 
-def likelihood(values: Any, noise: Noise | float, model: Model | None = None, *, total: Any = None) -> Likelihood:
+def likelihood(
+    values: Any, noise: Noise | float, model: Model | None = None, *, total: Any = None
+) -> Likelihood:
     """The likelihood of published values; without a model, a multinomial of ``total`` or Poisson cells."""
     array = as_values(values)
     if model is None:

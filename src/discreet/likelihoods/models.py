@@ -19,7 +19,6 @@ from discreet.likelihoods.counts import (
     NegativeBinomialLaw,
     PoissonLaw,
     RisingLaw,
-    log_factorial_excess,
 )
 
 FloatArray = npt.NDArray[np.float64]
@@ -48,7 +47,7 @@ class Model(ABC):
 
     @abstractmethod
     def statistics(self, *parameters: FloatArray) -> list[Statistic]:
-        """Functions of x whose means given z are the gradient, apart from :meth:`baseline`; flat parameters."""
+        """Functions of x whose means given z, less :meth:`baseline`, are the gradient; flat parameters."""
 
     def baseline(self, *parameters: FloatArray) -> list[Any]:
         """What is taken from those means."""
@@ -69,7 +68,8 @@ class Model(ABC):
                 raise InvalidInput(f"{name} must hold numbers, one for each cell") from None
             if array.ndim == 0 or array.shape[-1] not in (1, cells):
                 raise InvalidInput(
-                    f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before it draws"
+                    f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before it "
+                    "are draws"
                 )
             self._check_values(name, array)
             arrays.append(array)
@@ -153,9 +153,9 @@ class NegativeBinomial(Model):
         level = r * (np.log(share) - digamma(r))
         return [
             lambda x, which: (x - mean[which]) * share[which],
-            lambda x, which: r[which] * digamma(x + r[which])
-            + level[which]
-            + (mean[which] - x) * share[which],
+            lambda x, which: (
+                r[which] * digamma(x + r[which]) + level[which] + (mean[which] - x) * share[which]
+            ),
         ]
 
 

@@ -1,8 +1,8 @@
 """Laws of a published value given the true count: what was added, and what was done to it afterwards.
 
 Every noise is written as log P(z | x) for real x between whole numbers too, smooth apart from the named
-breaks, so that sums over x can be taken by panels. ``scale`` is one number or one a cell, and what it means is
-said by each class: the scale b of Laplace-like noise (b = sensitivity/ε), the σ of Gaussian-like noise.
+breaks, so that sums over x can be taken by panels. ``scale`` is one number or one a cell, and each class says
+what it means: the scale b of Laplace-like noise (b = sensitivity/ε), the σ of Gaussian-like noise.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Noise(ABC):
         """A whole number near which log P(z | x) is largest in x."""
         return np.floor(z)
 
-    def check(self, z: FloatArray, total: float | None = None) -> None:
+    def check(self, z: FloatArray) -> None:
         """Refuse values that this noise cannot have produced."""
         if self.integer and np.any(z != np.floor(z)):
             raise InvalidInput(
@@ -302,7 +302,44 @@ class Clamped(Noise):
         inner = np.where(z <= self.lower, np.floor(self.lower - 50 * scale), inner)
         return np.asarray(np.where(z >= self.upper, np.ceil(self.upper + 50 * scale), inner))
 
-    def check(self, z: FloatArray, total: float | None = None) -> None:
-        self.noise.check(z, total)
+    def check(self, z: FloatArray) -> None:
+        self.noise.check(z)
         if np.any((z < self.lower) | (z > self.upper)):
-            raise InvalidInput(f"values must lie in [{self.lower:g}, {self.upper:g}], where they were clamped")
+            raise InvalidInput(
+                f"values must lie in [{self.lower:g}, {self.upper:g}], where they were clamped"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Partly(Noise):
+    """Noise on the cells that were ``published``; nothing is said of the others."""
+
+    noise: Noise
+    published: Any
+
+    name: ClassVar[str] = "partly published"
+
+    def __init__(self, noise: Noise, published: Any) -> None:
+        shown = np.asarray(published, dtype=bool)
+        scale = np.where(shown, noise.scales(len(shown)), np.nan)  # NaN marks a cell of which nothing is said
+        for field, value in (("noise", noise), ("published", shown), ("scale", scale)):
+            object.__setattr__(self, field, value)
+        if noise.together:
+            raise InvalidInput(f"{noise.name} noise is published for all cells or for none")
+
+    @property
+    def integer(self) -> bool:  # type: ignore[override]
+        return self.noise.integer
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        silent = np.isnan(scale)
+        return np.asarray(np.where(silent, 0.0, self.noise.log_prob(z, x, np.where(silent, 1.0, scale))))
+
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        return self.noise.breaks(z)
+
+    def peak(self, z: FloatArray, scale: FloatArray) -> FloatArray:
+        return self.noise.peak(z, np.where(np.isnan(scale), 1.0, scale))
+
+    def check(self, z: FloatArray) -> None:
+        self.noise.check(z[self.published])

@@ -1,7 +1,7 @@
 """Groups that share strength: θ_g ~ Dir(κμ) with κ and μ integrated, given noisy counts of every group.
 
-Two levels and public group sizes: quadrature. P(z_g | κ, μ) = Σ_x P(z_g | x)·BetaBin(x; n_g, κμ) is a plain sum;
-log κ is laid on a grid, and at every κ logit μ on a grid of its own around its mode. Otherwise: a Gibbs
+Two levels and public group sizes: quadrature. P(z_g | κ, μ) = Σ_x P(z_g | x)·BetaBin(x; n_g, κμ) is a plain
+sum; log κ is laid on a grid, and at every κ logit μ on a grid of its own around its mode. Otherwise: a Gibbs
 sampler over the true counts (exact conditional draws of one pair of levels at a time, which keep the group's
 size, or of one cell where the size is not public) and (κ, μ) (Metropolis steps shaped by the curvature).
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, gammaln, polygamma
+from scipy.special import digamma, gammaln, polygamma, zeta
 
 from discreet.core import InvalidInput, TooLargeError
 from discreet.likelihoods.noises import Noise
@@ -29,6 +29,7 @@ IntArray = npt.NDArray[np.int64]
 
 _TAIL = 30.0  # nats below the likeliest count at which a window ends: e^{−30} = 1e-13
 _MAX_WINDOW = 1 << 14
+_STEPS = 4  # Metropolis steps for (κ, μ) in a sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,19 +66,21 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None) -> Groups:
     if sizes is not None:
         known = np.asarray(sizes, dtype=np.float64)
         if known.shape != (len(z),) or np.any((known < 0) | (known != np.floor(known))):
-            raise InvalidInput(f"sizes must be {len(z)} whole numbers that are not negative, one for each group")
+            raise InvalidInput(
+                f"sizes must be {len(z)} whole numbers that are not negative, one for each group"
+            )
         if noise.together and np.any(z.sum(axis=1) != known):
             raise InvalidInput("values of a group do not sum to its size, and the noise keeps it")
         top = known
     scale = np.broadcast_to(noise.scale, z.shape)
     reach = np.ceil(_TAIL * scale if noise.name.endswith("laplace") or noise.together else 8 * scale)
-    # Beyond the reach on the side of 0 or n the nearest possible counts are kept: the others decay from there.
+    # Where z is beyond 0 or n, the nearest possible count stands for it: the others decay from there.
     centre = np.clip(np.floor(z), 0, top[:, None])
     low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach, top[:, None])
     width = int((high - low).max()) + 1
     if width > _MAX_WINDOW:
         raise TooLargeError(
-            f"the noise spreads a count over {width} values, more than {_MAX_WINDOW}; groups with that little "
+            f"the noise spreads a count over {width} values, more than {_MAX_WINDOW}; groups with so little "
             "information cannot be pooled here"
         )
     x = low[:, :, None] + np.arange(width)
@@ -139,7 +142,9 @@ class Pooled:
         return rows
 
 
-def pooled(groups: Groups, names: Sequence[Any] | None = None, *, seed: int = 0, sweeps: int = 1500) -> Pooled:
+def pooled(
+    groups: Groups, names: Sequence[Any] | None = None, *, seed: int = 0, sweeps: int = 1000
+) -> Pooled:
     """Pool the groups: by quadrature for two levels with public sizes, else by a seeded Gibbs sampler."""
     number, levels = groups.shape
     labels = tuple(range(number)) if names is None else tuple(names)
@@ -166,7 +171,9 @@ class PooledPairs(Pooled):
         self._low, self._weight = _first_level(groups)
         self._longest = int(self.sizes.max(initial=0))
         if self._longest > 5_000_000:
-            raise TooLargeError(f"a group has {self._longest:.3g} records; pooling works up to 5e6 in a group")
+            raise TooLargeError(
+                f"a group has {self._longest:.3g} records; pooling works up to 5e6 in a group"
+            )
         self._x = self._low[:, None] + np.arange(self._weight.shape[1])
         self._rest = np.maximum(self.sizes[:, None] - self._x, 0)
         self._x = np.minimum(self._x, self.sizes[:, None])
@@ -191,18 +198,19 @@ class PooledPairs(Pooled):
         first, second = self._terms(log_kappa, logit)
         normaliser = _log_rising(math.exp(log_kappa), self._longest)[self.sizes]
         if self._same:
-            return np.log(self._dense @ np.exp(first + second[::-1] - normaliser[0]))
-        return np.log(
-            (self._weight * np.exp(first[self._x] + second[self._rest] - normaliser[:, None])).sum(axis=1)
-        )
+            return np.asarray(np.log(self._dense @ np.exp(first + second[::-1] - normaliser[0])))
+        law = self._weight * np.exp(first[self._x] + second[self._rest] - normaliser[:, None])
+        return np.asarray(np.log(law.sum(axis=1)))
 
     def _log_posterior(self, log_kappa: float, logit: float) -> float:
         kappa = math.exp(log_kappa)
-        prior = log_kappa - 2 * math.log(kappa + self._n0) - abs(logit) - 2 * math.log1p(math.exp(-abs(logit)))
+        prior = (
+            log_kappa - 2 * math.log(kappa + self._n0) - abs(logit) - 2 * math.log1p(math.exp(-abs(logit)))
+        )
         return prior + float(self._log_group(log_kappa, logit).sum())
 
     def _ridge(self, log_kappa: float, start: float) -> tuple[float, float, float]:
-        """Near the mode of logit μ at a given κ: the place, the curvature, and log ∫ dlogit up to a constant."""
+        """Near the mode of logit μ at a given κ: the place, the curvature, and log of the mass there."""
         v, h = start, 0.02
         for _ in range(20):
             left, here, right = (self._log_posterior(log_kappa, v + d) for d in (-h, 0.0, h))
@@ -249,7 +257,9 @@ class PooledPairs(Pooled):
             for j in range(-4, 5) if height > peak - 8 else ():
                 logit = v + 0.8 * j / math.sqrt(curve)
                 kappa = math.exp(at)
-                prior = at - 2 * math.log(kappa + self._n0) - abs(logit) - 2 * math.log1p(math.exp(-abs(logit)))
+                prior = (
+                    at - 2 * math.log(kappa + self._n0) - abs(logit) - 2 * math.log1p(math.exp(-abs(logit)))
+                )
                 nodes.append((at, logit))
                 columns.append(self._log_group(at, logit))
                 values.append(prior + float(columns[-1].sum()) - 0.5 * math.log(curve))
@@ -282,8 +292,8 @@ class PooledPairs(Pooled):
     def _density(self) -> tuple[FloatArray, FloatArray]:
         """logit θ on a grid of each group's own, and the posterior mass at each point.
 
-        P(θ | z) ∝ P(z_g | θ) Σ_m [W_m / P(z_g | m)]·Beta(θ; κ_m μ_m): what the other groups say, times what this
-        one says.
+        P(θ | z) ∝ P(z_g | θ) Σ_m [W_m / P(z_g | m)]·Beta(θ; κ_m μ_m): what this group says, times what the
+        others say.
         """
         nodes, weight, log_p = self._nodes
         told = np.log(weight) - log_p
@@ -367,7 +377,7 @@ class PooledPairs(Pooled):
 
 
 def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
-    """P(z_g | x) as a function of the first level's count, both levels' noise in it; shape (groups, window)."""
+    """P(z_g | x) by the first level's count, both levels' noise in it; shape (groups, window)."""
     assert groups.sizes is not None
     n, width = groups.sizes, groups.log_weight.shape[2]
     low = np.maximum(groups.low[:, 0], n - groups.low[:, 1] - width + 1)
@@ -487,7 +497,7 @@ class _State:
     def _start(self) -> IntArray:
         best = self.groups.low + self.groups.log_weight.argmax(axis=2)
         if self.groups.sizes is None:
-            return best
+            return np.asarray(best)
         # Move records one level at a time, within the windows, until every group has its size.
         gap = self.groups.sizes - best.sum(axis=1)
         top = self.groups.low + np.isfinite(self.groups.log_weight).sum(axis=2) - 1
@@ -497,7 +507,7 @@ class _State:
             best[:, i] = moved
         if np.any(gap != 0):
             raise InvalidInput("some groups have noisy counts that no true counts of their size are near to")
-        return best
+        return np.asarray(best)
 
     def sweep(self, adapt: bool) -> None:
         """All cells once, then (κ, μ)."""
@@ -513,8 +523,7 @@ class _State:
                 self._update_pair(int(i), int(j), tables)
             if self.levels % 2:
                 self._update_pair(int(order[-1]), int(order[0]), tables)
-        for _ in range(4):
-            self._update_alpha(adapt)
+        self._update_alpha(adapt)
 
     def _choose(self, log_mass: FloatArray) -> IntArray:
         cumulative = np.cumsum(np.exp(log_mass - log_mass.max(axis=1, keepdims=True)), axis=1)
@@ -523,20 +532,27 @@ class _State:
 
     def _update_pair(self, i: int, j: int, tables: FloatArray) -> None:
         """x_i given x_i + x_j: one sum over the overlap of the two windows."""
-        low = self.groups.low
         both = self.x[:, i] + self.x[:, j]
-        first = np.maximum(low[:, i], both - low[:, j] - self.width + 1)
-        last = np.minimum(low[:, i] + self.width - 1, both - low[:, j])
-        length = int((last - first).max()) + 1
-        x = first[:, None] + np.arange(length)
-        y = both[:, None] - x
-        inside = (x <= last[:, None]) & (y >= 0)
-        a, b = np.where(inside, x, first[:, None]), np.where(inside, y, both[:, None] - first[:, None])
-        row = self.row[:, None]
-        f = self.groups.log_weight[row, i, a - low[:, [i]]] + self.groups.log_weight[row, j, b - low[:, [j]]]
-        f = f + tables[i][a] + tables[j][np.maximum(b, 0)]
-        chosen = x[self.row, self._choose(np.where(inside, f, -np.inf))]
+        low_i, low_j = self.groups.low[:, i], self.groups.low[:, j]
+        first = np.maximum(low_i, both - low_j - self.width + 1)
+        steps = np.arange(int((np.minimum(low_i + self.width - 1, both - low_j) - first).max()) + 1)
+        x = first[:, None] + steps
+        f = self._padded[i].take(self._base + np.minimum(x - low_i[:, None], self.width))
+        f += self._padded[j].take(self._base + np.maximum((both - low_j)[:, None] - x, -1))
+        f += tables[i].take(x, mode="clip")
+        f += tables[j].take(both[:, None] - x, mode="clip")
+        chosen = first + self._choose(f)
         self.x[:, i], self.x[:, j] = chosen, both - chosen
+
+    @cached_property
+    def _padded(self) -> FloatArray:
+        """log P(z | x) level by level and flat, with −∞ before and after each group's window."""
+        weight = np.moveaxis(self.groups.log_weight, 1, 0)
+        return np.pad(weight, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf).reshape(self.levels, -1)
+
+    @cached_property
+    def _base(self) -> IntArray:
+        return np.asarray((np.arange(self.number) * (self.width + 2) + 1)[:, None])
 
     def _update_cell(self, i: int, table: FloatArray, total: FloatArray) -> None:
         """x_i given the other counts of the group; the size has a flat prior."""
@@ -545,51 +561,42 @@ class _State:
         f = self.groups.log_weight[:, i, :] + table[np.minimum(x, self.longest)] - total[rest[:, None] + x]
         self.x[:, i] = x[self.row, self._choose(f)]
 
-    def _log_alpha_density(self, log_alpha: FloatArray, counts: list[tuple[IntArray, IntArray]], sizes: Any) -> float:
-        alpha = np.exp(log_alpha)
-        kappa = float(alpha.sum())
-        value = sum(
-            float(times @ (gammaln(a + x)) - self.number * gammaln(a))
-            for a, (x, times) in zip(alpha, counts, strict=True)
-        )
-        value -= float(sizes[1] @ gammaln(kappa + sizes[0]) - self.number * gammaln(kappa))
-        # Uniform μ, uniform κ/(κ + n₀); the Jacobian of log α is Π α / κ^{k−1}.
-        prior = -2 * math.log(kappa + self.n0) + float(log_alpha.sum()) - (self.levels - 1) * math.log(kappa)
-        return value + prior
-
     def _update_alpha(self, adapt: bool) -> None:
+        """Metropolis steps for log α with proposals shaped by the curvature at both ends."""
         counts = [np.unique(self.x[:, i], return_counts=True) for i in range(self.levels)]
         sizes = np.unique(self.x.sum(axis=1), return_counts=True)
-        here = self.log_alpha
-        forward = self._proposal(here, counts, sizes)
-        there = here + self.scale * forward @ self.rng.standard_normal(self.levels)
-        backward = self._proposal(there, counts, sizes)
-        difference = there - here
-        log_ratio = self._log_alpha_density(there, counts, sizes) - self._log_alpha_density(here, counts, sizes)
-        log_ratio += _log_normal(difference, self.scale * backward) - _log_normal(difference, self.scale * forward)
-        if math.log(self.rng.random()) < log_ratio:
-            self.log_alpha = there
-        if adapt:
-            self.scale *= math.exp(0.05 * (math.exp(min(0.0, log_ratio)) - 0.3))
+        here = self._local(self.log_alpha, counts, sizes)
+        for _ in range(_STEPS):
+            step = self.scale * here[1] @ self.rng.standard_normal(self.levels)
+            there = self._local(self.log_alpha + step, counts, sizes)
+            log_ratio = there[0] - here[0]
+            log_ratio += _log_normal(step, self.scale * there[1]) - _log_normal(step, self.scale * here[1])
+            if math.log(self.rng.random()) < log_ratio:
+                self.log_alpha, here = self.log_alpha + step, there
+            if adapt:
+                self.scale *= math.exp(0.05 * (math.exp(min(0.0, log_ratio)) - 0.3))
 
-    def _proposal(self, log_alpha: FloatArray, counts: Any, sizes: Any) -> FloatArray:
-        """A square root of the inverse curvature of the log-likelihood (Minka), made positive."""
+    def _local(self, log_alpha: FloatArray, counts: list[Any], sizes: Any) -> tuple[float, FloatArray]:
+        """log p(α | x), and a square root of the inverse curvature (Minka), made positive."""
         alpha = np.exp(log_alpha)
         kappa = float(alpha.sum())
-        diagonal = np.array(
-            [
-                alpha[i] ** 2 * max(self.number * float(polygamma(1, alpha[i])) - float(t @ polygamma(1, alpha[i] + x)), 0)
-                for i, (x, t) in enumerate(counts)
-            ]
-        )
-        joint = self.number * float(polygamma(1, kappa)) - float(sizes[1] @ polygamma(1, kappa + sizes[0]))
+        # Uniform μ, uniform κ/(κ + n₀); the Jacobian of log α is Π α / κ^{k−1}.
+        value = -2 * math.log(kappa + self.n0) + float(log_alpha.sum()) - (self.levels - 1) * math.log(kappa)
+        value -= float(sizes[1] @ gammaln(kappa + sizes[0]) - self.number * gammaln(kappa))
+        joint = self.number * _trigamma(kappa) - float(sizes[1] @ _trigamma(kappa + sizes[0]))
+        diagonal = np.empty(self.levels)
+        for i, (a, (x, times)) in enumerate(zip(alpha, counts, strict=True)):
+            value += float(times @ gammaln(a + x) - self.number * gammaln(a))
+            diagonal[i] = a**2 * max(self.number * _trigamma(a) - float(times @ _trigamma(a + x)), 0.0)
         precision = np.diag(diagonal) - max(joint, 0.0) * np.outer(alpha, alpha)
-        value, vector = np.linalg.eigh(precision)
-        return np.asarray(vector / np.sqrt(np.maximum(value, 0.2)))
+        size, vector = np.linalg.eigh(precision)
+        return value, np.asarray(vector / np.sqrt(np.maximum(size, 0.2)))
+
+
+def _trigamma(x: Any) -> Any:
+    return zeta(2.0, x)
 
 
 def _log_normal(difference: FloatArray, root: FloatArray) -> float:
     z = np.linalg.solve(root, difference)
     return float(-0.5 * z @ z - np.linalg.slogdet(root)[1])
-
-

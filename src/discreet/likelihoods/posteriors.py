@@ -48,7 +48,7 @@ class GivenTotal:
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draws of the true counts, shape (size, k)."""
-        return self._law.draw(size, rng)[0].astype(np.int64)
+        return np.asarray(self._law.draw(size, rng)[0].astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,7 +140,9 @@ def as_noise(noise: Any, table: Any = None) -> Noise:
     kind, unit = _NAMES[name]
     if isinstance(amount, Mapping):
         if len(amount) != 1 or (unit := next(iter(amount))) not in _UNITS:
-            raise InvalidInput(f"the amount of noise must be one of {', '.join(_UNITS)}, such as {{'std': 3.0}}")
+            raise InvalidInput(
+                f"the amount of noise must be one of {', '.join(_UNITS)}, such as {{'std': 3.0}}"
+            )
         amount = amount[unit]
     if isinstance(amount, str):
         if table is None:
@@ -191,7 +193,7 @@ def _of_opendp(measurement: Any) -> Noise:
             loss = float(measurement.map(1.0))
         except Exception as error:
             raise InvalidInput(
-                f"the measurement does not say its loss for one record ({error}); give its scale instead, as in "
+                f"the measurement does not say its loss for one record ({error}); give its scale, as in "
                 "noise=('discrete-laplace', scale)"
             ) from None
     if not (math.isfinite(loss) and loss > 0):
@@ -221,15 +223,17 @@ def _censored(law: Noise, given: FloatArray, clamped: Any, below: Any) -> tuple[
     """The noise with what was done to the values afterwards, and the values with gaps filled."""
     low, high = -math.inf, math.inf
     if clamped is not None:
-        low, high = (clamped, None) if np.ndim(clamped) == 0 else clamped
-        low = -math.inf if low is None else float(low)
-        high = math.inf if high is None else float(high)
+        ends = (clamped, None) if np.ndim(clamped) == 0 else tuple(clamped)
+        low = -math.inf if ends[0] is None else float(ends[0])
+        high = math.inf if ends[1] is None else float(ends[1])
     gaps = np.isnan(given)
     if below is not None:
         edge = float(below)
         low = max(low, math.ceil(edge) - 1 if law.integer else edge)
         if np.any(given[~gaps] < edge):
-            raise InvalidInput(f"values holds some below suppressed_below={below!r}, which were to be withheld")
+            raise InvalidInput(
+                f"values holds some below suppressed_below={below!r}, which were to be withheld"
+            )
         given = np.where(gaps, low, given)
     elif gaps.any():
         raise InvalidInput(
@@ -239,7 +243,9 @@ def _censored(law: Noise, given: FloatArray, clamped: Any, below: Any) -> tuple[
     if math.isinf(low) and math.isinf(high):
         return law, given
     if law.together:
-        raise InvalidInput("noise of sum zero that was clamped or suppressed cannot be modelled; use raw values")
+        raise InvalidInput(
+            "noise of sum zero that was clamped or suppressed cannot be modelled; use raw values"
+        )
     return Clamped(law, low, high), given
 
 

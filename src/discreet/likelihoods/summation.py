@@ -5,9 +5,9 @@ exact for polynomials of degree 31, the points themselves for N = 16 and Gauss�
 cut into panels of N = 16·2^j points, few enough to a panel that e^f is smooth on it. Windows of up to a few
 hundred points are therefore plain sums; the widest ones take about a thousand nodes.
 
-What is left out: f is log-concave, or decreasing where a window ends. Where f has fallen by ``TAIL`` nats from its
-largest value, a log-concave sum has at most a share e^{−TAIL} beyond (compare it with the geometric series
-through the two points).
+What is left out: e^f is log-concave, or decreasing where a window ends. Where f has fallen by ``TAIL`` nats
+from its largest value, a log-concave sum has at most a share e^{−TAIL} beyond (compare it with the geometric
+series through the two points).
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Panels:
             rows = slice(int(self.first[low]), int(ends[high - 1]))
             yield (
                 slice(low, high),
-                Panels(self.problem[rows], self.start[rows], self.row[rows], self.first[low:high] - rows.start),
+                Panels(
+                    self.problem[rows], self.start[rows], self.row[rows], self.first[low:high] - rows.start
+                ),
             )
             low = high
 
@@ -109,9 +111,7 @@ def evaluate(terms: Terms, panels: Panels) -> Sums:
     x = panels.start[:, None] + _X[panels.row]
     f = terms(x, panels.problem[:, None])
     f += _LOG_W[panels.row]
-    local = np.repeat(
-        np.arange(len(panels.first)), np.diff(np.append(panels.first, len(panels.problem)))
-    )
+    local = np.repeat(np.arange(len(panels.first)), np.diff(np.append(panels.first, len(panels.problem))))
     peak = np.maximum.reduceat(f.max(axis=1), panels.first)
     shift = np.where(np.isfinite(peak), peak, 0.0)
     weight = np.exp(f - shift[local][:, None])
@@ -138,7 +138,7 @@ def climb(f: Callable[[FloatArray], FloatArray], start: FloatArray, end: FloatAr
 def descend(
     f: Callable[[FloatArray], FloatArray], start: FloatArray, floor: FloatArray, end: FloatArray
 ) -> FloatArray:
-    """A whole number towards ``end`` (which may be infinite) from which on f is below ``floor``, or ``end``."""
+    """A whole number towards ``end``, which may be infinite, beyond which f is below ``floor``; or ``end``."""
     direction = np.where(end >= start, 1.0, -1.0)
     most = np.abs(end - start)
     inside, step = np.zeros(len(start)), np.minimum(1.0, most)
@@ -198,7 +198,9 @@ def cut(edges: Sequence[FloatArray], graded: bool) -> Panels:
     column = np.repeat(np.tile(np.arange(depth + 2), len(low)), counts.ravel())
     width = widths[segment, column]
     until = np.cumsum(width)
-    before = until - width - np.repeat(np.append(0.0, until)[np.cumsum(per_segment) - per_segment], per_segment)
+    before = (
+        until - width - np.repeat(np.append(0.0, until)[np.cumsum(per_segment) - per_segment], per_segment)
+    )
     start = np.where(
         backwards[segment], low[segment] + length[segment] - before - width, low[segment] + before
     )
@@ -210,11 +212,10 @@ def cut(edges: Sequence[FloatArray], graded: bool) -> Panels:
 
 def log_sum(terms: Callable[[FloatArray], FloatArray], low: float, mode: float, high: float) -> float:
     """log Σ e^{f(x)} over x = low, …, high for one concave f with its largest term near ``mode``."""
-    at = lambda x: terms(np.asarray(x, dtype=np.float64))  # noqa: E731
     middle = np.array([min(max(mode, low), high)])
-    floor = at(middle) - TAIL
-    left, right = descend(at, middle, floor, np.array([low])), descend(at, middle, floor, np.array([high]))
-    return float(evaluate(lambda x, _: at(x), cut([left, middle, right + 1], graded=True)).log_total[0])
+    floor = terms(middle) - TAIL
+    left, right = (descend(terms, middle, floor, np.array([end])) for end in (low, high))
+    return float(evaluate(lambda x, _: terms(x), cut([left, middle, right + 1], graded=True)).log_total[0])
 
 
 def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:
