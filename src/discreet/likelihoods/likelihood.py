@@ -88,8 +88,8 @@ class Likelihood(ABC):
         arrays = self.model.check(self.k, parameters)
         if arrays[0].size * size > _MAX_RESULT:
             raise TooLargeError(
-                f"{arrays[0].size // self.k * size:.3g} draws of {self.k} cells are more than fit into memory "
-                f"at once; ask for at most {_MAX_RESULT // self.k} at a time"
+                f"{arrays[0].size // self.k * size:.3g} draws of {self.k} cells are more than memory holds; "
+                f"ask for at most {_MAX_RESULT // self.k} at a time"
             )
         shape = arrays[0].shape[:-1]
         return shape, tuple(array.reshape(-1, self.k) for array in arrays)

@@ -68,8 +68,8 @@ class Model(ABC):
                 raise InvalidInput(f"{name} must hold numbers, one for each cell") from None
             if array.ndim == 0 or array.shape[-1] not in (1, cells):
                 raise InvalidInput(
-                    f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before it "
-                    "are draws"
+                    f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before "
+                    "it are draws"
                 )
             self._check_values(name, array)
             arrays.append(array)

@@ -38,8 +38,8 @@ def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[i
     if datasets > MAX_LISTED_DATASETS:
         raise TooLargeError(
             f"{mechanism.name} publishes no noisy counts, so its likelihood lists all datasets: n={n}, k={k} "
-            f"has {datasets:.3g}, more than {MAX_LISTED_DATASETS}; lattice, lszhang, lsdim and lshist have no "
-            "such limit"
+            f"has {datasets:.3g}, more than {MAX_LISTED_DATASETS}; lattice, lszhang, lsdim and lshist have "
+            "no such limit"
         )
     rows = compositions(n, k)
     return Listed(rows, _log_likelihood(mechanism, rows, np.array(counts)), model)

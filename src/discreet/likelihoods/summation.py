@@ -138,7 +138,7 @@ def climb(f: Callable[[FloatArray], FloatArray], start: FloatArray, end: FloatAr
 def descend(
     f: Callable[[FloatArray], FloatArray], start: FloatArray, floor: FloatArray, end: FloatArray
 ) -> FloatArray:
-    """A whole number towards ``end``, which may be infinite, beyond which f is below ``floor``; or ``end``."""
+    """A whole number towards ``end``, which may be infinite, beyond which f < ``floor``; or ``end``."""
     direction = np.where(end >= start, 1.0, -1.0)
     most = np.abs(end - start)
     inside, step = np.zeros(len(start)), np.minimum(1.0, most)
