@@ -10,17 +10,17 @@ import pytest
 from scipy import stats
 from scipy.special import digamma, gammaln, logsumexp
 
-from discreet.core import InvalidInput, TooLargeError
-from discreet.likelihoods import noises
-from discreet.likelihoods.likelihood import Likelihood, Listed, RandomisedResponse, likelihood
-from discreet.likelihoods.models import (
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.inference.likelihoods import noises
+from discreet.inference.likelihoods.likelihood import Likelihood, Listed, RandomisedResponse, likelihood
+from discreet.inference.likelihoods.models import (
     Binomial,
     DirichletMultinomial,
     Multinomial,
     NegativeBinomial,
     Poisson,
 )
-from discreet.likelihoods.summation import gauss_rule
+from discreet.inference.likelihoods.summation import gauss_rule
 
 TOTAL = 12
 ALL = np.array([c for c in itertools.product(range(TOTAL + 1), repeat=3) if sum(c) == TOTAL])

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.core import FileError, InvalidInput, as_integer, as_prior
-from discreet.likelihoods.likelihood import Likelihood, NoisyCells, as_values, likelihood
-from discreet.likelihoods.models import Model
-from discreet.likelihoods.noises import (
+from discreet._typing import FloatArray
+from discreet.declarations import as_integer, as_prior
+from discreet.distributions.noise_aware import NoiseAware
+from discreet.errors import FileError, InvalidInput
+from discreet.inference.likelihoods.likelihood import Likelihood, NoisyCells, as_values, likelihood
+from discreet.inference.likelihoods.models import Model
+from discreet.inference.likelihoods.noises import (
     Clamped,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -26,9 +28,7 @@ from discreet.likelihoods.noises import (
     RoundedGaussian,
     RoundedLaplace,
 )
-from discreet.likelihoods.posteriors import GivenTotal, UnknownTotal
-
-FloatArray = npt.NDArray[np.float64]
+from discreet.inference.true_counts import GivenTotal, UnknownTotal
 
 _NAMES: dict[str, tuple[type[Noise], str]] = {
     "discrete-laplace": (DiscreteLaplace, "scale"),
@@ -67,8 +67,6 @@ class Published:
         alphas = as_prior(prior, len(self.values))
         if self.total is None:
             return UnknownTotal(self.values, self.noise, alphas)
-        from discreet.inference import NoiseAware
-
         return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
 
 

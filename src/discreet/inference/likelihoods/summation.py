@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from discreet._typing import FloatArray, IntArray
+
 Terms = Callable[[FloatArray, IntArray], FloatArray]
 """f(x, which): log terms at x, of the problems numbered ``which`` (an array that broadcasts against x)."""
 

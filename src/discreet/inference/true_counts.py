@@ -9,15 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.core import InvalidInput, TooLargeError
-from discreet.likelihoods.cells import Cells, Constrained, windows
-from discreet.likelihoods.counts import NegativeBinomialLaw, RisingLaw
-from discreet.likelihoods.noises import Noise
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.inference.likelihoods.cells import Cells, Constrained, windows
+from discreet.inference.likelihoods.counts import NegativeBinomialLaw, RisingLaw
+from discreet.inference.likelihoods.noises import Noise
 
 _DRAWS = 20_000
 

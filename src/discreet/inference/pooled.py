@@ -18,14 +18,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import digamma, gammaln, polygamma, zeta
 
-from discreet.core import InvalidInput, TooLargeError
-from discreet.likelihoods.noises import Noise
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.inference.likelihoods.noises import Noise
 
 _TAIL = 30.0  # nats below the likeliest count at which a window ends: e^{−30} = 1e-13
 _MAX_WINDOW = 1 << 14

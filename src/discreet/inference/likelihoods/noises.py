@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr
 
-from discreet.core import InvalidInput
-from discreet.likelihoods.counts import NegativeBinomialLaw
-from discreet.likelihoods.summation import log_sum, log_tail
-
-FloatArray = npt.NDArray[np.float64]
+from discreet._typing import FloatArray
+from discreet.errors import InvalidInput
+from discreet.inference.likelihoods.counts import NegativeBinomialLaw
+from discreet.inference.likelihoods.summation import log_sum, log_tail
 
 _HALF_LOG_2PI = 0.9189385332046728
 _LEGENDRE_X, _LEGENDRE_W = np.polynomial.legendre.leggauss(12)

@@ -1,7 +1,13 @@
 """A private release as evidence about any model of the true counts."""
 
-from discreet.likelihoods.likelihood import Likelihood, Listed, NoisyCells, RandomisedResponse, likelihood
-from discreet.likelihoods.models import (
+from discreet.inference.likelihoods.likelihood import (
+    Likelihood,
+    Listed,
+    NoisyCells,
+    RandomisedResponse,
+    likelihood,
+)
+from discreet.inference.likelihoods.models import (
     Binomial,
     DirichletMultinomial,
     Model,
@@ -9,7 +15,7 @@ from discreet.likelihoods.models import (
     NegativeBinomial,
     Poisson,
 )
-from discreet.likelihoods.noises import (
+from discreet.inference.likelihoods.noises import (
     Clamped,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -21,7 +27,6 @@ from discreet.likelihoods.noises import (
     RoundedGaussian,
     RoundedLaplace,
 )
-from discreet.likelihoods.published import Published, noisy_counts
 
 __all__ = [
     "Binomial",
@@ -41,10 +46,8 @@ __all__ = [
     "Noise",
     "NoisyCells",
     "Poisson",
-    "Published",
     "RandomisedResponse",
     "RoundedGaussian",
     "RoundedLaplace",
     "likelihood",
-    "noisy_counts",
 ]

@@ -10,16 +10,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln, xlogy
 
-from discreet.core import InvalidInput, TooLargeError, as_integer
-from discreet.likelihoods.cells import Cells, Constrained, Statistic
-from discreet.likelihoods.models import Model, Multinomial, Parameters, Poisson
-from discreet.likelihoods.noises import LatticeNoise, Noise
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from discreet._typing import FloatArray, IntArray
+from discreet.declarations import as_integer
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.inference.likelihoods.cells import Cells, Constrained, Statistic
+from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, Poisson
+from discreet.inference.likelihoods.noises import LatticeNoise, Noise
 
 _CELLS_AT_ONCE = 1 << 16
 _MAX_RESULT = 1 << 29  # numbers in one answer: 4 GiB

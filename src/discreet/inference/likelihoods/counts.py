@@ -11,11 +11,9 @@ from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln, xlogy
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from discreet._typing import FloatArray, IntArray
 
 _HALF_LOG_2PI = 0.9189385332046728
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.compositions import compositions, number_of_compositions
-from discreet.core import NotPrivateError, TooLargeError
-from discreet.likelihoods.likelihood import Likelihood, Listed, NoisyCells
-from discreet.likelihoods.models import Multinomial
-from discreet.likelihoods.noises import Clamped, FloorLaplace, LatticeNoise, Partly
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import NotPrivateError, TooLargeError
+from discreet.inference.likelihoods.likelihood import Likelihood, Listed, NoisyCells
+from discreet.inference.likelihoods.models import Multinomial
+from discreet.inference.likelihoods.noises import Clamped, FloorLaplace, LatticeNoise, Partly
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.counts import NoisyCounts
-from discreet.mechanisms.lattice import Lattice
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.noisy_counts import NoisyCounts
+from discreet.numerics.count_vectors import compositions, number_of_compositions
 
 MAX_LISTED_DATASETS = 5_000
 
@@ -42,18 +43,18 @@ def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[i
             "no such limit"
         )
     rows = compositions(n, k)
-    return Listed(rows, _log_likelihood(mechanism, rows, np.array(counts)), model)
+    return Listed(rows, log_likelihood(mechanism, rows, counts), model)
 
 
-def _log_likelihood(mechanism: Mechanism, rows: np.ndarray, released: np.ndarray) -> np.ndarray:
+def log_likelihood(mechanism: Mechanism, rows: IntArray, released: Sequence[int]) -> FloatArray:
     """log P(released | x) for every dataset x."""
     together = mechanism.log_pmfs(rows)
     if together is not None:
-        return together[1][:, np.flatnonzero((together[0] == released).all(axis=1))[0]]
+        return together[1][:, np.flatnonzero((together[0] == np.array(released)).all(axis=1))[0]]
     values = np.full(len(rows), -np.inf)
     for i, row in enumerate(rows.tolist()):
         outputs, log_probability = mechanism.log_pmf(row)
-        match = np.flatnonzero((outputs == released).all(axis=1))
+        match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
         if len(match):
             values[i] = log_probability[match[0]]
     return values

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import digamma
 
-from discreet.core import InvalidInput, as_integer
-from discreet.likelihoods.cells import Statistic
-from discreet.likelihoods.counts import (
+from discreet._typing import FloatArray
+from discreet.declarations import as_integer
+from discreet.errors import InvalidInput
+from discreet.inference.likelihoods.cells import Statistic
+from discreet.inference.likelihoods.counts import (
     BinomialLaw,
     CountLaw,
     NegativeBinomialLaw,
@@ -21,7 +22,6 @@ from discreet.likelihoods.counts import (
     RisingLaw,
 )
 
-FloatArray = npt.NDArray[np.float64]
 Parameters = tuple[FloatArray, ...]
 
 

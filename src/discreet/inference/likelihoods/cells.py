@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import TooLargeError
-from discreet.likelihoods.counts import CountLaw
-from discreet.likelihoods.noises import Noise
-from discreet.likelihoods.summation import TAIL, Panels, Sums, climb, cut, descend, draw, evaluate
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import TooLargeError
+from discreet.inference.likelihoods.counts import CountLaw
+from discreet.inference.likelihoods.noises import Noise
+from discreet.inference.likelihoods.summation import TAIL, Panels, Sums, climb, cut, descend, draw, evaluate
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Complex = npt.NDArray[np.complex128]
 Statistic = Callable[[FloatArray, IntArray], FloatArray]
 """g(x, which): a function of the true count of the cells numbered ``which``."""
