@@ -38,6 +38,7 @@ _ALIAS = 45.0  # nats: what folds onto N from beyond a distance of M
 _NEGLIGIBLE = 1e-18  # characteristic functions below this are taken for zero
 _MAX_PERIOD = 2_000_000
 _MAX_VALUES = 1 << 24
+_MAX_SPECTRUM = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -256,8 +257,42 @@ class Constrained:
             if not np.any((j < last) & (quiet < 3)):
                 return
 
+    @cached_property
+    def _by_fft(self) -> bool:
+        """Whether some draw needs frequencies that wide panels do not resolve.
+
+        A cell's characteristic function falls like 1/t² behind the kink of its noise, so the product of few
+        cells carries weight at high frequencies: then every cell is listed at all whole numbers and
+        transformed at once. With a dozen cells of like spread panels resolve what matters.
+        """
+        points, period = self._saddle[3], self._period
+        variance = points.variance.reshape(len(self), self.width)
+        alike = variance.sum(axis=1) ** 2 / np.maximum((variance**2).sum(axis=1), 1e-300)
+        wide = self._saddle[2].panels.row.max() > 16
+        return bool(wide and alike.min() < 12 and self.width * int(period.max()) <= _MAX_SPECTRUM)
+
+    def _listed(self, draw: int) -> tuple[float, list[tuple[int, FloatArray]]]:
+        """P_s(S = N) of one draw, and the law of each of its cells given that."""
+        own = np.arange(draw * self.width, (draw + 1) * self.width)
+        tilted, period = self._saddle[2], int(self._period[draw])
+        laws = windows(Cells(tilted.law.at(own), tilted.noise, tilted.z[own], tilted.scale[own]))
+        folded = np.zeros((self.width, period))
+        for row, law in zip(folded, laws, strict=True):
+            np.add.at(row, (law.low + np.arange(len(law.mass))) % period, law.mass)
+        spectrum = np.fft.rfft(folded, axis=1)
+        rest = np.fft.irfft(_others(spectrum.T).T, period, axis=1)
+        result, hit = [], 0.0
+        for row, law in zip(rest, laws, strict=True):
+            x = law.low + np.arange(len(law.mass))
+            mass = law.mass * np.maximum(row[(self.total - x) % period], 0.0)
+            hit = float(mass.sum())
+            result.append((law.low, mass / hit))
+        return hit, result
+
     def log_prob(self) -> FloatArray:
         """log Σ over true counts of that total, of each draw."""
+        if self._by_fft:
+            return np.asarray(self._saddle[1] + np.log([self._listed(i)[0] for i in range(len(self))]))
         hit = np.ones(len(self))
         for phase, _, own in self._waves():
             hit += 2 * (own.prod(axis=1) * phase).real
@@ -265,6 +300,14 @@ class Constrained:
 
     def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
         """E[g(xᵢ) | z, Σx = N] of each cell for each g."""
+        if self._by_fft:
+            result = [np.empty(len(self.cells)) for _ in statistics]
+            for i in range(len(self)):
+                for cell, (low, mass) in enumerate(self._listed(i)[1], start=i * self.width):
+                    x = low + np.arange(len(mass), dtype=np.float64)
+                    for own, statistic in zip(result, statistics, strict=True):
+                        own[cell] = mass @ statistic(x, np.full(len(x), cell))
+            return result
         points = self._saddle[3]
         values = [statistic(points.count, points.which) for statistic in statistics]
         # Differences from the mean under the tilt, so that small differences keep their digits.
@@ -281,6 +324,8 @@ class Constrained:
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
         """For each cell of one draw (start, p): P(xᵢ = start + j | z, Σx = N) = p[j]."""
+        if self._by_fft:
+            return self._listed(0)[1]
         points, period = self._saddle[3], int(self._period[0])
         others = [np.ones(self.width, dtype=np.complex128)]
         others += [(_others(own) * phase[:, None])[0] for phase, _, own in self._waves()]
