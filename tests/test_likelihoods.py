@@ -236,7 +236,7 @@ def test_probabilities_sum_to_one(name):
     noise = NOISES[name][0]
     if name == "lattice":
         z = np.array([(a, b, 3 - a - b) for a in range(-45, 49) for b in range(-45, 49)])
-        values = [likelihood(row, noise, total=3).log_prob([0.2, 0.3, 0.5]) for row in z[::97]]
+        values = [likelihood(row, noise, total=3).log_prob([0.2, 0.3, 0.5]) for row in z[::997]]
         assert max(values) < 0  # the whole sum is that of the oracle, whose normaliser is enumerated
         return
     z = np.arange(-150, 200) if noise.integer else np.arange(-60, 90, 0.01)
@@ -300,7 +300,7 @@ SCALES = [1e6, 1e3, 10.0, 1.0, 0.1, 0.02]
 @pytest.mark.parametrize(
     ("z", "scale"),
     [
-        *itertools.product([-(10**6), -1000, -1, 0, 7, 1000], SCALES),
+        *itertools.product([-(10**6), -1000, -1, 0, 7, 300], SCALES),
         (10**9, 1.0),
         *(
             pytest.param(z, scale, marks=pytest.mark.slow)

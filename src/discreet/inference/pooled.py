@@ -200,11 +200,12 @@ class PooledPairs(Pooled):
         return np.asarray(np.log(law.sum(axis=1)))
 
     def _log_posterior(self, log_kappa: float, logit: float) -> float:
-        kappa = math.exp(log_kappa)
-        prior = (
-            log_kappa - 2 * math.log(kappa + self._n0) - abs(logit) - 2 * math.log1p(math.exp(-abs(logit)))
-        )
-        return prior + float(self._log_group(log_kappa, logit).sum())
+        return self._log_prior(log_kappa, logit) + float(self._log_group(log_kappa, logit).sum())
+
+    def _log_prior(self, log_kappa: float, logit: float) -> float:
+        """Density by (log κ, logit μ): κ/(κ + n₀) and μ uniform."""
+        steep = abs(logit) + 2 * math.log1p(math.exp(-abs(logit)))
+        return log_kappa - 2 * math.log(math.exp(log_kappa) + self._n0) - steep
 
     def _ridge(self, log_kappa: float, start: float) -> tuple[float, float, float]:
         """Near the mode of logit μ at a given κ: the place, the curvature, and log of the mass there."""
@@ -246,31 +247,37 @@ class PooledPairs(Pooled):
             centre = max(found, key=lambda at: found[at][2])
             near, _, peak = found[centre]
             inside = sum(height > peak - 3 for _, _, height in found.values())
-            if inside >= 6:
+            if inside >= 7:
                 break
             step *= 0.5 if inside >= 3 else 0.25
         nodes, columns, values = [], [], []
         for at, (v, curve, height) in sorted(found.items()):
-            for j in range(-4, 5) if height > peak - 8 else ():
-                logit = v + 0.8 * j / math.sqrt(curve)
-                kappa = math.exp(at)
-                prior = (
-                    at - 2 * math.log(kappa + self._n0) - abs(logit) - 2 * math.log1p(math.exp(-abs(logit)))
-                )
-                nodes.append((at, logit))
-                columns.append(self._log_group(at, logit))
-                values.append(prior + float(columns[-1].sum()) - 0.5 * math.log(curve))
+            if height < peak - 9:
+                continue
+            for direction in (1, -1):
+                for j in range(direction == -1, 40):  # 0.8 standard deviations apart, as far as there is mass
+                    logit = v + direction * 0.8 * j / math.sqrt(curve)
+                    nodes.append((at, logit))
+                    columns.append(self._log_group(at, logit))
+                    value = self._log_prior(at, logit) + float(columns[-1].sum()) - 0.5 * math.log(curve)
+                    values.append(value)
+                    if value < max(values) - 9:
+                        break
         weight = np.exp(np.array(values) - max(values))
-        kept = weight > 1e-4 * weight.max()
+        kept = weight > 1e-5 * weight.max()
         return np.array(nodes)[kept], weight[kept] / weight[kept].sum(), np.stack(columns, axis=1)[:, kept]
 
     @cached_property
-    def _place(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and deviation of logit θ of every group, roughly: from the nodes at low, middle and high κ."""
+    def _grid(self) -> tuple[FloatArray, FloatArray]:
+        """logit θ at points of each group's own, and the width that each stands for.
+
+        Dense around the mean and ever wider outwards (u = m + s·sinh t), with s the least and the reach ten
+        times the largest deviation at low, middle and high κ.
+        """
         nodes, weight, log_p = self._nodes
         order = np.argsort(nodes[:, 0])
-        chosen = order[np.searchsorted(np.cumsum(weight[order]), [0.1, 0.5, 0.9])]
-        means, squares = [], []
+        chosen = order[np.searchsorted(np.cumsum(weight[order]), [0.05, 0.5, 0.95])]
+        means, deviations = [], []
         for m in chosen:
             kappa = math.exp(nodes[m, 0])
             a = kappa / (1 + math.exp(-nodes[m, 1]))
@@ -280,39 +287,42 @@ class PooledPairs(Pooled):
             centre = digamma(a + self._x) - digamma(kappa - a + self._rest)
             spread = polygamma(1, a + self._x) + polygamma(1, kappa - a + self._rest)
             means.append((law * centre).sum(axis=1))
-            squares.append((law * (spread + centre**2)).sum(axis=1))
-        mean = np.mean(means, axis=0)
-        hyper = float(weight @ (nodes[:, 1] - weight @ nodes[:, 1]) ** 2)
-        return mean, np.sqrt(np.maximum(np.mean(squares, axis=0) - mean**2, 0) + hyper)
+            square = (law * (spread + (centre - means[-1][:, None]) ** 2)).sum(axis=1)
+            deviations.append(np.sqrt(square))
+        mean, least = np.mean(means, axis=0), np.min(deviations, axis=0)
+        hyper = math.sqrt(float(weight @ (nodes[:, 1] - weight @ nodes[:, 1]) ** 2))
+        reach = 10 * (np.max(deviations, axis=0) + hyper + np.ptp(means, axis=0))
+        steep = np.arcsinh(reach / least)[:, None] * np.linspace(-1, 1, 145)
+        return mean[:, None] + least[:, None] * np.sinh(steep), least[:, None] * steep[:, -1:] * np.cosh(
+            steep
+        )
 
     @cached_property
     def _density(self) -> tuple[FloatArray, FloatArray]:
-        """logit θ on a grid of each group's own, and the posterior mass at each point.
+        """logit θ on each group's grid, and the posterior mass at each point.
 
         P(θ | z) ∝ P(z_g | θ) Σ_m [W_m / P(z_g | m)]·Beta(θ; κ_m μ_m): what this group says, times what the
         others say.
         """
         nodes, weight, log_p = self._nodes
         told = np.log(weight) - log_p
-        mean, deviation = self._place
         kappa = np.exp(nodes[:, 0])
         a, b = kappa / (1 + np.exp(-nodes[:, 1])), kappa / (1 + np.exp(nodes[:, 1]))
-        u = mean[:, None] + deviation[:, None] * np.linspace(-9, 9, 145)
+        u, width = self._grid
         log_theta, log_rest = -np.logaddexp(0, -u), -np.logaddexp(0, u)
         density = np.empty_like(u)
         log_choose = gammaln(self.sizes[:, None] + 1) - gammaln(self._x + 1) - gammaln(self._rest + 1)
         with np.errstate(divide="ignore"):
             log_choose += np.log(self._weight)
         log_beta = gammaln(a + b) - gammaln(a) - gammaln(b)
-        width = self._weight.shape[1] + len(nodes)
-        step = max(1, (1 << 21) // (u.shape[1] * width))
+        step = max(1, (1 << 21) // (u.shape[1] * (self._weight.shape[1] + len(nodes))))
         for start in range(0, len(u), step):
             rows = slice(start, start + step)
             t, r = log_theta[rows, :, None], log_rest[rows, :, None]
             own = log_choose[rows, None, :] + t * self._x[rows, None, :] + r * self._rest[rows, None, :]
             others = (told[rows] + log_beta)[:, None, :] + t * a + r * b
             density[rows] = _log_sum(own) + _log_sum(others)
-        density = np.exp(density - density.max(axis=1, keepdims=True))
+        density = width * np.exp(density - density.max(axis=1, keepdims=True))
         return u, density / density.sum(axis=1, keepdims=True)
 
     def _moment(self, power: int) -> FloatArray:

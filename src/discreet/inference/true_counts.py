@@ -15,8 +15,11 @@ from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.likelihoods.cells import Cells, Constrained, windows
 from discreet.inference.likelihoods.counts import NegativeBinomialLaw, RisingLaw
 from discreet.inference.likelihoods.noises import Noise
+from discreet.numerics.count_vectors import Separable
+from discreet.numerics.log_gamma import log_rising
 
 _DRAWS = 20_000
+_SHORT = 4096  # up to this many cells × counts all weights are listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +32,18 @@ class GivenTotal:
     n: int
 
     @cached_property
-    def _law(self) -> Constrained:
+    def _law(self) -> Constrained | Separable:
         alphas = np.asarray(self.prior, dtype=np.float64)
+        if len(alphas) * self.n <= _SHORT:
+            x = np.arange(self.n + 1)
+            scales = self.noise.scales(len(alphas))
+            return Separable.of(
+                [
+                    log_rising(a, x) + self.noise.log_prob(np.array(z), x.astype(np.float64), np.array(scale))
+                    for a, z, scale in zip(self.prior, self.values, scales, strict=True)
+                ],
+                self.n,
+            )
         law = RisingLaw(alphas, np.zeros_like(alphas), np.full_like(alphas, self.n))
         k = len(alphas)
         return Constrained(Cells(law, self.noise, self.values, self.noise.scales(k)), k, self.n)
@@ -45,6 +58,8 @@ class GivenTotal:
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draws of the true counts, shape (size, k)."""
+        if isinstance(self._law, Separable):
+            return self._law.sample(size, rng)
         return np.asarray(self._law.draw(size, rng)[0].astype(np.int64))
 
 

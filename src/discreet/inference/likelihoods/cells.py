@@ -39,6 +39,7 @@ _NEGLIGIBLE = 1e-18  # characteristic functions below this are taken for zero
 _MAX_PERIOD = 2_000_000
 _MAX_VALUES = 1 << 24
 _MAX_SPECTRUM = 1 << 26
+_POINTS_AT_ONCE = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -305,8 +306,8 @@ class Constrained:
             for i in range(len(self)):
                 for cell, (low, mass) in enumerate(self._listed(i)[1], start=i * self.width):
                     x = low + np.arange(len(mass), dtype=np.float64)
-                    for own, statistic in zip(result, statistics, strict=True):
-                        own[cell] = mass @ statistic(x, np.full(len(x), cell))
+                    for mean, statistic in zip(result, statistics, strict=True):
+                        mean[cell] = mass @ statistic(x, np.full(len(x), cell))
             return result
         points = self._saddle[3]
         values = [statistic(points.count, points.which) for statistic in statistics]
@@ -419,7 +420,14 @@ def windows(cells: Cells) -> list[_Tree]:
             "can be listed; use fewer cells, or expected_counts"
         )
     result = []
-    for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        log_mass = cells.terms(np.arange(low, high), np.array([i]))
-        result.append(_trimmed(int(low), np.exp(log_mass - log_mass.max())))
+    ends = np.cumsum(highs - lows)
+    for block in np.split(np.arange(len(lows)), np.flatnonzero(np.diff(ends // _POINTS_AT_ONCE)) + 1):
+        length = (highs - lows)[block].astype(np.int64)
+        which = np.repeat(block, length)
+        before = np.cumsum(length) - length
+        x = np.arange(len(which)) - np.repeat(before, length) + lows[which]
+        log_mass = cells.terms(x.astype(np.float64), which)
+        log_mass -= np.maximum.reduceat(log_mass, before)[which - block[0]]
+        parts = np.split(np.exp(log_mass), before[1:])
+        result += [_trimmed(int(low), mass) for low, mass in zip(lows[block], parts, strict=True)]
     return result
