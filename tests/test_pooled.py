@@ -30,14 +30,10 @@ def test_two_levels_against_a_plain_grid():
     sizes = np.array([5, 9, 0, 12, 7, 30])
     z = np.array([[4, 1], [11, -2], [0, 0], [3, 9], [2, 5], [14, 16]])
     made = pooled(noisy_groups(z, noises.LatticeNoise(4.0), sizes), "abcdef")
-    n0 = sizes[sizes > 0].mean()
-    log_kappa, logit = (
-        g.ravel()
-        for g in np.meshgrid(np.linspace(math.log(n0) - 8, math.log(n0) + 10, 70), np.linspace(-7, 7, 70))
-    )
+    log_kappa, logit = (g.ravel() for g in np.meshgrid(np.linspace(-9, 12, 80), np.linspace(-7, 7, 70)))
     kappa, mu = np.exp(log_kappa), 1 / (1 + np.exp(-logit))
     a, b = kappa * mu, kappa * (1 - mu)
-    logs = log_kappa - 2 * np.log(kappa + n0) + np.log(mu) + np.log1p(-mu)
+    logs = log_kappa - 2 * np.log1p(kappa) + np.log(mu) + np.log1p(-mu)
     tables = []
     for n, row in zip(sizes, z, strict=True):
         x = np.arange(n + 1)
@@ -62,8 +58,8 @@ def test_two_levels_against_a_plain_grid():
     low, high = made.interval(0.9)
     cdf = np.cumsum(laws, axis=1) - laws / 2
     for g in range(6):
-        assert low[g] == pytest.approx(np.interp(0.05, cdf[g], theta), abs=2e-3)
-        assert high[g] == pytest.approx(np.interp(0.95, cdf[g], theta), abs=2e-3)
+        assert low[g] == pytest.approx(np.interp(0.05, cdf[g], theta), abs=4e-3)
+        assert high[g] == pytest.approx(np.interp(0.95, cdf[g], theta), abs=4e-3)
     table = made.table()
     assert [row["group"] for row in table] == list("abcdef")
     assert table[2]["high"] - table[2]["low"] == max(row["high"] - row["low"] for row in table)

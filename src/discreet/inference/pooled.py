@@ -5,8 +5,8 @@ sum; log κ is laid on a grid, and at every κ logit μ on a grid of its own aro
 sampler over the true counts (exact conditional draws of one pair of levels at a time, which keep the group's
 size, or of one cell where the size is not public) and (κ, μ) (Metropolis steps shaped by the curvature).
 
-Prior: μ uniform; κ such that κ/(κ + n₀) is uniform, n₀ the mean size of groups with records (uniform
-shrinkage). A group without records has the posterior of a new group.
+Prior: μ uniform, and 1/(1 + κ), the correlation of two records of one group, uniform. A group without records
+has the posterior of a new group.
 """
 
 from __future__ import annotations
@@ -174,8 +174,6 @@ class PooledPairs(Pooled):
         self._x = self._low[:, None] + np.arange(self._weight.shape[1])
         self._rest = np.maximum(self.sizes[:, None] - self._x, 0)
         self._x = np.minimum(self._x, self.sizes[:, None])
-        self._informed = self.sizes > 0
-        self._n0 = float(self.sizes[self._informed].mean()) if self._informed.any() else 1.0
         self._same = len(np.unique(self.sizes)) == 1 and self._longest <= 20_000
 
     @cached_property
@@ -203,9 +201,8 @@ class PooledPairs(Pooled):
         return self._log_prior(log_kappa, logit) + float(self._log_group(log_kappa, logit).sum())
 
     def _log_prior(self, log_kappa: float, logit: float) -> float:
-        """Density by (log κ, logit μ): κ/(κ + n₀) and μ uniform."""
-        steep = abs(logit) + 2 * math.log1p(math.exp(-abs(logit)))
-        return log_kappa - 2 * math.log(math.exp(log_kappa) + self._n0) - steep
+        """Density by (log κ, logit μ): 1/(1 + κ) and μ uniform, both logistic."""
+        return -sum(abs(v) + 2 * math.log1p(math.exp(-abs(v))) for v in (log_kappa, logit))
 
     def _ridge(self, log_kappa: float, start: float) -> tuple[float, float, float]:
         """Near the mode of logit μ at a given κ: the place, the curvature, and log of the mass there."""
@@ -226,7 +223,7 @@ class PooledPairs(Pooled):
         best = -math.inf
         for direction in (-1, 1):
             at, v = centre, near
-            while -12 < at - math.log(self._n0) < 16:
+            while -12 < at < 25:
                 if at not in found:
                     found[at] = self._ridge(at, v)
                 v, _, height = found[at]
@@ -241,7 +238,7 @@ class PooledPairs(Pooled):
         """(log κ, logit μ), their share of the posterior, and log P(z_g | node), shape (groups, nodes)."""
         likely = (self._weight * self._x).sum(axis=1) / self._weight.sum(axis=1)
         share = float((likely.sum() + 1) / (self.sizes.sum() + 2))
-        centre, near, step = math.log(self._n0), math.log(share / (1 - share)), 1.0
+        centre, near, step = math.log(20.0), math.log(share / (1 - share)), 1.0
         for _ in range(8):
             found = self._walk(centre, near, step)
             centre = max(found, key=lambda at: found[at][2])
@@ -489,10 +486,8 @@ class _State:
         self.number, self.levels = groups.shape
         self.width = groups.log_weight.shape[2]
         self.x = self._start()
-        informed = self.x.sum(axis=1) > 0
-        self.n0 = float(self.x.sum(axis=1)[informed].mean()) if informed.any() else 1.0
         share = (self.x.sum(axis=0) + 1) / (self.x.sum() + self.levels)
-        self.log_alpha = np.log(share * min(max(self.n0, 1.0), 20.0))
+        self.log_alpha = np.log(20.0 * share)
         self.scale, self.longest = 2.4 / math.sqrt(self.levels), int(self._most()) + 1
         self.row = np.arange(self.number)
 
@@ -587,8 +582,8 @@ class _State:
         """log p(α | x), and a square root of the inverse curvature (Minka), made positive."""
         alpha = np.exp(log_alpha)
         kappa = float(alpha.sum())
-        # Uniform μ, uniform κ/(κ + n₀); the Jacobian of log α is Π α / κ^{k−1}.
-        value = -2 * math.log(kappa + self.n0) + float(log_alpha.sum()) - (self.levels - 1) * math.log(kappa)
+        # Uniform μ, uniform 1/(1 + κ); the Jacobian of log α is Π α / κ^{k−1}.
+        value = -2 * math.log1p(kappa) + float(log_alpha.sum()) - (self.levels - 1) * math.log(kappa)
         value -= float(sizes[1] @ gammaln(kappa + sizes[0]) - self.number * gammaln(kappa))
         joint = self.number * _trigamma(kappa) - float(sizes[1] @ _trigamma(kappa + sizes[0]))
         diagonal = np.empty(self.levels)
