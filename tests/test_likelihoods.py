@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln, logsumexp
 
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.likelihoods import noises
-from discreet.inference.likelihoods.likelihood import Listed, RandomisedResponse, likelihood
+from discreet.inference.likelihoods.kinds import Listed, RandomisedResponse, likelihood
 from discreet.inference.likelihoods.models import (
     Binomial,
     DirichletMultinomial,

@@ -15,7 +15,7 @@ from discreet._typing import FloatArray
 from discreet.declarations import as_integer, as_prior
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.errors import FileError, InvalidInput
-from discreet.inference.likelihoods.likelihood import Likelihood, NoisyCells, as_values, likelihood
+from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells, as_values, likelihood
 from discreet.inference.likelihoods.models import Model
 from discreet.inference.likelihoods.noises import (
     Clamped,

@@ -1,6 +1,6 @@
 """A private release as evidence about any model of the true counts."""
 
-from discreet.inference.likelihoods.likelihood import (
+from discreet.inference.likelihoods.kinds import (
     Likelihood,
     Listed,
     NoisyCells,

@@ -8,7 +8,7 @@ import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import NotPrivateError, TooLargeError
-from discreet.inference.likelihoods.likelihood import Likelihood, Listed, NoisyCells
+from discreet.inference.likelihoods.kinds import Likelihood, Listed, NoisyCells
 from discreet.inference.likelihoods.models import Multinomial
 from discreet.inference.likelihoods.noises import Clamped, FloorLaplace, LatticeNoise, Partly
 from discreet.mechanisms.base import Mechanism
