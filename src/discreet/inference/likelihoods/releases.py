@@ -6,55 +6,42 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet._typing import FloatArray, IntArray
+from discreet._text import about
 from discreet.errors import NotPrivateError, TooLargeError
 from discreet.inference.likelihoods.kinds import Likelihood, Listed, NoisyCells
 from discreet.inference.likelihoods.models import Multinomial
-from discreet.inference.likelihoods.noises import Clamped, FloorLaplace, LatticeNoise, Partly
-from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.lattice.mechanism import Lattice
-from discreet.mechanisms.noisy_counts import NoisyCounts
+from discreet.inference.likelihoods.noises import Clamped, FloorLaplace, LatticeNoise, Noise, Partly
+from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, CountNoise, Mechanism
 from discreet.numerics.count_vectors import compositions, number_of_compositions
-
-MAX_LISTED_DATASETS = 5_000
 
 
 def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> Likelihood:
-    """log P(published | shares) for n public: noisy counts where there are some, else the listed law."""
+    """log P(published | shares) for n public: of noisy counts where there are some, else the listed law."""
     if not mechanism.guarantee.is_private:
         raise NotPrivateError(
             f"{mechanism.name} is not private, so its output is no private release to infer from"
         )
     model, n, k = Multinomial(mechanism.n), mechanism.n, mechanism.k
-    if isinstance(mechanism, Lattice) and noisy is not None:
-        return NoisyCells(
-            np.array(noisy, dtype=np.float64), LatticeNoise(float(2 / mechanism.epsilon)), model
-        )
-    if isinstance(mechanism, NoisyCounts):
-        noise = Clamped(FloorLaplace(float(1 / mechanism.rate)), 0, n)
-        published = np.arange(k) < mechanism.noisy_coordinates
-        values = np.array(counts, dtype=np.float64)
-        return NoisyCells(values, noise if published.all() else Partly(noise, published), model)
+    carried = mechanism.count_noise(tuple(counts), None if noisy is None else tuple(noisy))
+    if carried is not None:
+        return NoisyCells(np.array(carried.values, dtype=np.float64), noise_of(carried, n), model)
     datasets = number_of_compositions(n, k)
-    if datasets > MAX_LISTED_DATASETS:
+    if datasets > MAX_ENUMERATED_DATASETS:
         raise TooLargeError(
             f"{mechanism.name} publishes no noisy counts, so its likelihood lists all datasets: n={n}, k={k} "
-            f"has {datasets:.3g}, more than {MAX_LISTED_DATASETS}; lattice, lszhang, lsdim and lshist have "
-            "no such limit"
+            f"has {about(datasets)}, more than {MAX_ENUMERATED_DATASETS}; lattice and the mechanisms that "
+            "publish noisy counts have no such limit"
         )
     rows = compositions(n, k)
-    return Listed(rows, log_likelihood(mechanism, rows, counts), model)
+    return Listed(rows, mechanism.log_likelihood(rows, counts), model)
 
 
-def log_likelihood(mechanism: Mechanism, rows: IntArray, released: Sequence[int]) -> FloatArray:
-    """log P(released | x) for every dataset x."""
-    together = mechanism.log_pmfs(rows)
-    if together is not None:
-        return together[1][:, np.flatnonzero((together[0] == np.array(released)).all(axis=1))[0]]
-    values = np.full(len(rows), -np.inf)
-    for i, row in enumerate(rows.tolist()):
-        outputs, log_probability = mechanism.log_pmf(row)
-        match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
-        if len(match):
-            values[i] = log_probability[match[0]]
-    return values
+def noise_of(carried: CountNoise, n: int) -> Noise:
+    """The law behind a mechanism's description of its noise."""
+    noise: Noise = {"lattice": LatticeNoise, "floor-laplace": FloorLaplace}[carried.name](carried.scale)
+    if carried.clamped:
+        noise = Clamped(noise, 0, n)
+    cells = len(carried.values)
+    if carried.cells is not None and carried.cells < cells:
+        noise = Partly(noise, np.arange(cells) < carried.cells)
+    return noise
