@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 from scipy.special import betaln, gammaln, logsumexp
 
+import discreet
 from discreet.errors import InvalidInput
 from discreet.inference.likelihoods import noises
-from discreet.inference.pooled import PooledDraws, noisy_groups, pooled
+from discreet.inference.pooled import PooledDraws, noisy_groups, pooled, released_groups
 
 
 def simulated(rng, sizes, epsilon, alphas):
@@ -133,3 +136,42 @@ def test_bad_groups_are_refused():
         pooled(groups, ["a", "b"])
     with pytest.raises(InvalidInput, match="level"):
         pooled(groups).interval(1.5)
+
+
+@pytest.mark.parametrize("mechanism", ["lattice", "lszhang", "lshist", "ehd"])
+def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
+    """The true count of every group: weights by hand from the mechanism's law, an empty group among them."""
+    data = pd.DataFrame({"region": ["a"] * 6 + ["b"] * 9, "answer": ["y", "n"] * 3 + ["y"] * 9})
+    options = {"levels": ("y", "n"), "groups": ("a", "b", "c"), "epsilon": 1.0}
+    made = discreet.release_conditional(
+        data, outcome="answer", given="region", mechanism=mechanism, **options
+    )
+    pool = made.pooled()
+    assert pool.names == ("a", "b", "c")
+    low, high = pool.interval(0.9)
+    assert np.all((low >= 0) & (low <= pool.mean()) & (pool.mean() <= high) & (high <= 1))
+    parts = [None if r is None else (r.built, r.counts, r.noisy) for r in made.releases]
+    groups = released_groups(parts, made.sizes, 2)
+    for g, one in enumerate(made.releases[:2]):
+        n = made.sizes[g]
+        x = np.arange(n + 1)
+        likelihood = one.likelihood()
+        shares = np.array([0.3, 0.7])
+        own = [groups.log_weight[g, i] for i in (0, 1)]
+        at = [
+            [own[i][c - groups.low[g, i]] if 0 <= c - groups.low[g, i] < len(own[i]) else -np.inf for c in y]
+            for i, y in enumerate((x, n - x))
+        ]
+        terms = np.array(at).sum(axis=0) + stats.binom.logpmf(x, n, 0.3)
+        mean = np.exp(terms - logsumexp(terms)) @ x
+        assert mean == pytest.approx(likelihood.expected_counts(shares)[0], rel=1e-9)
+
+
+def test_more_levels_need_noisy_counts():
+    data = pd.DataFrame({"region": ["a"] * 6, "answer": ["y", "n", "m"] * 2})
+    options = {"levels": ("y", "n", "m"), "groups": ("a", "b"), "epsilon": 1.0, "given": "region"}
+    made = discreet.release_conditional(data, outcome="answer", mechanism="ehd", **options)
+    with pytest.raises(InvalidInput, match="noisy counts"):
+        made.pooled()
+    made = discreet.release_conditional(data, outcome="answer", mechanism="lsdim", **options)
+    assert made.pooled().mean().shape == (2, 3)

@@ -22,6 +22,7 @@ from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from discreet.inference.likelihoods.kinds import Likelihood
     from discreet.ledger import Receipt
 
 FORMAT = "discreet/release"
@@ -74,9 +75,18 @@ class Release:
 
     @cached_property
     def _noise_aware(self) -> NoiseAware:
-        # Built without the warnings of a new mechanism: its release was warned about when it was made.
-        built = check_options(self.mechanism, ())(**self.parameters)
-        return noise_aware(built, self.counts, self.noisy)
+        return noise_aware(self.built, self.counts, self.noisy)
+
+    @cached_property
+    def built(self) -> Mechanism:
+        """The mechanism, without the warnings of a new one: its release was warned about when it was made."""
+        return check_options(self.mechanism, ())(**self.parameters)
+
+    def likelihood(self) -> Likelihood:
+        """log P(what was published | shares), its gradient and the true counts: for any model of shares."""
+        from discreet.inference.likelihoods.releases import likelihood_of
+
+        return likelihood_of(self.built, self.counts, self.noisy)
 
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
         """One row per level: released count, posterior mean, standard deviation and credible interval.

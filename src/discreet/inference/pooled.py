@@ -18,11 +18,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma, gammaln, polygamma, zeta
+from scipy.special import digamma, expit, gammaln, polygamma, zeta
 
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.likelihoods.noises import Noise
+from discreet.inference.likelihoods.releases import noise_of
+from discreet.mechanisms.base import CountNoise, Mechanism
+from discreet.numerics.count_vectors import compositions
+
+Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]
+"""A mechanism, the counts that it released, and the noisy counts where it keeps them."""
 
 _TAIL = 30.0  # nats below the likeliest count at which a window ends: e^{−30} = 1e-13
 _MAX_WINDOW = 1 << 14
@@ -70,21 +76,76 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None) -> Groups:
             raise InvalidInput("values of a group do not sum to its size, and the noise keeps it")
         top = known
     scale = np.broadcast_to(noise.scale, z.shape)
-    reach = np.ceil(_TAIL * scale if noise.name.endswith("laplace") or noise.together else 8 * scale)
+    reach = noise.reach(scale, _TAIL)
     # Where z is beyond 0 or n, the nearest possible count stands for it: the others decay from there.
     centre = np.clip(np.floor(z), 0, top[:, None])
     low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach, top[:, None])
+    if np.any(silent := np.isinf(reach)):
+        # Nothing is said of these: their windows are what the others leave of the size.
+        if known is None or silent.sum(axis=1).max() > 1:
+            raise InvalidInput("nothing is published of some cells, and nothing else tells them")
+        rest_low = top - np.where(silent, 0, high).sum(axis=1)
+        rest_high = top - np.where(silent, 0, low).sum(axis=1)
+        low = np.where(silent, np.maximum(rest_low, 0)[:, None], low)
+        high = np.where(silent, np.maximum(rest_high, 0)[:, None], high)
+    elif not np.all(np.isfinite(high)):
+        raise InvalidInput("values clamped from above say nothing of a group's size; give sizes")
     width = int((high - low).max()) + 1
     if width > _MAX_WINDOW:
         raise TooLargeError(
             f"the noise spreads a count over {width} values, more than {_MAX_WINDOW}; groups with so little "
             "information cannot be pooled here"
         )
-    x = low[:, :, None] + np.arange(width)
+    x = np.asarray(low[:, :, None] + np.arange(width), dtype=np.float64)
     weight = noise.log_prob(z[:, :, None], x, scale[:, :, None])
     weight = np.where(x <= high[:, :, None], weight, -np.inf)
     weight = weight - weight.max(axis=2, keepdims=True)
     return Groups(low.astype(np.int64), weight, None if known is None else known.astype(np.int64))
+
+
+def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], levels: int) -> Groups:
+    """Groups of which each has a release of its own, or None where it has no records."""
+    alike: dict[Any, list[int]] = {}
+    rows: list[tuple[Groups, IntArray]] = []
+    carried: list[CountNoise | None] = []
+    for g, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        noise = None if part is None else part[0].count_noise(*part[1:])
+        carried.append(noise)
+        if noise is not None:
+            alike.setdefault((*noise[1:], size if noise.clamped else None), []).append(g)
+        elif part is None:
+            alike.setdefault(None, []).append(g)
+        elif levels == 2:
+            rows.append((_listed_pair(part[0], part[1]), np.array([g])))
+        else:
+            raise InvalidInput(
+                f"{part[0].name} publishes no noisy counts: groups of more than two levels need them"
+            )
+    for key, members in alike.items():
+        n = np.array([sizes[g] for g in members])
+        if key is None:
+            empty = Groups(np.zeros((len(members), levels), int), np.zeros((len(members), levels, 1)), n)
+            rows.append((empty, np.array(members)))
+            continue
+        first = carried[members[0]]
+        assert first is not None
+        values = [noise.values for g in members if (noise := carried[g]) is not None]
+        rows.append((noisy_groups(values, noise_of(first, int(n[0])), n), np.array(members)))
+    width = max(made.log_weight.shape[2] for made, _ in rows)
+    low = np.zeros((len(parts), levels), dtype=np.int64)
+    weight = np.full((len(parts), levels, width), -np.inf)
+    for made, own in rows:
+        low[own] = made.low
+        weight[own, :, : made.log_weight.shape[2]] = made.log_weight
+    return Groups(low, weight, np.asarray(sizes, dtype=np.int64))
+
+
+def _listed_pair(mechanism: Mechanism, counts: tuple[int, ...]) -> Groups:
+    """One group of two levels by the listed law of its output."""
+    rows = compositions(mechanism.n, 2)
+    weight = mechanism.log_likelihood(rows, counts)
+    both = np.stack([weight - weight.max(), np.zeros(len(rows))])
+    return Groups(np.zeros((1, 2), dtype=np.int64), both[None], np.array([mechanism.n]))
 
 
 class Pooled:
@@ -324,7 +385,7 @@ class PooledPairs(Pooled):
 
     def _moment(self, power: int) -> FloatArray:
         u, density = self._density
-        return np.asarray((density / (1 + np.exp(-u)) ** power).sum(axis=1))
+        return np.asarray((density * expit(u) ** power).sum(axis=1))
 
     def mean(self) -> FloatArray:
         return self._moment(1)
@@ -344,7 +405,7 @@ class PooledPairs(Pooled):
             low, high = cdf[row, i - 1], cdf[row, i]
             share = np.clip((target - low) / np.maximum(high - low, 1e-300), 0, 1)
             logit = u[row, i - 1] + share * (u[row, i] - u[row, i - 1])
-            ends.append(1 / (1 + np.exp(-logit)))
+            ends.append(expit(logit))
         return ends[0], ends[1]
 
     @property

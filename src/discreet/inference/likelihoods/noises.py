@@ -73,6 +73,10 @@ class Noise(ABC):
         """A whole number near which log P(z | x) is largest in x."""
         return np.floor(z)
 
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        """How far from z the true count may lie before P(z | x) has fallen by so many nats."""
+        return np.ceil(nats * scale) + 1
+
     def check(self, z: FloatArray) -> None:
         """Refuse values that this noise cannot have produced."""
         if self.integer and np.any(z != np.floor(z)):
@@ -164,7 +168,12 @@ class Laplace(_Kinked):
         return np.asarray(np.where(v >= 0, above, v / scale - math.log(2)))
 
 
-class Gaussian(Noise):
+class _Bell(Noise):
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        return np.ceil(math.sqrt(2 * nats) * scale) + 1
+
+
+class Gaussian(_Bell):
     """Continuous Gaussian noise. ``scale`` is the standard deviation."""
 
     name: ClassVar[str] = "gaussian"
@@ -177,7 +186,7 @@ class Gaussian(Noise):
         return np.asarray(log_ndtr(v / scale))
 
 
-class DiscreteGaussian(Noise):
+class DiscreteGaussian(_Bell):
     """P(v) ∝ e^{−v²/2σ²} on whole numbers. ``scale`` is σ (the standard deviation for σ above 1)."""
 
     name: ClassVar[str] = "discrete-gaussian"
@@ -191,7 +200,7 @@ class DiscreteGaussian(Noise):
         return np.asarray(np.where(v < 0, tail, log1mexp(-tail)))
 
 
-class RoundedGaussian(Noise):
+class RoundedGaussian(_Bell):
     """Gaussian noise rounded to whole numbers, P(v) = Φ((v+½)/σ) − Φ((v−½)/σ). ``scale`` is σ."""
 
     name: ClassVar[str] = "rounded-gaussian"
@@ -300,6 +309,9 @@ class Clamped(Noise):
         inner = np.where(z <= self.lower, np.floor(self.lower - 50 * scale), inner)
         return np.asarray(np.where(z >= self.upper, np.ceil(self.upper + 50 * scale), inner))
 
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        return self.noise.reach(scale, nats)
+
     def check(self, z: FloatArray) -> None:
         self.noise.check(z)
         if np.any((z < self.lower) | (z > self.upper)):
@@ -339,5 +351,8 @@ class Partly(Noise):
     def peak(self, z: FloatArray, scale: FloatArray) -> FloatArray:
         return self.noise.peak(z, np.where(np.isnan(scale), 1.0, scale))
 
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        return self.noise.reach(np.where(np.isnan(scale), np.inf, scale), nats)
+
     def check(self, z: FloatArray) -> None:
-        self.noise.check(z[self.published])
+        self.noise.check(z[..., self.published])
