@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         TooLargeError,
         UnknownDatasetError,
     )
+    from discreet.inference.published import Published, noisy_counts
     from discreet.ledger import Ledger, Receipt
     from discreet.mechanisms import Mechanism, mechanism
     from discreet.mechanisms.hellinger.sensitivity import (
@@ -106,6 +107,10 @@ _HOME = {
         "RequestConflictError",
         "TooLargeError",
         "UnknownDatasetError",
+    ),
+    "inference.published": (
+        "Published",
+        "noisy_counts",
     ),
     "ledger": (
         "Ledger",
@@ -215,6 +220,7 @@ __all__ = [
     "Poisson",
     "PosteriorSampler",
     "PrivacyWarning",
+    "Published",
     "Receipt",
     "Relation",
     "Release",
@@ -230,6 +236,7 @@ __all__ = [
     "hellinger",
     "local_sensitivity",
     "mechanism",
+    "noisy_counts",
     "optimal_error",
     "optimal_mechanism",
     "parallel",

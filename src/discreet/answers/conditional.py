@@ -12,6 +12,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from discreet.inference.pooled import Pooled
     from discreet.ledger import Receipt
 
 
@@ -39,6 +40,18 @@ class ConditionalRelease(Answer):
         if group not in self.groups:
             raise InvalidInput(f"group {group!r} is not one of {self.groups!r}")
         return self.releases[self.groups.index(group)]
+
+    def pooled(self, seed: int = 0) -> Pooled:
+        """Every group's shares with strength shared between the groups: a further look at what is public.
+
+        Shares of the groups are taken as draws from one Dirichlet law, which is integrated. Groups without
+        records have the posterior of a new group. ``seed`` is that of the sampler for more than two levels.
+        """
+        from discreet.inference.pooled import pooled, released_groups
+
+        parts = [None if one is None else (one.built, one.counts, one.noisy) for one in self.releases]
+        levels = next(len(one.counts) for one in self.releases if one is not None)
+        return pooled(released_groups(parts, self.sizes, levels), self.groups, seed=seed)
 
     @property
     def versions(self) -> Mapping[str, str]:

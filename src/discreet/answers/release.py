@@ -21,6 +21,7 @@ from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from discreet.inference.likelihoods.kinds import Likelihood
     from discreet.ledger import Receipt
 
 _AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
@@ -83,12 +84,18 @@ class Release(Answer):
 
     @cached_property
     def _noise_aware(self) -> NoiseAware:
-        return noise_aware(self._built, self.counts, self.noisy)
+        return noise_aware(self.built, self.counts, self.noisy)
 
     @cached_property
-    def _built(self) -> Mechanism:
-        # Without the warnings of a new mechanism: its release was warned about when it was made.
+    def built(self) -> Mechanism:
+        """The mechanism, without the warnings of a new one: its release was warned about when it was made."""
         return check_options(self.mechanism, ())(**self.parameters)
+
+    def likelihood(self) -> Likelihood:
+        """log P(what was published | shares), its gradient and the true counts: for any model of shares."""
+        from discreet.inference.likelihoods.releases import likelihood_of
+
+        return likelihood_of(self.built, self.counts, self.noisy)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """One row per level: released count, mean, standard deviation and credible interval.
@@ -141,7 +148,7 @@ class Release(Answer):
             facts=tuple(facts),
             notes=(_AWARE if aware else _PLUG_IN,),
             reading=(_READING,),
-            warnings=(_DROWNED,) if self._built.noise_scale >= self.n else (),
+            warnings=(_DROWNED,) if self.built.noise_scale >= self.n else (),
         )
 
     def figure(self, interval: float = 0.95) -> Figure:

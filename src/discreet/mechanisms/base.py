@@ -37,6 +37,19 @@ class Output(NamedTuple):
     noisy: tuple[int, ...] | None = None
 
 
+class CountNoise(NamedTuple):
+    """What was published of the counts, as values and the noise that they carry: inference reads this."""
+
+    values: tuple[int, ...]
+    name: str
+    """``"lattice"`` or ``"floor-laplace"``, of the given scale."""
+    scale: float
+    clamped: bool = False
+    """Whether values were clamped to [0, n]."""
+    cells: int | None = None
+    """How many cells, the first, have noise of their own; the others say nothing. None: all."""
+
+
 class PublishedLoss(NamedTuple):
     """The exact privacy loss of everything that a release publishes, in closed form."""
 
@@ -140,6 +153,10 @@ class Mechanism(ABC):
         outputs, law = self.log_pmfs(rows)
         match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
         return law[:, match[0]] if len(match) else np.full(len(rows), -np.inf)
+
+    def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+        """The noisy counts among what was released, where there are some."""
+        return None
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         """The law of the true counts given what was released, the prior predictive before it."""

@@ -17,7 +17,7 @@ import numpy as np
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
-from discreet.mechanisms.base import Mechanism, Output, as_float, log1mexp
+from discreet.mechanisms.base import CountNoise, Mechanism, Output, as_float, log1mexp
 from discreet.numerics.count_vectors import Separable
 from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee
@@ -46,6 +46,9 @@ class NoisyCounts(Mechanism):
     @property
     def noise_scale(self) -> float:
         return as_float(1 / self.rate)
+
+    def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+        return CountNoise(counts, "floor-laplace", self.noise_scale, True, self.noisy_coordinates)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -17,7 +17,7 @@ from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
-from discreet.mechanisms.base import Mechanism, Output, PublishedLoss, as_float
+from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss, as_float
 from discreet.mechanisms.lattice.decoding import MAX_MARGINAL, MAX_WINDOW, Decoder, decoder, true_counts
 from discreet.numerics.count_vectors import number_of_compositions
 from discreet.privacy.guarantee import Guarantee
@@ -53,6 +53,9 @@ class Lattice(Mechanism):
     @property
     def noise_scale(self) -> float:
         return as_float((1 if self.k == 2 else 2) / self.epsilon)
+
+    def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+        return None if noisy is None else CountNoise(noisy, "lattice", as_float(2 / self.epsilon))
 
     @property
     def decoder(self) -> Decoder:

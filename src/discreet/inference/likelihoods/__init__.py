@@ -1,0 +1,53 @@
+"""A private release as evidence about any model of the true counts."""
+
+from discreet.inference.likelihoods.kinds import (
+    Likelihood,
+    Listed,
+    NoisyCells,
+    RandomisedResponse,
+    likelihood,
+)
+from discreet.inference.likelihoods.models import (
+    Binomial,
+    DirichletMultinomial,
+    Model,
+    Multinomial,
+    NegativeBinomial,
+    Poisson,
+)
+from discreet.inference.likelihoods.noises import (
+    Clamped,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    FloorLaplace,
+    Gaussian,
+    Laplace,
+    LatticeNoise,
+    Noise,
+    RoundedGaussian,
+    RoundedLaplace,
+)
+
+__all__ = [
+    "Binomial",
+    "Clamped",
+    "DirichletMultinomial",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "FloorLaplace",
+    "Gaussian",
+    "Laplace",
+    "LatticeNoise",
+    "Likelihood",
+    "Listed",
+    "Model",
+    "Multinomial",
+    "NegativeBinomial",
+    "Noise",
+    "NoisyCells",
+    "Poisson",
+    "RandomisedResponse",
+    "RoundedGaussian",
+    "RoundedLaplace",
+    "likelihood",
+]

@@ -1,0 +1,192 @@
+"""Laws of one true count, at whole numbers and between them: Poisson, Binomial, negative binomial.
+
+Written as deviances (Loader 2000): x log λ − λ − log x! loses nine digits at 10⁹, −D(x, λ) − s(x) none.
+``s(x) = log Γ(x+1) − x log x + x`` and ``D(x, m) = x log(x/m) + m − x``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from discreet._typing import FloatArray, IntArray
+
+_HALF_LOG_2PI = 0.9189385332046728
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+
+
+def log_factorial_excess(x: FloatArray) -> FloatArray:
+    """log Γ(x+1) − x log x + x for x ≥ 0: small and smooth where the terms are huge."""
+    large = np.maximum(x, 16.0)
+    inverse = 1 / large
+    square = inverse * inverse
+    series = np.zeros_like(large)
+    for coefficient in reversed(_STIRLING):
+        series = series * square + coefficient
+    result = series * inverse + 0.5 * np.log(large) + _HALF_LOG_2PI
+    small = x < 16
+    if np.any(small):
+        few = x[small]
+        result[small] = gammaln(few + 1) - xlogy(few, few) + few
+    return np.asarray(result)
+
+
+def deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
+    """x log(x/mean) + mean − x, without cancellation where x is near the mean."""
+    gap = x - mean
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = gap / mean
+        near = np.abs(ratio) < 0.5
+        log_ratio = np.where(near, np.log1p(np.where(near, ratio, 0.0)), np.log(x) - np.log(mean))
+        return np.asarray(np.where(x == 0, mean, x * log_ratio - gap))
+
+
+@dataclass(frozen=True)
+class CountLaw(ABC):
+    """P(x) or a weight W(x) for each of many cells; the fields are arrays with one entry a cell."""
+
+    graded: ClassVar[bool] = False
+    """Whether log P has a pole next to 0 that a wide panel would not resolve."""
+
+    @abstractmethod
+    def log_prob(self, x: FloatArray) -> FloatArray: ...
+
+    @property
+    @abstractmethod
+    def mode(self) -> FloatArray:
+        """A whole number at which log P is largest."""
+
+    @property
+    def upper(self) -> FloatArray:
+        """The largest possible count."""
+        return np.full_like(self.mode, np.inf)
+
+    @property
+    def shape(self) -> tuple[FloatArray, FloatArray]:
+        """(a, log q) where P(x) ∝ Γ(a+x)/x!·qˣ; only of graded laws."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def tilted(self, s: FloatArray, limit: float) -> tuple[CountLaw, FloatArray]:
+        """(L, c) with P(x)e^{sx} = e^c L(x) for x up to ``limit`` at least."""
+
+    def at(self, which: IntArray) -> Self:
+        """The laws of the cells numbered ``which``."""
+        return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class PoissonLaw(CountLaw):
+    rate: FloatArray
+
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        return -deviance(x, self.rate) - log_factorial_excess(x)
+
+    @property
+    def mode(self) -> FloatArray:
+        return np.floor(self.rate)
+
+    def tilted(self, s: FloatArray, limit: float) -> tuple[PoissonLaw, FloatArray]:
+        return PoissonLaw(self.rate * np.exp(s)), self.rate * np.expm1(s)
+
+
+@dataclass(frozen=True)
+class BinomialLaw(CountLaw):
+    size: FloatArray
+    prob: FloatArray
+    complement: FloatArray
+    """1 − prob, given apart so that it is exact where prob is near 1."""
+
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        n, rest = np.broadcast_to(self.size, x.shape), self.size - x
+        rest = np.maximum(rest, 0.0)
+        value = log_factorial_excess(n.copy()) - log_factorial_excess(x) - log_factorial_excess(rest)
+        value -= deviance(x, n * self.prob) + deviance(rest, n * self.complement)
+        return np.asarray(np.where(x <= self.size, value, -np.inf))
+
+    @property
+    def mode(self) -> FloatArray:
+        return np.minimum(np.floor((self.size + 1) * self.prob), self.size)
+
+    @property
+    def upper(self) -> FloatArray:
+        return self.size
+
+    def tilted(self, s: FloatArray, limit: float) -> tuple[BinomialLaw, FloatArray]:
+        raised = self.prob * np.exp(s)
+        total = self.complement + raised
+        log_total = np.log1p(self.prob * np.expm1(s))
+        return BinomialLaw(self.size, raised / total, self.complement / total), self.size * log_total
+
+
+@dataclass(frozen=True)
+class NegativeBinomialLaw(CountLaw):
+    """Γ(x+r)/(Γ(r)x!)·(r/(r+mean))^r·(mean/(r+mean))^x: variance mean + mean²/r."""
+
+    mean: FloatArray
+    dispersion: FloatArray
+    graded: ClassVar[bool] = True
+
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        r = np.broadcast_to(self.dispersion, x.shape).copy()
+        trials = x + r
+        value = log_factorial_excess(trials) - log_factorial_excess(r) - log_factorial_excess(x)
+        value -= deviance(x, trials * (self.mean / (r + self.mean)))
+        value -= deviance(r, trials * (r / (r + self.mean)))
+        return np.asarray(value + np.log(r / trials))
+
+    @property
+    def mode(self) -> FloatArray:
+        r = self.dispersion
+        return np.floor(np.maximum(self.mean * (r - 1) / r, 0.0))
+
+    @property
+    def shape(self) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(divide="ignore"):
+            return self.dispersion, -np.log1p(self.dispersion / self.mean)
+
+    def tilted(self, s: FloatArray, limit: float) -> tuple[CountLaw, FloatArray]:
+        a, log_q = self.shape
+        return RisingLaw(a, log_q + s, np.full_like(a, limit)), -a * np.log1p(self.mean / a)
+
+
+@dataclass(frozen=True)
+class RisingLaw(CountLaw):
+    """The weight Γ(a+x)/(Γ(a)x!)·e^{x log q} on 0, …, limit; q may be 1 and more where noise bounds the sum.
+
+    The cells of a Dirichlet-multinomial are these given their total. Not normalised.
+    """
+
+    a: FloatArray
+    log_q: FloatArray
+    limit: FloatArray
+    graded: ClassVar[bool] = True
+
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        a = np.broadcast_to(self.a, x.shape).copy()
+        value = log_factorial_excess(x + a) - log_factorial_excess(a) - log_factorial_excess(x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value += np.where(x > 0, x * np.log1p(a / x), 0.0) + a * np.log1p(x / a) + np.log(a / (x + a))
+        return np.asarray(np.where(x <= self.limit, value + x * self.log_q, -np.inf))
+
+    @property
+    def mode(self) -> FloatArray:
+        with np.errstate(over="ignore", divide="ignore"):
+            odds = 1 / np.expm1(-np.minimum(self.log_q, -1e-300))
+        inner = np.floor(np.clip((self.a - 1) * odds, 0.0, self.limit))
+        return np.where(self.log_q < 0, inner, self.limit)
+
+    @property
+    def upper(self) -> FloatArray:
+        return self.limit
+
+    @property
+    def shape(self) -> tuple[FloatArray, FloatArray]:
+        return self.a, self.log_q
+
+    def tilted(self, s: FloatArray, limit: float) -> tuple[RisingLaw, FloatArray]:
+        return RisingLaw(self.a, self.log_q + s, self.limit), np.zeros_like(self.log_q)

@@ -1,0 +1,358 @@
+"""Laws of a published value given the true count: what was added, and what was done to it afterwards.
+
+Every noise is written as log P(z | x) for real x between whole numbers too, smooth apart from the named
+breaks, so that sums over x can be taken by panels. ``scale`` is one number or one a cell, and each class says
+what it means: the scale b of Laplace-like noise (b = sensitivity/ε), the σ of Gaussian-like noise.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from discreet._typing import FloatArray
+from discreet.errors import InvalidInput
+from discreet.inference.likelihoods.counts import NegativeBinomialLaw
+from discreet.inference.likelihoods.summation import log_sum, log_tail
+
+_HALF_LOG_2PI = 0.9189385332046728
+_LEGENDRE_X, _LEGENDRE_W = np.polynomial.legendre.leggauss(12)
+
+
+def log1mexp(x: FloatArray) -> FloatArray:
+    """log(1 − e^{−x}) for x > 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(x < 0.6931, np.log(-np.expm1(-x)), np.log1p(-np.exp(-x))))
+
+
+@dataclass(frozen=True, eq=False)
+class Noise(ABC):
+    """What separates a published value from the true count: independent for each cell."""
+
+    scale: Any
+    """One positive number, or one for each cell."""
+
+    name: ClassVar[str]
+    integer: ClassVar[bool] = True
+    """Whether published values are whole numbers."""
+    together: ClassVar[bool] = False
+    """Whether the noise of the cells is constrained to sum to zero."""
+
+    def __post_init__(self) -> None:
+        try:
+            scale = np.asarray(self.scale, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"scale={self.scale!r} must be a number, or one for each cell") from None
+        if scale.ndim > 1 or not np.all(np.isfinite(scale) & (scale > 0)):
+            raise InvalidInput(
+                f"scale={self.scale!r} must be positive and finite, one number or one for each cell; counts "
+                "that were published without noise are no private release"
+            )
+        object.__setattr__(self, "scale", scale)
+
+    def scales(self, cells: int) -> FloatArray:
+        """The scale of each cell."""
+        if self.scale.ndim and len(self.scale) != cells:
+            raise InvalidInput(f"scale has {len(self.scale)} entries for {cells} cells")
+        return np.broadcast_to(self.scale, (cells,))
+
+    @abstractmethod
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        """log P(z | x), a log-density where published values are continuous; log-concave in x."""
+
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        """Whole numbers b such that log P is smooth in x on each side of b − ½."""
+        return []
+
+    def peak(self, z: FloatArray, scale: FloatArray) -> FloatArray:
+        """A whole number near which log P(z | x) is largest in x."""
+        return np.floor(z)
+
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        """How far from z the true count may lie before P(z | x) has fallen by so many nats."""
+        return np.ceil(nats * scale) + 1
+
+    def check(self, z: FloatArray) -> None:
+        """Refuse values that this noise cannot have produced."""
+        if self.integer and np.any(z != np.floor(z)):
+            raise InvalidInput(
+                f"values holds fractions, and {self.name} noise on counts gives whole numbers; "
+                "name the noise that was used (noise=('laplace', …) or ('gaussian', …)), or undo the "
+                "scaling of the values"
+            )
+
+
+class _Kinked(Noise):
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        return [np.floor(z) + 1]
+
+
+class DiscreteLaplace(_Kinked):
+    """Two-sided geometric noise, P(v) = tanh(1/2b)·e^{−|v|/b}. ``scale`` is b = sensitivity/ε."""
+
+    name: ClassVar[str] = "discrete-laplace"
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray(log1mexp(1 / scale) - np.log1p(np.exp(-1 / scale)) - np.abs(z - x) / scale)
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        """log P(noise ≤ v), continued between whole numbers by its two smooth pieces (v ≥ 0 and v < 0)."""
+        tail = -np.log1p(np.exp(-1 / scale))
+        below = v / scale + tail
+        above = np.log1p(-np.exp(-(np.maximum(v, -0.5) + 1) / scale + tail))
+        return np.asarray(np.where(v >= 0, above, below))
+
+
+class LatticeNoise(_Kinked):
+    """Discrete Laplace noise of scale b = 2/ε on every cell, given that it sums to zero over the cells."""
+
+    name: ClassVar[str] = "lattice"
+    together: ClassVar[bool] = True
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray(-np.abs(z - x) / scale)
+
+    def log_normaliser(self, cells: int) -> float:
+        """log Σ_v e^{−‖v‖₁/b} over Σv = 0: k log coth(1/2b) + log P(A = B), A and B negative binomial."""
+        scale = float(self.scale)
+        q = math.exp(-1 / scale)
+        mean = cells / math.expm1(1 / scale) if scale > 1 / 700 else 0.0
+        log_coth = math.log1p(q) - float(log1mexp(np.array(1 / scale)))
+        if mean == 0:
+            return 0.0
+        law = NegativeBinomialLaw(np.array(mean), np.array(float(cells)))
+        equal = log_sum(lambda m: 2 * law.log_prob(m), 0.0, float(law.mode), math.inf)
+        return cells * log_coth + equal
+
+
+class FloorLaplace(Noise):
+    """⌊Laplace(b)⌋: a fair coin gives G or −1 − G, P(G = g) = (1 − e^{−1/b})e^{−g/b}."""
+
+    name: ClassVar[str] = "floor-laplace"
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        v = z - x
+        return np.asarray(log1mexp(1 / scale) - math.log(2) - np.where(v >= 0, v, -1 - v) / scale)
+
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        return [z + 1]
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        """log P(⌊L⌋ ≤ v) = log P(L < v + 1)."""
+        at = v + 1
+        above = np.log1p(-0.5 * np.exp(-np.maximum(at, 0.0) / scale))
+        return np.asarray(np.where(at >= 0, above, at / scale - math.log(2)))
+
+    def log_sf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        """log P(⌊L⌋ ≥ v) = log P(L ≥ v)."""
+        above = np.log1p(-0.5 * np.exp(np.minimum(v, 0.0) / scale))
+        return np.asarray(np.where(v <= 0, above, -v / scale - math.log(2)))
+
+
+class Laplace(_Kinked):
+    """Continuous Laplace noise, density e^{−|v|/b}/2b. ``scale`` is b."""
+
+    name: ClassVar[str] = "laplace"
+    integer: ClassVar[bool] = False
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray(-np.abs(z - x) / scale - np.log(2 * scale))
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        above = np.log1p(-0.5 * np.exp(-np.maximum(v, 0.0) / scale))
+        return np.asarray(np.where(v >= 0, above, v / scale - math.log(2)))
+
+
+class _Bell(Noise):
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        return np.ceil(math.sqrt(2 * nats) * scale) + 1
+
+
+class Gaussian(_Bell):
+    """Continuous Gaussian noise. ``scale`` is the standard deviation."""
+
+    name: ClassVar[str] = "gaussian"
+    integer: ClassVar[bool] = False
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray(-0.5 * ((z - x) / scale) ** 2 - np.log(scale) - _HALF_LOG_2PI)
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray(log_ndtr(v / scale))
+
+
+class DiscreteGaussian(_Bell):
+    """P(v) ∝ e^{−v²/2σ²} on whole numbers. ``scale`` is σ (the standard deviation for σ above 1)."""
+
+    name: ClassVar[str] = "discrete-gaussian"
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray(-0.5 * ((z - x) / scale) ** 2 - log_theta(scale))
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        tail = log_tail(lambda u: -0.5 * (u / scale[..., None]) ** 2, np.where(v < 0, -v, v + 1))
+        tail = np.minimum(tail - log_theta(scale), -1e-300)
+        return np.asarray(np.where(v < 0, tail, log1mexp(-tail)))
+
+
+class RoundedGaussian(_Bell):
+    """Gaussian noise rounded to whole numbers, P(v) = Φ((v+½)/σ) − Φ((v−½)/σ). ``scale`` is σ."""
+
+    name: ClassVar[str] = "rounded-gaussian"
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        v, scale = np.broadcast_arrays(np.abs(z - x), scale)
+        slope = v / scale**2
+        smooth = (slope <= 1) & (scale >= 1)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            near, far = log_ndtr((0.5 - v) / scale), log_ndtr((-0.5 - v) / scale)
+            tails = near + log1mexp(np.maximum(near - far, 0.0))
+        middle = v < 0.5
+        if np.any(middle & ~smooth):
+            few = middle & ~smooth
+            tails[few] = np.log(ndtr((v[few] + 0.5) / scale[few]) - ndtr((v[few] - 0.5) / scale[few]))
+            centre = few & (v == 0)
+            tails[centre] = np.log1p(-2 * ndtr(-0.5 / scale[centre]))
+        result = tails
+        if np.any(smooth):
+            u, s, c = v[smooth][:, None], scale[smooth][:, None], slope[smooth][:, None]
+            t = 0.5 * _LEGENDRE_X
+            inner = (0.5 * _LEGENDRE_W * np.exp(-c * t - 0.5 * (t / s) ** 2)).sum(axis=1)
+            result[smooth] = np.log(inner) - 0.5 * (u[:, 0] / s[:, 0]) ** 2 - np.log(s[:, 0]) - _HALF_LOG_2PI
+        return np.asarray(result)
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray(log_ndtr((v + 0.5) / scale))
+
+
+class RoundedLaplace(Noise):
+    """Laplace noise rounded to whole numbers: P(0) = 1 − e^{−1/2b}, P(v) = sinh(1/2b)·e^{−|v|/b}."""
+
+    name: ClassVar[str] = "rounded-laplace"
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        half = 0.5 / scale
+        at_zero = log1mexp(half)
+        beside = half + log1mexp(2 * half) - math.log(2) - np.abs(z - x) / scale
+        return np.asarray(np.where(z == x, at_zero, beside))
+
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        return [z, z + 1]
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        return Laplace.log_cdf(self, v + 0.5, scale)  # type: ignore[arg-type]
+
+
+def log_theta(scale: FloatArray) -> FloatArray:
+    """log Σ_v e^{−v²/2σ²} over whole numbers, by the sum or by its Fourier dual."""
+    steps = np.arange(1, 12).reshape((-1,) + (1,) * scale.ndim)
+    small, large = np.minimum(scale, 1.0), np.maximum(scale, 0.5)
+    direct = np.log1p(2 * np.exp(-0.5 * (steps / small) ** 2).sum(axis=0))
+    dual = np.log1p(2 * np.exp(-2 * (math.pi * large * steps) ** 2).sum(axis=0))
+    return np.asarray(np.where(scale < 1, direct, dual + np.log(large) + _HALF_LOG_2PI))
+
+
+@dataclass(frozen=True, eq=False)
+class Clamped(Noise):
+    """Noise whose sum with the count was clamped: ``lower`` stands for it and all below, ``upper`` above.
+
+    The same law describes suppression: a value that was withheld because it fell below t is one clamped to
+    ``lower`` = t − 1.
+    """
+
+    noise: Noise
+    lower: float = 0.0
+    upper: float = math.inf
+
+    name: ClassVar[str] = "clamped"
+
+    def __init__(self, noise: Noise, lower: float = 0.0, upper: float = math.inf) -> None:
+        for field, value in (("noise", noise), ("lower", lower), ("upper", upper), ("scale", noise.scale)):
+            object.__setattr__(self, field, value)
+        if not hasattr(noise, "log_cdf"):
+            raise InvalidInput(f"{noise.name} noise cannot be clamped: its cells are not independent")
+        if not lower < upper:
+            raise InvalidInput(f"lower={lower!r} must be below upper={upper!r}")
+
+    @property
+    def integer(self) -> bool:  # type: ignore[override]
+        return self.noise.integer
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        z, x, scale = np.broadcast_arrays(z, x, scale)
+        result = self.noise.log_prob(z, x, scale)
+        for ends, value in ((z <= self.lower, self._below), (z >= self.upper, self._above)):
+            if np.any(ends):
+                result = np.array(result)
+                result[ends] = value(x[ends], scale[ends])
+        return np.asarray(result)
+
+    def _below(self, x: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray(self.noise.log_cdf(self.lower - x, scale))  # type: ignore[attr-defined]
+
+    def _above(self, x: FloatArray, scale: FloatArray) -> FloatArray:
+        if isinstance(self.noise, FloorLaplace):
+            return self.noise.log_sf(self.upper - x, scale)
+        return np.asarray(self.noise.log_cdf(x - self.upper, scale))  # type: ignore[attr-defined]
+
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        z = np.minimum(np.maximum(z, self.lower), self.upper)
+        return [np.floor(z), np.floor(z) + 1]
+
+    def peak(self, z: FloatArray, scale: FloatArray) -> FloatArray:
+        inner = self.noise.peak(np.clip(z, self.lower, self.upper), scale)
+        inner = np.where(z <= self.lower, np.floor(self.lower - 50 * scale), inner)
+        return np.asarray(np.where(z >= self.upper, np.ceil(self.upper + 50 * scale), inner))
+
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        return self.noise.reach(scale, nats)
+
+    def check(self, z: FloatArray) -> None:
+        self.noise.check(z)
+        if np.any((z < self.lower) | (z > self.upper)):
+            raise InvalidInput(
+                f"values must lie in [{self.lower:g}, {self.upper:g}], where they were clamped"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Partly(Noise):
+    """Noise on the cells that were ``published``; nothing is said of the others."""
+
+    noise: Noise
+    published: Any
+
+    name: ClassVar[str] = "partly published"
+
+    def __init__(self, noise: Noise, published: Any) -> None:
+        shown = np.asarray(published, dtype=bool)
+        scale = np.where(shown, noise.scales(len(shown)), np.nan)  # NaN marks a cell of which nothing is said
+        for field, value in (("noise", noise), ("published", shown), ("scale", scale)):
+            object.__setattr__(self, field, value)
+        if noise.together:
+            raise InvalidInput(f"{noise.name} noise is published for all cells or for none")
+
+    @property
+    def integer(self) -> bool:  # type: ignore[override]
+        return self.noise.integer
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        silent = np.isnan(scale)
+        return np.asarray(np.where(silent, 0.0, self.noise.log_prob(z, x, np.where(silent, 1.0, scale))))
+
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        return self.noise.breaks(z)
+
+    def peak(self, z: FloatArray, scale: FloatArray) -> FloatArray:
+        return self.noise.peak(z, np.where(np.isnan(scale), 1.0, scale))
+
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        return self.noise.reach(np.where(np.isnan(scale), np.inf, scale), nats)
+
+    def check(self, z: FloatArray) -> None:
+        self.noise.check(z[..., self.published])

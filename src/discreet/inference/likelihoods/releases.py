@@ -1,0 +1,47 @@
+"""The likelihood of what one of our own mechanisms published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from discreet._text import about
+from discreet.errors import NotPrivateError, TooLargeError
+from discreet.inference.likelihoods.kinds import Likelihood, Listed, NoisyCells
+from discreet.inference.likelihoods.models import Multinomial
+from discreet.inference.likelihoods.noises import Clamped, FloorLaplace, LatticeNoise, Noise, Partly
+from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, CountNoise, Mechanism
+from discreet.numerics.count_vectors import compositions, number_of_compositions
+
+
+def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> Likelihood:
+    """log P(published | shares) for n public: of noisy counts where there are some, else the listed law."""
+    if not mechanism.guarantee.is_private:
+        raise NotPrivateError(
+            f"{mechanism.name} is not private, so its output is no private release to infer from"
+        )
+    model, n, k = Multinomial(mechanism.n), mechanism.n, mechanism.k
+    carried = mechanism.count_noise(tuple(counts), None if noisy is None else tuple(noisy))
+    if carried is not None:
+        return NoisyCells(np.array(carried.values, dtype=np.float64), noise_of(carried, n), model)
+    datasets = number_of_compositions(n, k)
+    if datasets > MAX_ENUMERATED_DATASETS:
+        raise TooLargeError(
+            f"{mechanism.name} publishes no noisy counts, so its likelihood lists all datasets: n={n}, k={k} "
+            f"has {about(datasets)}, more than {MAX_ENUMERATED_DATASETS}; lattice and the mechanisms that "
+            "publish noisy counts have no such limit"
+        )
+    rows = compositions(n, k)
+    return Listed(rows, mechanism.log_likelihood(rows, counts), model)
+
+
+def noise_of(carried: CountNoise, n: int) -> Noise:
+    """The law behind a mechanism's description of its noise."""
+    noise: Noise = {"lattice": LatticeNoise, "floor-laplace": FloorLaplace}[carried.name](carried.scale)
+    if carried.clamped:
+        noise = Clamped(noise, 0, n)
+    cells = len(carried.values)
+    if carried.cells is not None and carried.cells < cells:
+        noise = Partly(noise, np.arange(cells) < carried.cells)
+    return noise

@@ -1,0 +1,268 @@
+"""Sums of e^{f(x)} over whole numbers x, many at once, at a cost that does not grow with their range.
+
+A range of N whole numbers is summed by the Gauss rule of the counting measure on N points: sixteen nodes,
+exact for polynomials of degree 31, the points themselves for N = 16 and Gauss–Legendre for N → ∞. A sum is
+cut into panels of N = 16·2^j points, few enough to a panel that e^f is smooth on it. Windows of up to a few
+hundred points are therefore plain sums; the widest ones take about a thousand nodes.
+
+What is left out: e^f is log-concave, or decreasing where a window ends. Where f has fallen by ``TAIL`` nats
+from its largest value, a log-concave sum has at most a share e^{−TAIL} beyond (compare it with the geometric
+series through the two points).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import FloatArray, IntArray
+
+Terms = Callable[[FloatArray, IntArray], FloatArray]
+"""f(x, which): log terms at x, of the problems numbered ``which`` (an array that broadcasts against x)."""
+
+TAIL = 42.0
+"""Nats below the largest term at which a window ends: e^{−42} = 6e-19."""
+
+_NODES = 16
+_PANELS = 24  # a range is cut into 12 to 24 panels of equal width
+_BLOCK = 1 << 16  # panels evaluated together
+
+
+def gauss_rule(points: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes in [0, points − 1] and weights with Σ_{x<points} g(x) = Σ_j w_j g(x_j) for degrees up to 31."""
+    order = np.arange(1, _NODES)
+    off = np.sqrt(order**2 * (1 - (order / points) ** 2) / (4 * (4.0 * order**2 - 1)))
+    values, vectors = np.linalg.eigh(np.diag(off, 1) + np.diag(off, -1))
+    return (points - 1) / 2 + points * values, points * vectors[0] ** 2
+
+
+def _tables(levels: int = 50) -> tuple[FloatArray, FloatArray]:
+    """Rows 0–15: the first r of sixteen points (r = 0 stands for all). Row 16 + j: the rule for 16·2^j."""
+    nodes, log_weights = np.empty((_NODES + levels, _NODES)), np.full((_NODES + levels, _NODES), -np.inf)
+    for r in range(_NODES):
+        count = r or _NODES
+        nodes[r] = np.minimum(np.arange(_NODES), count - 1)
+        log_weights[r, :count] = 0.0
+    nodes[_NODES], log_weights[_NODES] = nodes[0], log_weights[0]
+    for j in range(1, levels):
+        x, w = gauss_rule(_NODES << j)
+        nodes[_NODES + j], log_weights[_NODES + j] = x, np.log(w)
+    return nodes, log_weights
+
+
+_X, _LOG_W = _tables()
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Ranges of whole numbers, sorted by the problem that they belong to; every problem has one at least."""
+
+    problem: IntArray
+    start: FloatArray
+    row: IntArray
+    first: IntArray
+    """Index of each problem's first panel."""
+
+    def blocks(self) -> Iterator[tuple[slice, Panels]]:
+        """Consecutive problems, few enough to be evaluated together: their numbers and their panels."""
+        ends = np.append(self.first[1:], len(self.problem))
+        low = 0
+        while low < len(self.first):
+            high = int(np.searchsorted(ends, self.first[low] + _BLOCK, side="right"))
+            high = max(high, low + 1)
+            rows = slice(int(self.first[low]), int(ends[high - 1]))
+            yield (
+                slice(low, high),
+                Panels(
+                    self.problem[rows], self.start[rows], self.row[rows], self.first[low:high] - rows.start
+                ),
+            )
+            low = high
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of one block, and the normalised terms at their nodes."""
+
+    panels: Panels
+    log_total: FloatArray
+    x: FloatArray
+    """Nodes, shape (panels, 16)."""
+    weight: FloatArray
+    """Share of the sum that each node stands for."""
+    local: IntArray
+    """For each panel, the number of its problem within the block."""
+
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Σ weight · values for each problem; values of the shape of ``x``."""
+        return np.asarray(np.add.reduceat((self.weight * values).sum(axis=1), self.panels.first))
+
+    def transform(self, factor: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
+        """Σ factor for each problem; ``factor`` of the shape of ``x``, the weights inside."""
+        return np.asarray(np.add.reduceat(factor.sum(axis=1), self.panels.first))
+
+
+def evaluate(terms: Terms, panels: Panels) -> Sums:
+    """Sum the terms over the panels of one block."""
+    x = panels.start[:, None] + _X[panels.row]
+    f = terms(x, panels.problem[:, None])
+    f += _LOG_W[panels.row]
+    local = np.repeat(np.arange(len(panels.first)), np.diff(np.append(panels.first, len(panels.problem))))
+    peak = np.maximum.reduceat(f.max(axis=1), panels.first)
+    shift = np.where(np.isfinite(peak), peak, 0.0)
+    weight = np.exp(f - shift[local][:, None])
+    total = np.add.reduceat(weight.sum(axis=1), panels.first)
+    with np.errstate(divide="ignore"):
+        log_total = shift + np.log(total)
+    weight /= np.where(total > 0, total, 1.0)[local][:, None]
+    return Sums(panels, log_total, x, weight, local)
+
+
+def climb(f: Callable[[FloatArray], FloatArray], start: FloatArray, end: FloatArray) -> FloatArray:
+    """The largest term between two whole numbers, for concave f: follow f from ``start`` while it rises."""
+    direction = np.sign(end - start)
+    low, high = np.zeros(len(start)), np.abs(end - start)  # the answer is in [low, high]
+    while np.any(low < high):
+        middle = np.floor((low + high) / 2)
+        here = start + direction * middle
+        with np.errstate(invalid="ignore"):
+            rises = (f(here + direction) > f(here)) & (middle < high)
+        low, high = np.where(rises, middle + 1, low), np.where(rises, high, middle)
+    return np.asarray(start + direction * low)
+
+
+def descend(
+    f: Callable[[FloatArray], FloatArray], start: FloatArray, floor: FloatArray, end: FloatArray
+) -> FloatArray:
+    """A whole number towards ``end``, which may be infinite, beyond which f < ``floor``; or ``end``."""
+    direction = np.where(end >= start, 1.0, -1.0)
+    most = np.abs(end - start)
+    inside, step = np.zeros(len(start)), np.minimum(1.0, most)
+    while True:
+        above = f(start + direction * step) >= floor
+        going = above & (step < most)
+        if not going.any():
+            break
+        inside = np.where(going, step, inside)
+        step = np.where(going, np.minimum(2 * step, most), step)
+    outside = step
+    for _ in range(4):  # within a sixteenth of the distance
+        middle = np.floor((inside + outside) / 2)
+        above = f(start + direction * middle) >= floor
+        inside, outside = np.where(above, middle, inside), np.where(above, outside, middle)
+        outside = np.maximum(outside, inside)
+    return np.asarray(start + direction * np.where(outside >= most, most, outside))
+
+
+def cut(edges: Sequence[FloatArray], graded: bool) -> Panels:
+    """Panels that cover [edges[0], edges[-1]) of every problem and do not straddle an edge.
+
+    Edges are non-decreasing whole numbers. With ``graded`` the panels grow from sixteen points away from
+    every edge, at most doubling: that resolves a pole just outside, and a decay of any speed.
+    """
+    problems = len(edges[0])
+    lows, highs = list(edges[:-1]), list(edges[1:])
+    if graded:
+        middles = [
+            np.where(high - low <= _PANELS * _NODES, high, low + np.floor((high - low) / 2))
+            for low, high in zip(lows, highs, strict=True)
+        ]
+        lows = [v for low, middle in zip(lows, middles, strict=True) for v in (low, middle)]
+        highs = [v for middle, high in zip(middles, highs, strict=True) for v in (middle, high)]
+    low = np.stack(lows, axis=1).ravel()  # by problem, then by segment
+    length = np.stack(highs, axis=1).ravel() - low
+    backwards = graded & (np.arange(len(low)) % 2 == 1)
+    level = np.maximum(np.ceil(np.log2(np.maximum(length / (_PANELS * _NODES), 1.0))), 0).astype(np.int64)
+    depth = int(level.max(initial=0))
+    sixteens, partial = np.divmod(length, _NODES)
+    counts = np.zeros((len(low), depth + 2), dtype=np.int64)  # column 0: what is left of sixteen
+    counts[:, 0] = partial > 0
+    for j in range(depth + 1):
+        own = level == j
+        counts[own, j + 1] = sixteens[own] // 2**j
+        smaller = level > j
+        counts[smaller, j + 1] = (sixteens[smaller] // 2**j) % 2
+        if graded:
+            counts[smaller, j + 1] += 2 if j == 0 else 1
+    if graded:
+        own = level > 0
+        counts[own, level[own] + 1] -= 1
+    widths = np.broadcast_to(np.append(0, _NODES << np.arange(depth + 1)), counts.shape).copy().astype(float)
+    widths[:, 0] = partial
+    per_segment = counts.sum(axis=1)
+    segment = np.repeat(np.arange(len(low)), per_segment)
+    column = np.repeat(np.tile(np.arange(depth + 2), len(low)), counts.ravel())
+    width = widths[segment, column]
+    until = np.cumsum(width)
+    before = (
+        until - width - np.repeat(np.append(0.0, until)[np.cumsum(per_segment) - per_segment], per_segment)
+    )
+    start = np.where(
+        backwards[segment], low[segment] + length[segment] - before - width, low[segment] + before
+    )
+    row = np.where(column == 0, partial[segment].astype(np.int64), _NODES + column - 1)
+    problem = segment // (len(low) // max(problems, 1)) if problems else segment
+    first = np.searchsorted(problem, np.arange(problems))
+    return Panels(problem, start, row, first)
+
+
+def log_sum(terms: Callable[[FloatArray], FloatArray], low: float, mode: float, high: float) -> float:
+    """log Σ e^{f(x)} over x = low, …, high for one concave f with its largest term near ``mode``."""
+    middle = np.array([min(max(mode, low), high)])
+    floor = terms(middle) - TAIL
+    left, right = (descend(terms, middle, floor, np.array([end])) for end in (low, high))
+    return float(evaluate(lambda x, _: terms(x), cut([left, middle, right + 1], graded=True)).log_total[0])
+
+
+def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:
+    """One whole number for each problem, with probability proportional to its term."""
+    result = np.empty(len(panels.first))
+    for problems, block in panels.blocks():
+        sums = evaluate(terms, block)
+        shares = np.cumsum(sums.weight.sum(axis=1))
+        before = np.append(0.0, shares)[block.first]
+        last = np.append(block.first[1:], len(block.problem)) - 1
+        target = before + rng.random(len(block.first)) * (shares[last] - before)
+        chosen = np.clip(np.searchsorted(shares, target), block.first, last)
+        result[problems] = _within(terms, block, chosen, rng)
+    return result
+
+
+def _within(terms: Terms, block: Panels, chosen: IntArray, rng: np.random.Generator) -> FloatArray:
+    """A whole number inside each chosen panel: halves of halves, then one of sixteen points."""
+    problem, start, row = block.problem[chosen], block.start[chosen].copy(), block.row[chosen].copy()
+    while np.any(wide := row > _NODES):
+        half = row[wide] - 1
+        width = np.ldexp(float(_NODES), half - _NODES)
+        x = start[wide][:, None, None] + np.stack([0 * width, width], 1)[:, :, None] + _X[half][:, None, :]
+        f = terms(x, problem[wide][:, None, None]) + _LOG_W[half][:, None, :]
+        mass = np.exp(f - f.max(axis=(1, 2), keepdims=True)).sum(axis=2)
+        upper = rng.random(len(half)) * mass.sum(axis=1) >= mass[:, 0]
+        start[wide] += np.where(upper, width, 0.0)
+        row[wide] = half
+    f = terms(start[:, None] + _X[row], problem[:, None]) + _LOG_W[row]
+    cumulative = np.cumsum(np.exp(f - f.max(axis=1, keepdims=True)), axis=1)
+    target = rng.random(len(start)) * cumulative[:, -1]
+    return np.asarray(start + _X[row, (cumulative <= target[:, None]).sum(axis=1)])
+
+
+def log_tail(f: Callable[[FloatArray], FloatArray], start: FloatArray) -> FloatArray:
+    """log Σ_{j ≥ 0} e^{f(start + j)}, elementwise, for f decreasing and log-concave along a new last axis."""
+    total = f(start[..., None])[..., 0]
+    offset, level = 1.0, 0
+    while True:
+        row = _NODES + level
+        values = f(start[..., None] + offset + _X[row]) + _LOG_W[row]
+        peak = values.max(axis=-1)
+        safe = np.where(np.isfinite(peak), peak, 0.0)
+        with np.errstate(divide="ignore"):
+            part = safe + np.log(np.exp(values - safe[..., None]).sum(axis=-1))
+        total = np.logaddexp(total, part)
+        if np.all(values[..., -1] <= total - TAIL - 6) or level > 45:
+            return np.asarray(total)
+        offset += math.ldexp(_NODES, level)
+        level += 1 if offset > _NODES + 1 else 0

@@ -1,0 +1,665 @@
+"""Groups that share strength: θ_g ~ Dir(κμ) with κ and μ integrated, given noisy counts of every group.
+
+Two levels and public group sizes: quadrature. P(z_g | κ, μ) = Σ_x P(z_g | x)·BetaBin(x; n_g, κμ) is a plain
+sum; log κ is laid on a grid, and at every κ logit μ on a grid of its own around its mode. Otherwise: a Gibbs
+sampler over the true counts (exact conditional draws of one pair of levels at a time, which keep the group's
+size, or of one cell where the size is not public) and (κ, μ) (Metropolis steps shaped by the curvature).
+
+Prior: μ uniform, and 1/(1 + κ), the correlation of two records of one group, uniform. A group without records
+has the posterior of a new group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import digamma, expit, gammaln, polygamma, zeta
+
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.inference.likelihoods.noises import Noise
+from discreet.inference.likelihoods.releases import noise_of
+from discreet.mechanisms.base import CountNoise, Mechanism
+from discreet.numerics.count_vectors import compositions
+
+Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]
+"""A mechanism, the counts that it released, and the noisy counts where it keeps them."""
+
+_TAIL = 30.0  # nats below the likeliest count at which a window ends: e^{−30} = 1e-13
+_MAX_WINDOW = 1 << 14
+_STEPS = 4  # Metropolis steps for (κ, μ) in a sweep
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """What is known of the true counts: log P(z | x) of every group and level over a window of counts.
+
+    ``low`` has shape (groups, levels), ``log_weight`` (groups, levels, window): log P(z_gi | x_gi = low + j).
+    ``sizes`` are the public sizes of the groups; None where they are not public.
+    """
+
+    low: IntArray
+    log_weight: FloatArray
+    sizes: IntArray | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        groups, levels = self.low.shape
+        return groups, levels
+
+
+def noisy_groups(values: Any, noise: Noise, sizes: Any = None) -> Groups:
+    """Groups from noisy counts, shape (groups, levels); noise of sum zero sums to zero within each group.
+
+    A window holds all counts whose P(z | x) is within e^{−30} of the largest that the group's size admits.
+    """
+    z = np.asarray(values, dtype=np.float64)
+    if z.ndim != 2 or z.shape[1] < 2 or not np.all(np.isfinite(z)):
+        raise InvalidInput("values must be finite numbers in rows of at least two levels, one row a group")
+    noise.check(z)
+    if sizes is None and noise.together:
+        sizes = z.sum(axis=1)
+    known = None
+    top = np.full(len(z), np.inf)
+    if sizes is not None:
+        known = np.asarray(sizes, dtype=np.float64)
+        if known.shape != (len(z),) or np.any((known < 0) | (known != np.floor(known))):
+            raise InvalidInput(
+                f"sizes must be {len(z)} whole numbers that are not negative, one for each group"
+            )
+        if noise.together and np.any(z.sum(axis=1) != known):
+            raise InvalidInput("values of a group do not sum to its size, and the noise keeps it")
+        top = known
+    scale = np.broadcast_to(noise.scale, z.shape)
+    reach = noise.reach(scale, _TAIL)
+    # Where z is beyond 0 or n, the nearest possible count stands for it: the others decay from there.
+    centre = np.clip(np.floor(z), 0, top[:, None])
+    low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach, top[:, None])
+    if np.any(silent := np.isinf(reach)):
+        # Nothing is said of these: their windows are what the others leave of the size.
+        if known is None or silent.sum(axis=1).max() > 1:
+            raise InvalidInput("nothing is published of some cells, and nothing else tells them")
+        rest_low = top - np.where(silent, 0, high).sum(axis=1)
+        rest_high = top - np.where(silent, 0, low).sum(axis=1)
+        low = np.where(silent, np.maximum(rest_low, 0)[:, None], low)
+        high = np.where(silent, np.maximum(rest_high, 0)[:, None], high)
+    elif not np.all(np.isfinite(high)):
+        raise InvalidInput("values clamped from above say nothing of a group's size; give sizes")
+    width = int((high - low).max()) + 1
+    if width > _MAX_WINDOW:
+        raise TooLargeError(
+            f"the noise spreads a count over {width} values, more than {_MAX_WINDOW}; groups with so little "
+            "information cannot be pooled here"
+        )
+    x = np.asarray(low[:, :, None] + np.arange(width), dtype=np.float64)
+    weight = noise.log_prob(z[:, :, None], x, scale[:, :, None])
+    weight = np.where(x <= high[:, :, None], weight, -np.inf)
+    weight = weight - weight.max(axis=2, keepdims=True)
+    return Groups(low.astype(np.int64), weight, None if known is None else known.astype(np.int64))
+
+
+def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], levels: int) -> Groups:
+    """Groups of which each has a release of its own, or None where it has no records."""
+    alike: dict[Any, list[int]] = {}
+    rows: list[tuple[Groups, IntArray]] = []
+    carried: list[CountNoise | None] = []
+    for g, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        noise = None if part is None else part[0].count_noise(*part[1:])
+        carried.append(noise)
+        if noise is not None:
+            alike.setdefault((*noise[1:], size if noise.clamped else None), []).append(g)
+        elif part is None:
+            alike.setdefault(None, []).append(g)
+        elif levels == 2:
+            rows.append((_listed_pair(part[0], part[1]), np.array([g])))
+        else:
+            raise InvalidInput(
+                f"{part[0].name} publishes no noisy counts: groups of more than two levels need them"
+            )
+    for key, members in alike.items():
+        n = np.array([sizes[g] for g in members])
+        if key is None:
+            empty = Groups(np.zeros((len(members), levels), int), np.zeros((len(members), levels, 1)), n)
+            rows.append((empty, np.array(members)))
+            continue
+        first = carried[members[0]]
+        assert first is not None
+        values = [noise.values for g in members if (noise := carried[g]) is not None]
+        rows.append((noisy_groups(values, noise_of(first, int(n[0])), n), np.array(members)))
+    width = max(made.log_weight.shape[2] for made, _ in rows)
+    low = np.zeros((len(parts), levels), dtype=np.int64)
+    weight = np.full((len(parts), levels, width), -np.inf)
+    for made, own in rows:
+        low[own] = made.low
+        weight[own, :, : made.log_weight.shape[2]] = made.log_weight
+    return Groups(low, weight, np.asarray(sizes, dtype=np.int64))
+
+
+def _listed_pair(mechanism: Mechanism, counts: tuple[int, ...]) -> Groups:
+    """One group of two levels by the listed law of its output."""
+    rows = compositions(mechanism.n, 2)
+    weight = mechanism.log_likelihood(rows, counts)
+    both = np.stack([weight - weight.max(), np.zeros(len(rows))])
+    return Groups(np.zeros((1, 2), dtype=np.int64), both[None], np.array([mechanism.n]))
+
+
+class Pooled:
+    """The posterior of every group's shares, with strength shared between the groups and noise accounted for.
+
+    With two levels answers are about the first level's share, one number a group; with more they have one
+    column a level.
+    """
+
+    names: tuple[Any, ...]
+    draws: FloatArray | None = None
+
+    def __init__(self, names: Sequence[Any], levels: int) -> None:
+        self.names, self.levels = tuple(names), levels
+
+    def mean(self) -> FloatArray:
+        """Expected shares."""
+        raise NotImplementedError
+
+    def std(self) -> FloatArray:
+        """Standard deviations of the shares."""
+        raise NotImplementedError
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Equal-tailed credible intervals."""
+        raise NotImplementedError
+
+    def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
+        """Draws of all shares, shape (size, groups, levels)."""
+        raise NotImplementedError
+
+    @property
+    def concentration(self) -> tuple[float, float, float]:
+        """κ: its median and 90 % interval. Large κ means that groups are alike."""
+        raise NotImplementedError
+
+    @property
+    def error(self) -> float:
+        """Standard error of the means, in the worst group, that is due to computation."""
+        raise NotImplementedError
+
+    def table(self, level: float = 0.9) -> list[dict[str, Any]]:
+        """One row a group (and level, with more than two): name, mean, and the ends of the interval."""
+        mean, (low, high) = self.mean(), self.interval(level)
+        rows = []
+        for g, name in enumerate(self.names):
+            columns = [None] if self.levels == 2 else range(self.levels)
+            for i in columns:
+                at: Any = g if i is None else (g, i)
+                row = {"group": name} if i is None else {"group": name, "level": i}
+                rows.append(row | {"mean": float(mean[at]), "low": float(low[at]), "high": float(high[at])})
+        return rows
+
+
+def pooled(
+    groups: Groups, names: Sequence[Any] | None = None, *, seed: int = 0, sweeps: int = 1000
+) -> Pooled:
+    """Pool the groups: by quadrature for two levels with public sizes, else by a seeded Gibbs sampler."""
+    number, levels = groups.shape
+    labels = tuple(range(number)) if names is None else tuple(names)
+    if len(labels) != number:
+        raise InvalidInput(f"names has {len(labels)} entries for {number} groups")
+    if levels == 2 and groups.sizes is not None:
+        return PooledPairs(groups, labels)
+    return PooledDraws(groups, labels, seed, sweeps)
+
+
+def _log_rising(a: float, longest: int) -> FloatArray:
+    """log Γ(a+x)/(Γ(a)x!) for x = 0, …, longest."""
+    steps = np.arange(longest)
+    return np.concatenate([[0.0], np.cumsum(np.log((a + steps) / (1.0 + steps)))])
+
+
+class PooledPairs(Pooled):
+    """Two levels, public sizes: no sampling anywhere."""
+
+    def __init__(self, groups: Groups, names: Sequence[Any]) -> None:
+        super().__init__(names, 2)
+        assert groups.sizes is not None
+        self.sizes = groups.sizes
+        self._low, self._weight = _first_level(groups)
+        self._longest = int(self.sizes.max(initial=0))
+        if self._longest > 5_000_000:
+            raise TooLargeError(
+                f"a group has {self._longest:.3g} records; pooling works up to 5e6 in a group"
+            )
+        self._x = self._low[:, None] + np.arange(self._weight.shape[1])
+        self._rest = np.maximum(self.sizes[:, None] - self._x, 0)
+        self._x = np.minimum(self._x, self.sizes[:, None])
+        self._same = len(np.unique(self.sizes)) == 1 and self._longest <= 20_000
+
+    @cached_property
+    def _dense(self) -> FloatArray:
+        table = np.zeros((len(self.sizes), self._longest + 1))
+        np.add.at(table, (np.arange(len(self.sizes))[:, None], self._x), self._weight)
+        return table
+
+    def _terms(self, log_kappa: float, logit: float) -> tuple[FloatArray, FloatArray]:
+        """Tables of log rising factors of both levels, the second less the group's normaliser."""
+        kappa = math.exp(log_kappa)
+        a, b = kappa / (1 + math.exp(-logit)), kappa / (1 + math.exp(logit))
+        return _log_rising(a, self._longest), _log_rising(b, self._longest)
+
+    def _log_group(self, log_kappa: float, logit: float) -> FloatArray:
+        """log P(z_g | κ, μ) of every group, up to a constant."""
+        first, second = self._terms(log_kappa, logit)
+        normaliser = _log_rising(math.exp(log_kappa), self._longest)[self.sizes]
+        if self._same:
+            return np.asarray(np.log(self._dense @ np.exp(first + second[::-1] - normaliser[0])))
+        law = self._weight * np.exp(first[self._x] + second[self._rest] - normaliser[:, None])
+        return np.asarray(np.log(law.sum(axis=1)))
+
+    def _log_posterior(self, log_kappa: float, logit: float) -> float:
+        return self._log_prior(log_kappa, logit) + float(self._log_group(log_kappa, logit).sum())
+
+    def _log_prior(self, log_kappa: float, logit: float) -> float:
+        """Density by (log κ, logit μ): 1/(1 + κ) and μ uniform, both logistic."""
+        return -sum(abs(v) + 2 * math.log1p(math.exp(-abs(v))) for v in (log_kappa, logit))
+
+    def _ridge(self, log_kappa: float, start: float) -> tuple[float, float, float]:
+        """Near the mode of logit μ at a given κ: the place, the curvature, and log of the mass there."""
+        v, h = start, 0.02
+        for _ in range(20):
+            left, here, right = (self._log_posterior(log_kappa, v + d) for d in (-h, 0.0, h))
+            slope, curve = (right - left) / (2 * h), -(right - 2 * here + left) / h**2
+            step = slope / max(curve, abs(slope), 1e-2)
+            v += step
+            if abs(step) < 0.3 / math.sqrt(max(curve, 1e-2)):
+                break
+        curve = max(curve, 1e-2)
+        return v, curve, here + slope * step / 2 - 0.5 * math.log(curve)
+
+    def _walk(self, centre: float, near: float, step: float) -> dict[float, tuple[float, float, float]]:
+        """The ridge at log κ = centre ± step, ± 2 step, … as far as it carries mass."""
+        found: dict[float, tuple[float, float, float]] = {}
+        best = -math.inf
+        for direction in (-1, 1):
+            at, v = centre, near
+            while -12 < at < 25:
+                if at not in found:
+                    found[at] = self._ridge(at, v)
+                v, _, height = found[at]
+                best = max(best, height)
+                if height < best - 10:
+                    break
+                at += direction * step
+        return found
+
+    @cached_property
+    def _nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(log κ, logit μ), their share of the posterior, and log P(z_g | node), shape (groups, nodes)."""
+        likely = (self._weight * self._x).sum(axis=1) / self._weight.sum(axis=1)
+        share = float((likely.sum() + 1) / (self.sizes.sum() + 2))
+        centre, near, step = math.log(20.0), math.log(share / (1 - share)), 1.0
+        for _ in range(8):
+            found = self._walk(centre, near, step)
+            centre = max(found, key=lambda at: found[at][2])
+            near, _, peak = found[centre]
+            inside = sum(height > peak - 3 for _, _, height in found.values())
+            if inside >= 7:
+                break
+            step *= 0.5 if inside >= 3 else 0.25
+        nodes, columns, values = [], [], []
+        for at, (v, curve, height) in sorted(found.items()):
+            if height < peak - 9:
+                continue
+            for direction in (1, -1):
+                for j in range(direction == -1, 40):  # 0.8 standard deviations apart, as far as there is mass
+                    logit = v + direction * 0.8 * j / math.sqrt(curve)
+                    nodes.append((at, logit))
+                    columns.append(self._log_group(at, logit))
+                    value = self._log_prior(at, logit) + float(columns[-1].sum()) - 0.5 * math.log(curve)
+                    values.append(value)
+                    if value < max(values) - 9:
+                        break
+        weight = np.exp(np.array(values) - max(values))
+        kept = weight > 1e-5 * weight.max()
+        return np.array(nodes)[kept], weight[kept] / weight[kept].sum(), np.stack(columns, axis=1)[:, kept]
+
+    @cached_property
+    def _grid(self) -> tuple[FloatArray, FloatArray]:
+        """logit θ at points of each group's own, and the width that each stands for.
+
+        Dense around the mean and ever wider outwards (u = m + s·sinh t), with s the least and the reach ten
+        times the largest deviation at low, middle and high κ.
+        """
+        nodes, weight, log_p = self._nodes
+        order = np.argsort(nodes[:, 0])
+        chosen = order[np.searchsorted(np.cumsum(weight[order]), [0.05, 0.5, 0.95])]
+        means, deviations = [], []
+        for m in chosen:
+            kappa = math.exp(nodes[m, 0])
+            a = kappa / (1 + math.exp(-nodes[m, 1]))
+            first, second = self._terms(*nodes[m])
+            normaliser = _log_rising(kappa, self._longest)[self.sizes] + log_p[:, m]
+            law = self._weight * np.exp(first[self._x] + second[self._rest] - normaliser[:, None])
+            centre = digamma(a + self._x) - digamma(kappa - a + self._rest)
+            spread = polygamma(1, a + self._x) + polygamma(1, kappa - a + self._rest)
+            means.append((law * centre).sum(axis=1))
+            square = (law * (spread + (centre - means[-1][:, None]) ** 2)).sum(axis=1)
+            deviations.append(np.sqrt(square))
+        mean, least = np.mean(means, axis=0), np.min(deviations, axis=0)
+        hyper = math.sqrt(float(weight @ (nodes[:, 1] - weight @ nodes[:, 1]) ** 2))
+        reach = 10 * (np.max(deviations, axis=0) + hyper + np.ptp(means, axis=0))
+        steep = np.arcsinh(reach / least)[:, None] * np.linspace(-1, 1, 145)
+        return mean[:, None] + least[:, None] * np.sinh(steep), least[:, None] * steep[:, -1:] * np.cosh(
+            steep
+        )
+
+    @cached_property
+    def _density(self) -> tuple[FloatArray, FloatArray]:
+        """logit θ on each group's grid, and the posterior mass at each point.
+
+        P(θ | z) ∝ P(z_g | θ) Σ_m [W_m / P(z_g | m)]·Beta(θ; κ_m μ_m): what this group says, times what the
+        others say.
+        """
+        nodes, weight, log_p = self._nodes
+        told = np.log(weight) - log_p
+        kappa = np.exp(nodes[:, 0])
+        a, b = kappa / (1 + np.exp(-nodes[:, 1])), kappa / (1 + np.exp(nodes[:, 1]))
+        u, width = self._grid
+        log_theta, log_rest = -np.logaddexp(0, -u), -np.logaddexp(0, u)
+        density = np.empty_like(u)
+        log_choose = gammaln(self.sizes[:, None] + 1) - gammaln(self._x + 1) - gammaln(self._rest + 1)
+        with np.errstate(divide="ignore"):
+            log_choose += np.log(self._weight)
+        log_beta = gammaln(a + b) - gammaln(a) - gammaln(b)
+        step = max(1, (1 << 21) // (u.shape[1] * (self._weight.shape[1] + len(nodes))))
+        for start in range(0, len(u), step):
+            rows = slice(start, start + step)
+            t, r = log_theta[rows, :, None], log_rest[rows, :, None]
+            own = log_choose[rows, None, :] + t * self._x[rows, None, :] + r * self._rest[rows, None, :]
+            others = (told[rows] + log_beta)[:, None, :] + t * a + r * b
+            density[rows] = _log_sum(own) + _log_sum(others)
+        density = width * np.exp(density - density.max(axis=1, keepdims=True))
+        return u, density / density.sum(axis=1, keepdims=True)
+
+    def _moment(self, power: int) -> FloatArray:
+        u, density = self._density
+        return np.asarray((density * expit(u) ** power).sum(axis=1))
+
+    def mean(self) -> FloatArray:
+        return self._moment(1)
+
+    def std(self) -> FloatArray:
+        return np.sqrt(np.maximum(self._moment(2) - self._moment(1) ** 2, 0.0))
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        if not 0 < level < 1:
+            raise InvalidInput(f"level={level!r} must be between 0 and 1, such as 0.9")
+        u, density = self._density
+        cdf = np.cumsum(density, axis=1) - density / 2
+        ends = []
+        for target in ((1 - level) / 2, (1 + level) / 2):
+            i = np.clip((cdf < target).sum(axis=1), 1, cdf.shape[1] - 1)
+            row = np.arange(len(u))
+            low, high = cdf[row, i - 1], cdf[row, i]
+            share = np.clip((target - low) / np.maximum(high - low, 1e-300), 0, 1)
+            logit = u[row, i - 1] + share * (u[row, i] - u[row, i - 1])
+            ends.append(expit(logit))
+        return ends[0], ends[1]
+
+    @property
+    def concentration(self) -> tuple[float, float, float]:
+        nodes, weight, _ = self._nodes
+        order = np.argsort(nodes[:, 0])
+        cdf = np.cumsum(weight[order])
+        at = np.exp(np.interp([0.5, 0.05, 0.95], cdf - weight[order] / 2, nodes[order, 0]))
+        return float(at[0]), float(at[1]), float(at[2])
+
+    @property
+    def error(self) -> float:
+        return 0.0
+
+    def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
+        rng = np.random.default_rng(seed)
+        nodes, weight, _ = self._nodes
+        draws = np.empty((size, len(self.sizes), 2))
+        start = 0
+        for (log_kappa, logit), number in zip(nodes, rng.multinomial(size, weight), strict=True):
+            kappa = math.exp(log_kappa)
+            a = kappa / (1 + math.exp(-logit))
+            first, second = self._terms(log_kappa, logit)
+            f = first[self._x] + second[self._rest]
+            cumulative = np.cumsum(self._weight * np.exp(f - f.max(axis=1, keepdims=True)), axis=1)
+            for i in range(start, start + number):
+                target = rng.random(len(self.sizes)) * cumulative[:, -1]
+                x = self._x[np.arange(len(self.sizes)), (cumulative <= target[:, None]).sum(axis=1)]
+                draws[i, :, 0] = rng.beta(a + x, kappa - a + self.sizes - x)
+            start += number
+        draws = rng.permutation(draws)
+        draws[:, :, 1] = 1 - draws[:, :, 0]
+        return draws
+
+
+def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
+    """P(z_g | x) by the first level's count, both levels' noise in it; shape (groups, window)."""
+    assert groups.sizes is not None
+    n, width = groups.sizes, groups.log_weight.shape[2]
+    low = np.maximum(groups.low[:, 0], n - groups.low[:, 1] - width + 1)
+    high = np.minimum(groups.low[:, 0] + width - 1, n - groups.low[:, 1])
+    empty = low > high  # the two windows do not meet: what one says rules
+    low = np.where(empty, groups.low[:, 0], low)
+    high = np.where(empty, np.minimum(groups.low[:, 0] + width - 1, n), high)
+    low = np.clip(low, 0, n)
+    x = low[:, None] + np.arange(int((high - low).max()) + 1)
+    row = np.arange(len(n))[:, None]
+
+    def at(level: int, count: IntArray) -> FloatArray:
+        j = count - groups.low[:, [level]]
+        inside = (j >= 0) & (j < width)
+        return np.where(inside, groups.log_weight[row, level, np.where(inside, j, 0)], -np.inf)
+
+    second = at(1, n[:, None] - x)
+    value = at(0, x) + np.where(empty[:, None], 0.0, second)
+    value = np.where((x <= high[:, None]) & (x <= n[:, None]), value, -np.inf)
+    value -= value.max(axis=1, keepdims=True)
+    likely = value > -_TAIL  # both levels' noise together is narrower than that of one
+    first = likely.argmax(axis=1)
+    length = int((len(x[0]) - likely[:, ::-1].argmax(axis=1) - first).max())
+    index = np.minimum(first[:, None] + np.arange(length), len(x[0]) - 1)
+    inside = first[:, None] + np.arange(length) < len(x[0])
+    return low + first, np.where(inside, np.exp(value[row, index]), 0.0)
+
+
+def _log_sum(values: FloatArray) -> FloatArray:
+    """log Σ exp over the last axis."""
+    peak = values.max(axis=-1)
+    return np.asarray(peak + np.log(np.exp(values - peak[..., None]).sum(axis=-1)))
+
+
+class PooledDraws(Pooled):
+    """More levels, or sizes that are not public: a Gibbs sampler in arrays over all groups."""
+
+    def __init__(self, groups: Groups, names: Sequence[Any], seed: int, sweeps: int) -> None:
+        super().__init__(names, groups.shape[1])
+        self._groups, self._seed, self._sweeps = groups, seed, sweeps
+
+    @cached_property
+    def _chain(self) -> tuple[FloatArray, FloatArray]:
+        """Draws of the shares, shape (kept, groups, levels), and of log α, shape (kept, levels)."""
+        groups, levels = self._groups.shape
+        kept = min(self._sweeps, max(200, (1 << 25) // (groups * levels)))
+        rng = np.random.default_rng(self._seed)
+        shares, alphas = np.empty((kept, groups, levels)), np.empty((kept, levels))
+        every = max(1, self._sweeps // kept)
+        state = _State(self._groups, rng)
+        for _ in range(self._sweeps // 3):
+            state.sweep(adapt=True)
+        for i in range(kept):
+            for _ in range(every):
+                state.sweep(adapt=False)
+            alpha = np.exp(state.log_alpha)
+            draws = rng.standard_gamma(alpha + state.x)
+            total = draws.sum(axis=1, keepdims=True)
+            shares[i] = np.where(total > 0, draws / np.where(total > 0, total, 1), 1 / levels)
+            alphas[i] = state.log_alpha
+        return shares, alphas
+
+    def _face(self, values: FloatArray) -> FloatArray:
+        return np.asarray(values[..., 0] if self.levels == 2 else values)
+
+    def mean(self) -> FloatArray:
+        return self._face(self._chain[0].mean(axis=0))
+
+    def std(self) -> FloatArray:
+        return self._face(self._chain[0].std(axis=0))
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        if not 0 < level < 1:
+            raise InvalidInput(f"level={level!r} must be between 0 and 1, such as 0.9")
+        low, high = np.quantile(self._chain[0], [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return self._face(low), self._face(high)
+
+    def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
+        chosen = np.random.default_rng(seed).integers(len(self._chain[0]), size=size)
+        return self._chain[0][chosen]
+
+    @property
+    def concentration(self) -> tuple[float, float, float]:
+        kappa = np.exp(self._chain[1]).sum(axis=1)
+        median, low, high = np.quantile(kappa, [0.5, 0.05, 0.95])
+        return float(median), float(low), float(high)
+
+    @property
+    def error(self) -> float:
+        """Batch means: 20 batches of the chain."""
+        shares = self._chain[0]
+        length = len(shares) // 20
+        batches = shares[: 20 * length].reshape(20, length, *shares.shape[1:]).mean(axis=1)
+        return float((batches.std(axis=0, ddof=1) / math.sqrt(20)).max())
+
+
+class _State:
+    """True counts x (groups, levels) and log α = log κμ; one sweep updates all of them."""
+
+    def __init__(self, groups: Groups, rng: np.random.Generator) -> None:
+        self.groups, self.rng = groups, rng
+        self.number, self.levels = groups.shape
+        self.width = groups.log_weight.shape[2]
+        self.x = self._start()
+        share = (self.x.sum(axis=0) + 1) / (self.x.sum() + self.levels)
+        self.log_alpha = np.log(20.0 * share)
+        self.scale, self.longest = 2.4 / math.sqrt(self.levels), int(self._most()) + 1
+        self.row = np.arange(self.number)
+
+    def _most(self) -> float:
+        if self.groups.sizes is not None:
+            return float(self.groups.sizes.max(initial=0))
+        return float(self.groups.low.max(initial=0) + self.width)
+
+    def _start(self) -> IntArray:
+        best = self.groups.low + self.groups.log_weight.argmax(axis=2)
+        if self.groups.sizes is None:
+            return np.asarray(best)
+        # Move records one level at a time, within the windows, until every group has its size.
+        gap = self.groups.sizes - best.sum(axis=1)
+        top = self.groups.low + np.isfinite(self.groups.log_weight).sum(axis=2) - 1
+        for i in range(self.levels):
+            moved = np.clip(best[:, i] + gap, self.groups.low[:, i], np.minimum(top[:, i], self.groups.sizes))
+            gap -= moved - best[:, i]
+            best[:, i] = moved
+        if np.any(gap != 0):
+            raise InvalidInput("some groups have noisy counts that no true counts of their size are near to")
+        return np.asarray(best)
+
+    def sweep(self, adapt: bool) -> None:
+        """All cells once, then (κ, μ)."""
+        alpha = np.exp(self.log_alpha)
+        tables = np.stack([_log_rising(a, self.longest) for a in alpha])
+        if self.groups.sizes is None:
+            total = _log_rising(float(alpha.sum()), self.longest * self.levels)
+            for i in self.rng.permutation(self.levels):
+                self._update_cell(int(i), tables[i], total)
+        else:
+            order = self.rng.permutation(self.levels)
+            for i, j in zip(order[::2], order[1::2], strict=False):
+                self._update_pair(int(i), int(j), tables)
+            if self.levels % 2:
+                self._update_pair(int(order[-1]), int(order[0]), tables)
+        self._update_alpha(adapt)
+
+    def _choose(self, log_mass: FloatArray) -> IntArray:
+        cumulative = np.cumsum(np.exp(log_mass - log_mass.max(axis=1, keepdims=True)), axis=1)
+        target = self.rng.random(self.number) * cumulative[:, -1]
+        return np.asarray((cumulative <= target[:, None]).sum(axis=1))
+
+    def _update_pair(self, i: int, j: int, tables: FloatArray) -> None:
+        """x_i given x_i + x_j: one sum over the overlap of the two windows."""
+        both = self.x[:, i] + self.x[:, j]
+        low_i, low_j = self.groups.low[:, i], self.groups.low[:, j]
+        first = np.maximum(low_i, both - low_j - self.width + 1)
+        steps = np.arange(int((np.minimum(low_i + self.width - 1, both - low_j) - first).max()) + 1)
+        x = first[:, None] + steps
+        f = self._padded[i].take(self._base + np.minimum(x - low_i[:, None], self.width))
+        f += self._padded[j].take(self._base + np.maximum((both - low_j)[:, None] - x, -1))
+        f += tables[i].take(x, mode="clip")
+        f += tables[j].take(both[:, None] - x, mode="clip")
+        chosen = first + self._choose(f)
+        self.x[:, i], self.x[:, j] = chosen, both - chosen
+
+    @cached_property
+    def _padded(self) -> FloatArray:
+        """log P(z | x) level by level and flat, with −∞ before and after each group's window."""
+        weight = np.moveaxis(self.groups.log_weight, 1, 0)
+        return np.pad(weight, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf).reshape(self.levels, -1)
+
+    @cached_property
+    def _base(self) -> IntArray:
+        return np.asarray((np.arange(self.number) * (self.width + 2) + 1)[:, None])
+
+    def _update_cell(self, i: int, table: FloatArray, total: FloatArray) -> None:
+        """x_i given the other counts of the group; the size has a flat prior."""
+        x = self.groups.low[:, i][:, None] + np.arange(self.width)
+        rest = self.x.sum(axis=1) - self.x[:, i]
+        f = self.groups.log_weight[:, i, :] + table[np.minimum(x, self.longest)] - total[rest[:, None] + x]
+        self.x[:, i] = x[self.row, self._choose(f)]
+
+    def _update_alpha(self, adapt: bool) -> None:
+        """Metropolis steps for log α with proposals shaped by the curvature at both ends."""
+        counts = [np.unique(self.x[:, i], return_counts=True) for i in range(self.levels)]
+        sizes = np.unique(self.x.sum(axis=1), return_counts=True)
+        here = self._local(self.log_alpha, counts, sizes)
+        for _ in range(_STEPS):
+            step = self.scale * here[1] @ self.rng.standard_normal(self.levels)
+            there = self._local(self.log_alpha + step, counts, sizes)
+            log_ratio = there[0] - here[0]
+            log_ratio += _log_normal(step, self.scale * there[1]) - _log_normal(step, self.scale * here[1])
+            if math.log(self.rng.random()) < log_ratio:
+                self.log_alpha, here = self.log_alpha + step, there
+            if adapt:
+                self.scale *= math.exp(0.05 * (math.exp(min(0.0, log_ratio)) - 0.3))
+
+    def _local(self, log_alpha: FloatArray, counts: list[Any], sizes: Any) -> tuple[float, FloatArray]:
+        """log p(α | x), and a square root of the inverse curvature (Minka), made positive."""
+        alpha = np.exp(log_alpha)
+        kappa = float(alpha.sum())
+        # Uniform μ, uniform 1/(1 + κ); the Jacobian of log α is Π α / κ^{k−1}.
+        value = -2 * math.log1p(kappa) + float(log_alpha.sum()) - (self.levels - 1) * math.log(kappa)
+        value -= float(sizes[1] @ gammaln(kappa + sizes[0]) - self.number * gammaln(kappa))
+        joint = self.number * _trigamma(kappa) - float(sizes[1] @ _trigamma(kappa + sizes[0]))
+        diagonal = np.empty(self.levels)
+        for i, (a, (x, times)) in enumerate(zip(alpha, counts, strict=True)):
+            value += float(times @ gammaln(a + x) - self.number * gammaln(a))
+            diagonal[i] = a**2 * max(self.number * _trigamma(a) - float(times @ _trigamma(a + x)), 0.0)
+        precision = np.diag(diagonal) - max(joint, 0.0) * np.outer(alpha, alpha)
+        size, vector = np.linalg.eigh(precision)
+        return value, np.asarray(vector / np.sqrt(np.maximum(size, 0.2)))
+
+
+def _trigamma(x: Any) -> Any:
+    return zeta(2.0, x)
+
+
+def _log_normal(difference: FloatArray, root: FloatArray) -> float:
+    z = np.linalg.solve(root, difference)
+    return float(-0.5 * z @ z - np.linalg.slogdet(root)[1])
