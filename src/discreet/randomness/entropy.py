@@ -17,6 +17,12 @@ class Source(Protocol):
         ...
 
 
+class Blocks(Source, Protocol):
+    """A source that also hands out independent uniform bytes by the block."""
+
+    def bytes(self, count: int) -> bytes: ...
+
+
 @final
 class OSEntropy:
     """Uniform integers from the operating system's cryptographic generator; holds no state at all."""
@@ -25,6 +31,9 @@ class OSEntropy:
 
     def below(self, bound: int) -> int:
         return secrets.randbelow(bound)
+
+    def bytes(self, count: int) -> bytes:
+        return secrets.token_bytes(count)
 
 
 @final
@@ -56,6 +65,11 @@ class SeededEntropy:
             value = self._take(bits)
             if value < bound:
                 return value
+
+    def bytes(self, count: int) -> bytes:
+        key = self._key + b"/block %d" % self._block
+        self._block += 1
+        return hashlib.shake_256(key).digest(count)
 
 
 OS_ENTROPY = OSEntropy()
