@@ -62,27 +62,11 @@ class ManyLevels:
                 break
         return tilt
 
-    @cached_property
-    def _spectrum(self) -> tuple[FloatArray, np.ndarray, np.ndarray]:
-        frequencies = self.tilted.frequencies()
-        own = self.tilted.log_characteristic(frequencies)
-        return frequencies, own, self.cells.count @ own
-
     def blocks(self) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
         """(rows, start, p): of the distinct cells ``rows``, P(x = start[r] + j | z) = p[r, j]."""
-        frequencies, own, whole = self._spectrum
         at = self.tilted
         for block, mass in zip(at.blocks, at.masses, strict=True):
-            steps = np.arange(mass.shape[1])
-            # S₋ᵢ − its mean must be n − x − (total mean − own mean).
-            offset = self.n - at.total_mean + at.mean[block.rows] - block.start
-            with np.errstate(invalid="ignore"):
-                exponent = whole - own[block.rows]
-            exponent = np.where(np.isnan(exponent), -np.inf, exponent)
-            rest = np.exp(exponent - 1j * np.outer(offset, frequencies))
-            angle = np.outer(frequencies, steps)
-            others = rest.real @ np.cos(angle) - rest.imag @ np.sin(angle)
-            p = mass * np.maximum(others, 0.0)
+            p = mass * at.sum_of_others(block.rows, self.n - block.start, mass.shape[1], -1)
             yield block.rows, block.start, p / p.sum(axis=1, keepdims=True)
 
     def marginals(self) -> list[tuple[int, FloatArray]]:

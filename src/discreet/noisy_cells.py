@@ -280,3 +280,37 @@ class Tilted:
         if last == math.pi:  # the whole circle: then the sum over it is exact
             return np.asarray(math.pi * (np.arange(number) + 0.5) / number)
         return np.asarray(last * (np.arange(number) + 0.5) / number)
+
+    @cached_property
+    def _spectrum(self) -> tuple[FloatArray, npt.NDArray[np.complex128], npt.NDArray[np.complex128]]:
+        frequencies = self.frequencies()
+        own = self.log_characteristic(frequencies)
+        return frequencies, own, self.cells.count @ own
+
+    def sum_of_others(self, rows: IntArray, offset: FloatArray, number: int, direction: int) -> FloatArray:
+        """P(sum of all cells but one of row r = offset[r] + direction·j) for j < number; up to rounding."""
+        frequencies, own, whole = self._spectrum
+        with np.errstate(invalid="ignore"):
+            exponent = whole - own[rows]  # in logarithms, so that nothing is divided by what is almost 0
+        exponent = np.where(np.isnan(exponent), -np.inf, exponent)
+        away = offset - (self.total_mean - self.mean[rows])
+        rest = np.exp(exponent - 1j * np.outer(away, frequencies))
+        angle = direction * np.outer(frequencies, np.arange(number))
+        density = rest.real @ np.cos(angle) + rest.imag @ np.sin(angle)
+        return np.asarray(np.maximum(density, 0.0) * (2 * frequencies[0] / math.pi))
+
+    def log_probability_of_sum(self, total: float) -> float:
+        """log P(Σ = total)."""
+        frequencies, _, whole = self._spectrum
+        values = np.exp(whole - 1j * frequencies * (total - self.total_mean)).real
+        return math.log(max(float(values.sum()) * 2 * frequencies[0] / math.pi, 1e-300))
+
+    def law_of_sum(self, totals: IntArray) -> FloatArray:
+        """P(Σ = s) for each of ``totals``."""
+        frequencies, _, whole = self._spectrum
+        spectrum = np.exp(whole)
+        result = np.empty(len(totals))
+        for part in np.array_split(np.arange(len(totals)), max(1, len(totals) * len(frequencies) >> 20)):
+            angle = np.outer(totals[part] - self.total_mean, frequencies)
+            result[part] = np.cos(angle) @ spectrum.real + np.sin(angle) @ spectrum.imag
+        return np.asarray(np.maximum(result, 0.0) * (2 * frequencies[0] / math.pi))
