@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, ks_2samp
 
-from discreet.randomness import bulk, integers
 from discreet.numerics.count_vectors import compositions
+from discreet.randomness import bulk, integers
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from discreet.numerics.enclosures import Ball, ball
 from discreet.randomness.compositions import uniform_composition
 from discreet.randomness.entropy import Blocks
 from discreet.randomness.integers import discrete_laplace
 from discreet.randomness.integers import lattice_noise as one_by_one
-from discreet.numerics.enclosures import Ball, ball
 
 IntArray = npt.NDArray[np.int64]
 WordArray = npt.NDArray[np.uint64]

@@ -1,7 +1,7 @@
 """The true counts behind lattice noise on many levels: exact marginals without convolutions.
 
-π(x|z) ∝ Πᵢ Γ(αᵢ + xᵢ)/xᵢ! · e^{−ε|zᵢ − xᵢ|/2} on Σx = n. A tilt e^{θx} changes nothing under the constraint; at the θ
-at which the unconstrained means sum to n, the sum of the other levels enters xᵢ's marginal through its
+π(x|z) ∝ Πᵢ Γ(αᵢ + xᵢ)/xᵢ! · e^{−ε|zᵢ − xᵢ|/2} on Σx = n. A tilt e^{θx} changes nothing under the constraint; at
+the θ at which the unconstrained means sum to n, the sum of the other levels enters xᵢ's marginal through its
 characteristic function,
 
     P(xᵢ = x | Σ = n) ∝ πᵢ(x)·P(S₋ᵢ = n − x),   P(S₋ᵢ = s) = (1/π) ∫₀^π Re[φ₋ᵢ(t) e^{−its}] dt,
@@ -18,7 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from discreet.noisy_cells import Block, Cells, FloatArray, GeometricNoise, IntArray, Tilted
+from discreet._typing import FloatArray, IntArray
+from discreet.numerics.noisy_cells import Block, Cells, GeometricNoise, Tilted
 
 _LAST = 64  # so many levels are drawn together, given their sum, in a joint draw
 
@@ -137,4 +138,4 @@ def _at(mass: FloatArray, index: IntArray) -> FloatArray:
 
 
 def _drawn(cumulative: FloatArray, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-    return np.searchsorted(cumulative, rng.random(shape) * cumulative[-1], side="right")
+    return np.asarray(np.searchsorted(cumulative, rng.random(shape) * cumulative[-1], side="right"))

@@ -1,7 +1,7 @@
 """Shares and total from counts with independent noise, where the number of records is not known.
 
-Rates λᵢ ~ Gamma(αᵢ, b) are the same as shares θ ~ Dir(α) and, independently, a total Λ ~ Gamma(Σα, b); true counts
-xᵢ ~ Poisson(λᵢ), noisy counts zᵢ = xᵢ + noise. Given b the levels separate:
+Rates λᵢ ~ Gamma(αᵢ, b) are the same as shares θ ~ Dir(α) and, independently, a total Λ ~ Gamma(Σα, b); the
+true counts are xᵢ ~ Poisson(λᵢ), the noisy ones zᵢ = xᵢ + noise. Given b the levels separate:
 
     π(xᵢ | zᵢ, b) ∝ Γ(αᵢ + x)/x! · (1 + b)^{−x} · P(noise = zᵢ − x),   θ | x ~ Dir(α + x).
 
@@ -20,9 +20,10 @@ from functools import cached_property
 
 import numpy as np
 
-from discreet.beta_rows import Part, mean_and_deviation, quantiles
-from discreet.core import InvalidInput
-from discreet.noisy_cells import Block, Cells, FloatArray, GeometricNoise, IntArray, Noise, Tilted
+from discreet._typing import FloatArray, IntArray
+from discreet.distributions.beta_rows import Part, mean_and_deviation, quantiles
+from discreet.errors import InvalidInput
+from discreet.numerics.noisy_cells import Block, Cells, GeometricNoise, Noise, Tilted
 
 _STEP = 1.1  # nodes stand this many standard deviations apart: the sum is then an integral to seven digits
 _NEGLIGIBLE = 16.0  # nodes whose log-weight is so far below the largest are left out: 1e-7
@@ -51,8 +52,8 @@ STRENGTH_PRIOR = LogUniform(1e-4, 10.0)
 class AddRemovePosterior:
     """The posterior of shares and total, given noisy counts; see the module.
 
-    ``prior`` is a parameter for each level, one number for all, or a :class:`LogUniform`: then it is one unknown
-    number for all levels and is integrated out, which suits many levels of which most may be empty.
+    ``prior`` is a parameter for each level, one number for all, or a :class:`LogUniform`: then it is one
+    unknown number for all levels and is integrated out, which suits many levels of which most may be empty.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class AddRemovePosterior:
 
     def _rows(self) -> Iterator[tuple[IntArray, list[Part]]]:
         """Distinct cells and the mixture of Betas that each one's share follows."""
-        # All priors share the cells up to their α, so that blocks of rows are made for each and joined by row.
+        # All priors share the cells but for their α, so that a row means the same in each.
         first = self._given[0][1].cells
         step = max(1, (1 << 21) // (64 * len(self._given) * 16))
         for start in range(0, len(first), step):
@@ -251,7 +252,7 @@ class _Given:
         return self._seen[log_total]
 
     def _fixed_point(self) -> float:
-        """Where the likelihood is largest: there the expected number of records given z and b is Σα/b itself."""
+        """Where the likelihood is largest: there the expected number of records given z and b is Σα/b."""
         low, high = self._low, self._high
         at = min(max(math.log(max(1, int(self.cells.count @ self.cells.noisy))), low), high)
         for _ in range(60):
@@ -356,8 +357,8 @@ def gauss_rule(
         np.stack([np.stack([moments[i + j + more] for j in range(number)], -1) for i in range(number)], -2)
         for more in (0, 1)
     )
-    # With H = LLᵀ the Jacobi matrix is L⁻¹ H' L⁻ᵀ: its eigenvalues are the nodes (Golub and Welsch 1969). A law
-    # on fewer points, or rounding, can leave H singular: the diagonal is raised until it is not.
+    # With H = LLᵀ the Jacobi matrix is L⁻¹ H' L⁻ᵀ: its eigenvalues are the nodes (Golub and Welsch 1969). A
+    # law on fewer points, or rounding, can leave H singular: the diagonal is raised until it is not.
     for ridge in (0.0, 1e-13, 1e-10, 1e-7, 1e-4, 1e-2, 1.0):
         try:
             lower = np.linalg.cholesky(hankel + ridge * hankel[..., -1:, -1:] * np.eye(number))
@@ -411,7 +412,9 @@ def integrate(
     return [(float(nodes[i]), float(weights[i] / weights[kept].sum())) for i in kept], top + math.log(total)
 
 
-def _peak(log_density: Callable[[float], float], low: float, high: float, start: float, scale: float) -> tuple[float, float]:
+def _peak(
+    log_density: Callable[[float], float], low: float, high: float, start: float, scale: float
+) -> tuple[float, float]:
     """About the mode of a smooth density and its standard deviation, from parabolas through three points."""
     deviation = min(scale, (high - low) / 4)
     for _ in range(40):

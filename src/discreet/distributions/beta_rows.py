@@ -1,6 +1,6 @@
 """Quantiles of very many mixtures of Betas at once.
 
-Row r is the law Σ_c Σ_j weight·Beta(a + j, s + σj) over parts c and j = 0, 1, …: a share whose count is uncertain.
+Row r is the law Σ weight·Beta(a + j, s + σj) over parts and j = 0, 1, …: a share whose count is uncertain.
 σ = −1 where the total is known, 0 where the rest is. Neighbouring distribution functions differ by one term,
 
     I_x(a, s) − I_x(a + 1, s + σ) = T(a, s) = Γ(a + s)/(Γ(a + 1)Γ(s))·x^a (1 − x)^{s + σ},
@@ -14,11 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.families.dirichlet import beta_cdf, beta_logpdf
-
-FloatArray = npt.NDArray[np.float64]
+from discreet._typing import FloatArray
+from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
 
 _STEPS = 60
 

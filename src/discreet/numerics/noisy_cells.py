@@ -5,8 +5,8 @@ A cell has a noisy count z and a prior parameter α, and its true count x the we
     w(x) = Γ(α + x)/(Γ(α) x!) · P(noise = z − x) · e^{θx},   x = 0, 1, …
 
 with a tilt θ that the model chooses: it carries the total. Cells with the same z and α have the same weights,
-so only distinct cells are computed, with a count of how often they occur. Each has its own window of x, outside
-of which less than e^{−45} of its largest weight is left out; windows of similar length form one array.
+so only distinct cells are computed, with a count of how often they occur. Each has its own window of x,
+outside of which less than e^{−45} of its largest weight is left out; windows of similar length form an array.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import TooLargeError
-from discreet.decoding import log_rising
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import TooLargeError
+from discreet.numerics.log_gamma import log_rising
 
 _NEGLIGIBLE = 45.0
 _MOST_ENTRIES = 1 << 27
@@ -146,7 +144,7 @@ class Cells:
         while len(open_):
             x = np.clip(reach[open_] + direction * step[open_], 0.0, self.upper)
             inside = self.log_weight(x, open_) + tilt * x >= top[open_] - _NEGLIGIBLE
-            # Doubled steps find the order of magnitude; the window may be up to twice too wide, never too short.
+            # Doubled steps find the order of magnitude: a window may be twice too wide, never too short.
             reach[open_] = x
             step[open_] *= 2
             moving = inside & (x > 0 if direction < 0 else x < self.upper)
@@ -185,8 +183,8 @@ class Cells:
         width = last - first + 1
         if float(width.sum()) > _MOST_ENTRIES:
             raise TooLargeError(
-                f"the noise spreads {len(self)} different counts over {float(width.sum()):.3g} possible values, "
-                f"more than {_MOST_ENTRIES:.3g}"
+                f"the noise spreads {len(self)} different counts over {float(width.sum()):.3g} possible "
+                f"values, more than {_MOST_ENTRIES:.3g}"
             )
         order = np.argsort(width, kind="stable")
         start = 0
@@ -208,19 +206,8 @@ def log_choices(alpha: FloatArray, x: FloatArray) -> FloatArray:
     from scipy.special import gammaln
 
     large = float(x.max(initial=0.0)) > 1e4
-    rising = log_rising_rows(alpha, x) if large else gammaln(alpha + x) - gammaln(x + 1)
+    rising = log_rising(alpha, x) if large else gammaln(alpha + x) - gammaln(x + 1)
     return np.asarray(rising - gammaln(alpha), dtype=np.float64)
-
-
-def log_rising_rows(alpha: FloatArray, x: FloatArray) -> FloatArray:
-    """:func:`discreet.decoding.log_rising` with a parameter of its own in each row."""
-    values = np.broadcast_to(alpha, x.shape)
-    if values.size and (values == values.flat[0]).all():
-        return log_rising(float(values.flat[0]), x)
-    result = np.empty(x.shape)
-    for a in np.unique(values):
-        result[values == a] = log_rising(float(a), x[values == a])
-    return result
 
 
 class Tilted:
@@ -253,7 +240,7 @@ class Tilted:
 
     @property
     def width(self) -> int:
-        return max(mass.shape[1] for mass in self.masses)
+        return max(int(mass.shape[1]) for mass in self.masses)
 
     def log_characteristic(self, frequencies: FloatArray) -> npt.NDArray[np.complex128]:
         """log E[e^{it(x − mean)}] of each distinct cell, shape (cells, frequencies)."""
