@@ -25,6 +25,7 @@ from discreet._typing import FloatArray
 from discreet.declarations import as_rational
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, above, ball, enclose, up
+from discreet.privacy.convolution import Profile
 
 _LARGEST_ORDER = 1e7
 _DEEPEST = 40
@@ -75,6 +76,11 @@ class Curve(ABC):
     def work(self) -> float:
         """About how many seconds ``epsilon_at`` takes, before anything is computed."""
         return 0.1
+
+    @property
+    def convolvable(self) -> Profile:
+        """What composition needs to know."""
+        return Profile(self.profiles, self.end)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values from which :meth:`from_dict` builds the same curve."""
@@ -227,6 +233,10 @@ class Approximate(Curve):
     @property
     def end(self) -> float:
         return up(self.epsilon)
+
+    @property
+    def convolvable(self) -> Profile:
+        return Profile(self.profiles, self.end, (self.epsilon, self.delta))
 
     def profile(self, epsilon: float) -> float:
         return float(self.profiles(np.array([epsilon]))[0])

@@ -1,8 +1,8 @@
 """The true counts behind lattice noise on many levels: exact marginals without convolutions.
 
-π(x|z) ∝ Πᵢ Γ(αᵢ + xᵢ)/xᵢ! · e^{−ε|zᵢ − xᵢ|/2} on Σx = n. A tilt e^{θx} changes nothing under the constraint; at
-the θ at which the unconstrained means sum to n, the sum of the other levels enters xᵢ's marginal through its
-characteristic function,
+π(x|z) ∝ Πᵢ Γ(αᵢ + xᵢ)/xᵢ! · e^{−ε|zᵢ − xᵢ|/2} on Σx = n. A tilt e^{θx} changes nothing under the constraint;
+at the θ at which the unconstrained means sum to n, the sum of the other levels enters xᵢ's marginal through
+its characteristic function,
 
     P(xᵢ = x | Σ = n) ∝ πᵢ(x)·P(S₋ᵢ = n − x),   P(S₋ᵢ = s) = (1/π) ∫₀^π Re[φ₋ᵢ(t) e^{−its}] dt,
 
