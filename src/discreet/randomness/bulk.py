@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from discreet.numerics.enclosures import Ball, ball
 from discreet.randomness.compositions import uniform_composition
-from discreet.randomness.entropy import Blocks
+from discreet.randomness.entropy import Source
 from discreet.randomness.integers import discrete_laplace
 from discreet.randomness.integers import lattice_noise as one_by_one
 
@@ -37,12 +37,12 @@ _TAIL = 24  # a table ends where e^{−24} is left; beyond it the law begins ane
 _WORD = 1 << 64
 
 
-def words(source: Blocks, count: int) -> WordArray:
+def words(source: Source, count: int) -> WordArray:
     """``count`` independent uniform words of 64 bits."""
     return np.frombuffer(source.bytes(8 * count), dtype="<u8")
 
 
-def geometric(k: int, rate: Fraction, source: Blocks) -> IntArray:
+def geometric(k: int, rate: Fraction, source: Source) -> IntArray:
     """k independent G ≥ 0 with P(G ≥ g) = e^{−rate·g} exactly."""
     if rate * _DIGIT >= 8:
         table, jump = _tail_table(rate), ceil(_TAIL / rate)
@@ -57,7 +57,7 @@ def geometric(k: int, rate: Fraction, source: Blocks) -> IntArray:
     return drawn
 
 
-def two_sided_geometric(k: int, rate: Fraction, source: Blocks) -> IntArray:
+def two_sided_geometric(k: int, rate: Fraction, source: Source) -> IntArray:
     """k independent X in ℤ with P(X = x) = tanh(rate/2) e^{−rate·|x|} exactly.
 
     Where 64 bits may not hold it (rates below 2⁻³⁶) the array is one of Python ints.
@@ -69,7 +69,7 @@ def two_sided_geometric(k: int, rate: Fraction, source: Blocks) -> IntArray:
     return both[:k] - both[k:]
 
 
-def lattice_noise(k: int, epsilon: Fraction, source: Blocks) -> IntArray:
+def lattice_noise(k: int, epsilon: Fraction, source: Source) -> IntArray:
     """v in ℤᵏ with Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2) exactly, in O(k): the difference of two compositions.
 
     A and B are geometric vectors of rate ε/2, given that they have the same sum m. A is drawn freely and kept
@@ -88,7 +88,7 @@ def lattice_noise(k: int, epsilon: Fraction, source: Blocks) -> IntArray:
             return positive - composition(total, k, source)
 
 
-def composition(total: int, parts: int, source: Blocks) -> IntArray:
+def composition(total: int, parts: int, source: Source) -> IntArray:
     """All ways to write ``total`` as an ordered sum of ``parts`` non-negative integers, equally likely."""
     if parts <= _FEW:
         return np.array(uniform_composition(total, parts, source), dtype=np.int64)
@@ -102,7 +102,7 @@ def composition(total: int, parts: int, source: Blocks) -> IntArray:
     return np.diff(bars, prepend=-1, append=places) - 1
 
 
-def subset(size: int, places: int, source: Blocks) -> IntArray:
+def subset(size: int, places: int, source: Source) -> IntArray:
     """A uniform subset of {0, …, places − 1}: the first ``size`` distinct values of a uniform stream."""
     chosen = np.empty(0, dtype=np.int64)
     taken = np.zeros(places, dtype=bool) if places <= 64 * size else None
@@ -116,7 +116,7 @@ def subset(size: int, places: int, source: Blocks) -> IntArray:
     return chosen
 
 
-def below(bound: int, count: int, source: Blocks) -> IntArray:
+def below(bound: int, count: int, source: Source) -> IntArray:
     """``count`` independent integers, uniform on {0, …, bound − 1}, bound ≤ 2⁶³."""
     values = words(source, count)
     uneven = np.uint64(_WORD - 1 - _WORD % bound)  # words above would make small values likelier
@@ -138,7 +138,7 @@ class _Table:
     def _listed(self) -> list[int]:
         return [int(word) for word in self.ascending]
 
-    def draw(self, count: int, source: Blocks) -> IntArray:
+    def draw(self, count: int, source: Source) -> IntArray:
         size, drawn = len(self.ascending), words(source, count)
         if count <= _FEW:
             at = np.array([bisect_right(self._listed, word) for word in drawn.tolist()], dtype=np.int64)
@@ -151,7 +151,7 @@ class _Table:
         return result
 
 
-def _continued(digits: Digits, known: int, source: Blocks) -> bool:
+def _continued(digits: Digits, known: int, source: Source) -> bool:
     """Whether a uniform number is below r, both having the same first ``known`` bits."""
     while True:
         word = int(words(source, 1)[0])
@@ -161,7 +161,7 @@ def _continued(digits: Digits, known: int, source: Blocks) -> bool:
         known += 64
 
 
-def _accepted(digits: Digits, source: Blocks) -> bool:
+def _accepted(digits: Digits, source: Source) -> bool:
     """True with probability r exactly."""
     word, target = int(words(source, 1)[0]), digits(64)
     return word < target or (word == target and _continued(digits, 64, source))

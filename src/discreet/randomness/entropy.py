@@ -10,17 +10,15 @@ from discreet.errors import NotPrivateError
 
 
 class Source(Protocol):
-    """Anything that yields independent uniform integers."""
+    """Anything that yields independent uniform integers, one by one or by the block."""
 
     def below(self, bound: int) -> int:
         """Uniform on {0, …, bound − 1}."""
         ...
 
-
-class Blocks(Source, Protocol):
-    """A source that also hands out independent uniform bytes by the block."""
-
-    def bytes(self, count: int) -> bytes: ...
+    def bytes(self, count: int) -> bytes:
+        """``count`` independent uniform bytes."""
+        ...
 
 
 @final

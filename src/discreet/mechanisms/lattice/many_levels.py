@@ -32,6 +32,10 @@ class ManyLevels:
         clipped = np.clip(np.asarray(noisy, dtype=np.int64), 0, n)
         self.cells = Cells.of(clipped, np.asarray(prior), GeometricNoise(epsilon / 2), float(n))
 
+    def check(self) -> None:
+        """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
+        _ = self.tilted
+
     @cached_property
     def tilted(self) -> Tilted:
         tilt = 0.0
@@ -80,6 +84,10 @@ class ManyLevels:
 
     def medians(self) -> FloatArray:
         """Interpolated medians of the true counts, for each level."""
+        return self._medians[self.cells.inverse]
+
+    @cached_property
+    def _medians(self) -> FloatArray:
         result = np.empty(len(self.cells))
         for rows, start, p in self.blocks():
             cumulative = np.cumsum(p, axis=1)
@@ -87,7 +95,7 @@ class ManyLevels:
             here = np.take_along_axis(p, at[:, None], axis=1)[:, 0]
             above = np.take_along_axis(cumulative, at[:, None], axis=1)[:, 0]
             result[rows] = np.maximum(start + at + 0.5 - (above - 0.5) / here, 0.0)
-        return result[self.cells.inverse]
+        return result
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
         """Joint draws, shape (size, k), by floats from a seeded generator; k ≥ 2.
