@@ -58,7 +58,7 @@ def test_marginals_agree_with_convolutions(
     z = noisy_counts(k, n, epsilon, prior, 3)
     exact = decoding.true_counts(z.tolist(), (prior,) * k, n, epsilon)
     assert exact is not None
-    ours = ManyLevels(z, (prior,) * k, n, epsilon).marginals()
+    ours = ManyLevels.lattice(z.tolist(), (prior,) * k, n, epsilon).marginals()
     assert max(map(total_variation, ours, exact.marginals())) < 1e-10
 
 
@@ -68,7 +68,7 @@ def test_marginals_with_different_priors() -> None:
     z = noisy_counts(30, 5000, 0.3, prior, 4)
     from discreet.numerics.count_vectors import Separable
 
-    law = ManyLevels(z, prior, 5000, 0.3)
+    law = ManyLevels.lattice(z.tolist(), prior, 5000, 0.3)
     x = np.arange(5001.0)
     logs = [law.cells.log_weight(x[None], np.array([row]))[0] for row in law.cells.inverse]
     exact = Separable.of(logs, 5000).marginals()
@@ -78,7 +78,7 @@ def test_marginals_with_different_priors() -> None:
 def test_draws_follow_the_marginals_and_sum_to_n() -> None:
     k, n = 90, 200
     z = noisy_counts(k, n, 1.0, 0.3, 5)
-    law = ManyLevels(z, (0.3,) * k, n, 1.0)
+    law = ManyLevels.lattice(z.tolist(), (0.3,) * k, n, 1.0)
     draws = law.sample(6000, np.random.default_rng(0))
     assert (draws.sum(axis=1) == n).all()
     statistics = []
@@ -91,7 +91,7 @@ def test_draws_follow_the_marginals_and_sum_to_n() -> None:
 
 def test_medians_are_those_of_the_marginals() -> None:
     z = noisy_counts(50, 3000, 0.5, 1.0, 6)
-    law = ManyLevels(z, (1.0,) * 50, 3000, 0.5)
+    law = ManyLevels.lattice(z.tolist(), (1.0,) * 50, 3000, 0.5)
     for median, (start, p) in zip(law.medians(), law.marginals(), strict=True):
         below = p[: max(0, int(np.floor(median + 0.5)) - start)].sum()
         at = int(np.floor(median + 0.5)) - start
@@ -125,7 +125,7 @@ def test_quantiles_of_many_mixtures(sigma: int) -> None:
 
 def test_noise_aware_intervals_are_those_of_each_mixture() -> None:
     z = noisy_counts(40, 400, 0.5, 0.2, 7)
-    aware = NoiseAware((0.2,) * 40, 400, ManyLevels(z, (0.2,) * 40, 400, 0.5))
+    aware = NoiseAware((0.2,) * 40, 400, ManyLevels.lattice(z.tolist(), (0.2,) * 40, 400, 0.5))
     low, high = aware.interval(0.9)
     for level in range(0, 40, 5):
         one = aware.marginal(level)

@@ -258,8 +258,8 @@ class Tilted:
         deviation = math.sqrt(self.total_variance)
         last = min(math.pi, 8 / deviation if deviation > 0 else math.pi)
         while last < math.pi:
-            level = self.cells.count @ self.log_characteristic(np.array([last])).real
-            if level[0] < -32.0:
+            own = self.log_characteristic(np.array([last])).real[:, 0]
+            if float(self.cells.count @ own - own.min()) < -32.0:  # with any one cell left out
                 break
             last = min(math.pi, 1.25 * last)
         period = 2.0 * self.width + 20.0 * deviation + 64.0

@@ -24,7 +24,7 @@ from discreet._registry import CURVES
 from discreet._typing import FloatArray
 from discreet.declarations import as_rational
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import Ball, above, ball, enclose, up
+from discreet.numerics.enclosures import Ball, above, ball, down, enclose, up
 from discreet.privacy.convolution import Profile
 
 _LARGEST_ORDER = 1e7
@@ -317,6 +317,25 @@ class Gaussian(Curve):
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> Gaussian:
         return cls(**parameters)
+
+
+def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """About the largest μ² with Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) ≤ δ, seen to hold with enclosures."""
+    at = down(epsilon)
+    low, high = -120.0, 60.0  # log μ²
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        if Gaussian(Fraction(math.exp(middle))).rough_profile(at) <= float(delta):
+            low = middle
+        else:
+            high = middle
+    for retreat in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-3, 0.5):
+        square = Fraction(math.exp(low) * (1 - retreat))
+        if Fraction(Gaussian(square).delta_at(at)) <= delta:
+            return square
+    raise InvalidInput(
+        f"epsilon={float(epsilon):g}, delta={float(delta):g}: no Gaussian loss meets the target"
+    )
 
 
 def _least(holds: Callable[[float], bool]) -> float:

@@ -24,7 +24,7 @@ from discreet.declarations import as_epsilon, as_integer, as_target_delta
 from discreet.errors import InvalidInput, NoiseWarning
 from discreet.numerics.enclosures import above, ball, enclose, round_up
 from discreet.privacy.composite_curves import Inexact
-from discreet.privacy.curves import Curve, Gaussian, as_order
+from discreet.privacy.curves import Curve, Gaussian, as_order, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 
 __all__ = ["EXACT_NOISE", "FLOATS", "METHODS", "SAMPLERS", "Design", "Target", "chain_mu_squared", "design"]
@@ -86,25 +86,6 @@ class Target:
     def __str__(self) -> str:
         other = f"order = {self.order:g}" if self.order is not None else f"delta = {float(self.delta):g}"
         return f"epsilon = {float(self.epsilon):g} at {other}"
-
-
-def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """About the largest μ² with Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) ≤ δ, seen to hold with enclosures."""
-    at = _down(epsilon)
-    low, high = -120.0, 60.0  # log μ²
-    while high - low > 1e-12:
-        middle = (low + high) / 2
-        if Gaussian(Fraction(math.exp(middle))).rough_profile(at) <= float(delta):
-            low = middle
-        else:
-            high = middle
-    for retreat in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-3, 0.5):
-        square = Fraction(math.exp(low) * (1 - retreat))
-        if Fraction(Gaussian(square).delta_at(at)) <= delta:
-            return square
-    raise InvalidInput(
-        f"epsilon={float(epsilon):g}, delta={float(delta):g}: no Gaussian loss meets the target"
-    )
 
 
 def chain_mu_squared(delta_squared: Fraction, precision: Fraction, step: Fraction, steps: int) -> Fraction:

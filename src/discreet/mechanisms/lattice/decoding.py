@@ -218,7 +218,7 @@ def true_counts(
     """π(x|z), or None where its windows would be too wide."""
     k = len(prior)
     if k > FEW_LEVELS and n < 2**53:
-        law = ManyLevels(noisy, prior, n, epsilon)
+        law = ManyLevels.lattice(noisy, prior, n, epsilon)
         try:
             law.check()
         except TooLargeError:

@@ -19,18 +19,23 @@ from functools import cached_property
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.numerics.noisy_cells import Block, Cells, GeometricNoise, Tilted
+from discreet.numerics.noisy_cells import Block, Cells, GeometricNoise, Noise, Tilted
 
 _LAST = 64  # so many levels are drawn together, given their sum, in a joint draw
 
 
 class ManyLevels:
-    """π(x|z) for lattice noise: marginals of all levels, and joint draws."""
+    """π(x|z) for independent noise, given that Σx = n: marginals of all levels, and joint draws."""
 
-    def __init__(self, noisy: Sequence[int], prior: Sequence[float], n: int, epsilon: float) -> None:
+    def __init__(self, noisy: Sequence[int] | IntArray, prior: Sequence[float], n: int, noise: Noise) -> None:
         self.n = n
-        clipped = np.clip(np.asarray(noisy, dtype=np.int64), 0, n)
-        self.cells = Cells.of(clipped, np.asarray(prior), GeometricNoise(epsilon / 2), float(n))
+        self.cells = Cells.of(np.asarray(noisy, dtype=np.int64), np.asarray(prior), noise, float(n))
+
+    @classmethod
+    def lattice(cls, noisy: Sequence[int], prior: Sequence[float], n: int, epsilon: float) -> ManyLevels:
+        """Given the noisy counts of the lattice mechanism, which matter between 0 and n only."""
+        clipped = [min(max(z, 0), n) for z in noisy]
+        return cls(clipped, prior, n, GeometricNoise(epsilon / 2))
 
     def check(self) -> None:
         """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
