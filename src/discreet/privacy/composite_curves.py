@@ -322,8 +322,7 @@ class Composed(Curve):
         if math.isfinite(found) and (self._outputs <= _MOST_CONVOLVED or self.max_order <= 1):
             return found
         by_orders = self.rdp_epsilon_at(delta) if self.max_order > 1 else math.inf
-        least = min(found, by_orders)
-        return least if math.isfinite(least) else super().epsilon_at(delta)
+        return min(found if math.isfinite(found) else super().epsilon_at(delta), by_orders)
 
     @cached_property
     def _basic(self) -> tuple[Fraction, Fraction] | None:
