@@ -150,8 +150,34 @@ def logistic() -> Figure:
     return figure
 
 
+def independent(name: str) -> Figure:
+    """Noise of its own on every count: the law of one of them, and how wide it is."""
+    figure, left, right = panels()
+    delta = "1e-6"
+
+    def built(kind: str, epsilon: float) -> Any:
+        options = {"delta": delta, "n": N} if kind == "gaussian" else {}
+        return discreet.mechanism(kind, prior=(1, 1), epsilon=epsilon, **options)
+
+    law = np.exp(built(name, EPSILON).clipped_law(COUNTS[0], N))
+    left.bar(np.arange(N + 1), law, width=0.85, color=OURS, label=name)
+    left.axvline(COUNTS[0], color=TRUE, ls=":", lw=1.5, label="true count")
+    left.set(xlabel=f"released count (true: {COUNTS[0]})", ylabel="probability", xlim=(-1, N + 1))
+    left.legend(frameon=False, fontsize=8)
+    v = np.arange(-2000.0, 2001.0)
+    for kind, colour, style in (("geometric", OURS, "o-"), ("gaussian", OTHER, "s--")):
+        laws = [np.exp(built(kind, e).noise.log_pmf(v)) for e in EPSILONS]
+        right.plot(EPSILONS, [np.sqrt(p @ v**2) for p in laws], style, color=colour, label=kind)
+    right.set(xscale="log", yscale="log", xlabel="ε", ylabel="deviation of the noise")
+    right.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
+    right.minorticks_off()
+    right.legend(frameon=False, fontsize=8)
+    return figure
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     **{name: lambda name=name: count_mechanism(name) for name in COUNT_MECHANISMS},
+    **{name: lambda name=name: independent(name) for name in ("geometric", "gaussian")},
     "optimal": optimal,
     "posterior-draws": posterior_draws,
     "logistic": logistic,

@@ -233,10 +233,12 @@ def test_private_draws_consume_the_operating_systems_entropy(
 
     m = discreet.mechanism(name, prior=(1, 1), n=1000, epsilon="0.5")
     asked = []
-    real = secrets.randbelow
-    monkeypatch.setattr(
-        "discreet.randomness.entropy.secrets.randbelow", lambda n: (asked.append(n), real(n))[1]
-    )
+    for generator in ("randbelow", "token_bytes"):
+        real = getattr(secrets, generator)
+        monkeypatch.setattr(
+            f"discreet.randomness.entropy.secrets.{generator}",
+            lambda n, real=real: (asked.append(n), real(n))[1],
+        )
     m.draw((400, 600))
     assert asked
     before = len(asked)

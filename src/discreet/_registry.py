@@ -101,6 +101,8 @@ MECHANISMS = Registry(
         "mbeta": "discreet.mechanisms.hellinger.exponential:MBeta",
         "ehdl": "discreet.mechanisms.hellinger.exponential:EHDL",
         "optimal": "discreet.mechanisms.optimal:Optimal",
+        "geometric": "discreet.mechanisms.independent:Geometric",
+        "gaussian": "discreet.mechanisms.independent:GaussianCounts",
     },
 )
 

@@ -326,19 +326,24 @@ def as_size(n: Any) -> int:
     return size
 
 
-def as_counts(counts: Iterable[Any], k: int, n: int) -> tuple[int, ...]:
-    """Counts of the k levels as exact ints that are non-negative and sum to the public n."""
+def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int, ...]:
+    """Counts of the k levels as exact ints that are non-negative and sum to n where it is public."""
     if isinstance(counts, Mapping):
         raise InvalidInput("counts must be a sequence in the order of the levels, not a mapping")
     try:
-        values = tuple(as_integer(count, "counts") for count in counts)
+        kind = getattr(getattr(counts, "dtype", None), "kind", "")
+        values = (
+            tuple(counts.tolist())  # type: ignore[attr-defined]
+            if kind in ("i", "u") and getattr(counts, "ndim", 0) == 1
+            else tuple(as_integer(count, "counts") for count in counts)
+        )
     except (InvalidInput, TypeError):  # whose message would quote a private count
         raise InvalidInput(f"counts must be a sequence of {k} whole numbers, one per level") from None
     if len(values) != k:
         raise InvalidInput(f"counts has {len(values)} entries for {k} levels")
-    if any(value < 0 for value in values):
+    if min(values) < 0:
         raise InvalidInput("counts must not be negative")
-    if sum(values) != n:
+    if n is not None and sum(values) != n:
         raise InvalidInput(f"counts do not sum to the declared n={n}")
     return values
 

@@ -59,3 +59,7 @@ CASES = [
     Case(name, prior, epsilon, options)
     for (name, options), prior, epsilon in itertools.product(MECHANISMS, PRIORS, EPSILONS)
 ]
+
+REPLACE_ONE = sorted({name for name, _ in MECHANISMS})
+"""Those that every row of this table goes through; the others have rows in ``test_add_remove.py``."""
+INDEPENDENT = ("gaussian", "geometric")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from discreet._interop import inference_data
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import IntervalKind
+from discreet.distributions.beta_rows import Part, mean_and_deviation, quantiles
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput
 
@@ -41,44 +42,83 @@ class NoiseAware:
         return len(self.prior)
 
     @cached_property
-    def _marginals(self) -> list[BetaMixture]:
-        total = math.fsum(self.prior) + self.n
-        result = []
-        for a, (start, weight) in zip(self.prior, self.counts.marginals(), strict=True):
-            kept = np.flatnonzero(weight > 1e-14 * weight.max())
-            mass = weight[kept[0] : kept[-1] + 1]
-            counts = float(start) + np.arange(kept[0], kept[-1] + 1)
-            result.append(BetaMixture(mass / mass.sum(), a + counts, total))
-        return result
+    def _marginals(self) -> list[tuple[int, FloatArray]]:
+        return self.counts.marginals()
+
+    @property
+    def _total(self) -> float:
+        return math.fsum(self.prior) + self.n
 
     def marginal(self, index: int) -> BetaMixture:
         """The law of one level's proportion."""
         try:
-            return self._marginals[index]
+            start, weight = self._marginals[index]
         except (IndexError, TypeError):
             raise InvalidInput(f"index={index!r} must be between 0 and {self.k - 1}") from None
+        kept = np.flatnonzero(weight > 1e-14 * weight.max())
+        mass = weight[kept[0] : kept[-1] + 1]
+        counts = float(start) + np.arange(kept[0], kept[-1] + 1)
+        return BetaMixture(mass / mass.sum(), self.prior[index] + counts, self._total)
 
-    def _face(self, values: Sequence[float]) -> Any:
-        return values[0] if self.k == 2 else np.array(values)
+    @cached_property
+    def _rows(self) -> tuple[list[tuple[IntArray, Part]], IntArray]:
+        """Blocks of the distinct laws of a proportion, and which of them each level has."""
+        distinct: dict[tuple[int, float], int] = {}
+        laws: list[tuple[float, FloatArray]] = []
+        inverse = np.empty(self.k, dtype=np.int64)
+        for level, (a, (start, weight)) in enumerate(zip(self.prior, self._marginals, strict=True)):
+            key = id(weight), a  # levels with one law share its array
+            if key not in distinct:
+                distinct[key] = len(laws)
+                kept = np.flatnonzero(weight > 1e-14 * weight.max())
+                laws.append((a + float(start + int(kept[0])), weight[kept[0] : kept[-1] + 1]))
+            inverse[level] = distinct[key]
+        blocks = []
+        order = np.argsort([len(weight) for _, weight in laws], kind="stable")
+        while len(order):
+            shortest = len(laws[order[0]][1])
+            rows = np.array([row for row in order[:4096] if len(laws[row][1]) <= 2 * shortest])
+            order = order[len(rows) :]
+            mass = np.zeros((len(rows), len(laws[rows[-1]][1])))
+            for i, row in enumerate(rows):
+                mass[i, : len(laws[row][1])] = laws[row][1]
+            first = np.array([laws[row][0] for row in rows])
+            mass /= mass.sum(axis=1, keepdims=True)
+            blocks.append((rows, Part(mass, first, self._total - first, -1)))
+        return blocks, inverse
+
+    def _each(self, value: Callable[[list[Part]], FloatArray]) -> FloatArray:
+        """A number for every level, from one computation for all of them."""
+        blocks, inverse = self._rows
+        result = np.empty(int(inverse.max()) + 1)
+        for rows, part in blocks:
+            result[rows] = value([part])
+        return result[inverse]
+
+    def _face(self, values: FloatArray) -> Any:
+        return float(values[0]) if self.k == 2 else values
 
     def mean(self) -> Any:
-        return self._face([m.mean() for m in self._marginals])
+        return self._face(self.predictive())
 
     def var(self) -> Any:
-        return self._face([m.var() for m in self._marginals])
+        return self._face(self._each(lambda parts: mean_and_deviation(parts)[1]) ** 2)
 
     def std(self) -> Any:
-        return self._face([m.std() for m in self._marginals])
+        return self._face(self._each(lambda parts: mean_and_deviation(parts)[1]))
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[Any, Any]:
         """Credible interval(s): (low, high) of the first level for k = 2, arrays (low, high) for k > 2."""
-        shown = self._marginals[:1] if self.k == 2 else self._marginals
-        ends = [m.interval(level, kind) for m in shown]
-        return self._face([low for low, _ in ends]), self._face([high for _, high in ends])
+        if kind == "equal-tailed" and 0 < level < 1:
+            ends = [self._each(partial(quantiles, probability=p)) for p in ((1 - level) / 2, (1 + level) / 2)]
+            return self._face(ends[0]), self._face(ends[1])
+        shown = range(1 if self.k == 2 else self.k)
+        pairs = np.array([self.marginal(i).interval(level, kind) for i in shown])
+        return self._face(pairs[:, 0]), self._face(pairs[:, 1])
 
     def predictive(self) -> FloatArray:
         """The probability that the next record falls into each level."""
-        return np.array([m.mean() for m in self._marginals])
+        return self._each(lambda parts: mean_and_deviation(parts)[0])
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
         """Draws of the proportions, shape (size, k). The release is public, so this costs no privacy."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
-from discreet.declarations import as_epsilon, as_prior, as_size
+from discreet.declarations import as_prior
 from discreet.errors import InvalidInput, NoiseWarning
 from discreet.mechanisms.base import Mechanism, Output
 
@@ -22,9 +22,10 @@ def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
     known = {field.name for field in fields(cls) if field.init}
     for option in options:
         if option not in known:
-            extra = sorted(known - {"prior", "n", "epsilon"})
+            usual = [key for key in ("prior", "n", "epsilon") if key in known]
+            extra = sorted(known - set(usual))
             raise InvalidInput(
-                f"{option!r} is not an option of {name!r}; it takes prior, n, epsilon"
+                f"{option!r} is not an option of {name!r}; it takes {', '.join(usual)}"
                 + (f" and {', '.join(extra)}" if extra else " only")
             )
     return cls
@@ -40,17 +41,29 @@ def automatic(prior: Sequence[float], n: int, epsilon: EpsilonLike) -> str:
 
 
 def mechanism(
-    name: str, *, prior: Sequence[float], n: int, epsilon: EpsilonLike, **options: Any
+    name: str,
+    *,
+    prior: Sequence[float],
+    n: int | None = None,
+    epsilon: EpsilonLike | None = None,
+    **options: Any,
 ) -> Mechanism:
     """The mechanism ``name`` with everything public bound; the data enters only in its ``draw``.
 
     >>> m = mechanism("lshist", prior=(1, 1, 1), n=60, epsilon=0.8)
     >>> m.guarantee.epsilon, m.guarantee.delta, str(m.guarantee.relation)
     (0.8, 0.0, 'replace-one')
+    >>> str(mechanism("geometric", prior=(1, 1, 1), epsilon=0.8).guarantee.relation)
+    'add-remove'
     """
-    cls = check_options(name, options)
-    built = cls(prior=as_prior(prior), n=as_size(n), epsilon=as_epsilon(epsilon), **options)
-    if built.noise_scale >= built.n:
+    given: dict[str, Any] = {k: v for k, v in (("n", n), ("epsilon", epsilon)) if v is not None}
+    cls = check_options(name, [*given, *options])
+    for field in fields(cls):
+        needed = field.init and field.default is MISSING and field.default_factory is MISSING
+        if needed and field.name not in {"prior", *given, *options}:
+            raise InvalidInput(f"{field.name} is missing: {name!r} needs it")
+    built = cls(prior=as_prior(prior), **given, **options)
+    if built.n and built.noise_scale >= built.n:
         warnings.warn(
             f"epsilon={epsilon}: the noise of {name!r} is about ±{built.noise_scale:.3g} on every count, and "
             f"no count can exceed n={built.n}; the released posterior says little beyond the prior",

@@ -72,6 +72,7 @@ class Mechanism(ABC):
 
     prior: tuple[float, ...]
     n: int
+    """The number of records; 0 where it is not public."""
     epsilon: Fraction
 
     name: ClassVar[str]
@@ -89,10 +90,16 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", as_prior(self.prior))
-        object.__setattr__(self, "n", as_size(self.n))
-        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+        self._check_parameters()
         if min(self.prior) < MIN_PRIOR:
             raise InvalidInput(f"prior={self.prior!r}: a parameter must be at least {MIN_PRIOR:g}")
+
+    def _check_parameters(self) -> None:
+        object.__setattr__(self, "n", as_size(self.n))
+        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+
+    def _as_counts(self, counts: Iterable[Any]) -> tuple[int, ...]:
+        return as_counts(counts, self.k, self.n or None)
 
     @property
     def k(self) -> int:
@@ -214,7 +221,7 @@ class Mechanism(ABC):
                 f"{self.name} has no privacy guarantee and is here for comparison only; choose another "
                 "mechanism, or say acknowledge_not_private=True for data that need no protection"
             )
-        output = self._output(as_counts(counts, self.k, self.n), source)
+        output = self._output(self._as_counts(counts), source)
         if (output.noisy is None) is self.keeps_noisy:
             raise AssertionError(f"{type(self).__name__}.keeps_noisy does not say what it publishes")
         return output
@@ -234,7 +241,7 @@ class Mechanism(ABC):
 
     def log_pmf(self, counts: Iterable[Any]) -> tuple[IntArray, FloatArray]:
         """The exact law of ``draw(counts)``: outputs (R, k) and their log-probabilities (R,)."""
-        return self._log_pmf(as_counts(counts, self.k, self.n))
+        return self._log_pmf(self._as_counts(counts))
 
     def simulate(self, counts: Iterable[Any], size: int = 1, seed: int | None = None) -> IntArray:
         """``size`` outputs from a fast seeded generator, shape (size, k), for planning: **not private**."""
@@ -242,7 +249,7 @@ class Mechanism(ABC):
             raise InvalidInput(f"size={size!r} must be a whole number, at least 0")
         if self.n > MAX_SIMULATED_N:
             raise TooLargeError(f"simulate works up to n = 2**53, not {self.n}; draw works at any n")
-        return self._simulate(as_counts(counts, self.k, self.n), int(size), np.random.default_rng(seed))
+        return self._simulate(self._as_counts(counts), int(size), np.random.default_rng(seed))
 
     def to_opendp(self) -> Any:
         """This mechanism as a user measurement of OpenDP: counts in, released counts out."""

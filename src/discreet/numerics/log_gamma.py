@@ -20,10 +20,10 @@ def _log_one_minus_square(a: FloatArray, b: FloatArray, y: FloatArray) -> FloatA
     return value
 
 
-def log_rising(a: float, x: npt.ArrayLike) -> FloatArray:
+def log_rising(a: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     """lnΓ(a + x) − lnΓ(1 + x), the log-weight of a Dirichlet-multinomial count, stable for large x."""
     t = np.asarray(x, dtype=np.float64) + 1.0
-    d = a - 1.0
+    d = np.asarray(a, dtype=np.float64) - 1.0
     leading = (t + d - 0.5) * np.log1p(d / t) + d * np.log(t) - d
     return leading + stirling_remainder(t + d) - stirling_remainder(t)
 

@@ -17,11 +17,12 @@ from discreet._typing import FloatArray
 from discreet.declarations import as_rational
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import up
-from discreet.privacy.convolution import Losses, Profile, composed_delta, grid
-from discreet.privacy.curves import Approximate, Curve, Gaussian
+from discreet.privacy.convolution import Composition
+from discreet.privacy.curves import Approximate, Curve, Gaussian, as_delta
 
 _INFINITE_LOSS = 700.0
-_MOST_CONVOLVED = 2**22
+_MOST_CONVOLVED = 2**22  # beyond, the grid is coarse against one loss, and Rényi orders may be ahead
+_TINY = 1e-13  # where what is counted as an infinite loss may decide
 
 
 def _as_count(value: int, name: str) -> None:
@@ -280,8 +281,11 @@ class Composed(Curve):
 
     @property
     def work(self) -> float:
-        each = (0.3 if curve.vectorised else 100 * curve.work for curve, _ in self.parts)
-        return sum(each) + 1e-5 * min(self._outputs, _MOST_CONVOLVED)
+        each = (
+            5e-4 if curve.convolvable.response else 0.1 if curve.vectorised else 100 * curve.work
+            for curve, _ in self.parts
+        )
+        return 0.1 + sum(each)
 
     @property
     def _outputs(self) -> int:
@@ -299,22 +303,26 @@ class Composed(Curve):
         basic = self._basic
         if basic is not None and epsilon >= basic[0]:
             return up(basic[1])
-        best = self.rdp_delta_at(epsilon) if self.max_order > 1 else 1.0
-        return min(best, self._convolved(epsilon))
+        convolved = self._composition.delta(epsilon)
+        if self.max_order <= 1 or (convolved > _TINY and self._outputs <= _MOST_CONVOLVED):
+            return convolved
+        return min(convolved, self.rdp_delta_at(epsilon))  # the orders reach further into the tail
 
     def rough_profile(self, epsilon: float) -> float:
         basic = self._basic
         if basic is not None and epsilon >= basic[0]:
             return up(basic[1])
-        return self._convolved(epsilon)
-
-    def _convolved(self, epsilon: float) -> float:
-        """From the convolution of profiles; the trivial bound where their grid would not fit in memory."""
-        return 1.0 if self._outputs > _MOST_CONVOLVED else composed_delta(*self._losses, epsilon)
+        return self._composition.delta(epsilon)
 
     def epsilon_at(self, delta: float) -> float:
+        found = self._composition.epsilon(delta) if as_delta(delta) > _TINY else math.inf
+        basic = self._basic
+        if basic is not None and up(basic[1]) <= delta:
+            found = min(found, up(basic[0]))
+        if math.isfinite(found) and (self._outputs <= _MOST_CONVOLVED or self.max_order <= 1):
+            return found
         by_orders = self.rdp_epsilon_at(delta) if self.max_order > 1 else math.inf
-        return min(super().epsilon_at(delta), by_orders)
+        return min(found if math.isfinite(found) else super().epsilon_at(delta), by_orders)
 
     @cached_property
     def _basic(self) -> tuple[Fraction, Fraction] | None:
@@ -325,8 +333,8 @@ class Composed(Curve):
         return epsilon, sum((count * curve.delta for curve, count in pairs), Fraction(0))
 
     @cached_property
-    def _losses(self) -> tuple[list[tuple[Losses, int]], float]:
-        return grid([(Profile(curve.profiles, curve.end), count) for curve, count in self.parts])
+    def _composition(self) -> Composition:
+        return Composition([(curve.convolvable, count) for curve, count in self.parts])
 
     def zcdp(self) -> Fraction | None:
         total = Fraction(0)

@@ -7,27 +7,37 @@ the others, and the product of dominating pairs dominates an adaptive compositio
 
 *Discretise*: between grid points ε = iΔ replace h by its chords in γ. A chord lies above a convex curve, so
 the result is pessimistic; it is the curve of a discrete pair whose likelihood ratios are the e^{iΔ} and whose
-masses are the changes of slope ("connect the dots", Doroshenko et al. 2022). *Convolve*: by FFT, after the
-masses were multiplied by e^{θ·loss}, with θ near the best Chernoff exponent for the wanted ε, so that the
-rounding errors of the transform are small against δ(ε) and not only against 1. A bound on those errors
-is added. Derivation and numerical slack: ``proofs/accounting.md``.
+masses are the changes of slope ("connect the dots", Doroshenko et al. 2022). *Convolve*: after the masses
+were multiplied by e^{θ·loss}, with θ near the best Chernoff exponent for the wanted ε or δ, so that the
+rounding errors of the transforms are small against δ(ε) and not only against 1. The shortest laws are
+convolved first, and what is negligible at their ends is cut off, so that the work hardly grows with the
+number of parts. The law at one θ answers for every ε; bounds on all errors are added. Derivation and
+numerical slack: ``proofs/accounting.md``.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+from discreet._typing import FloatArray
 
 _POINTS = 1 << 17
+_DEVIATIONS = 24.0  # a grid of _POINTS spans so many standard deviations of the composed loss
 _UNIT = 2.0**-53
 _LONGEST = 600.0  # losses beyond e^600 are counted as infinite
 _TAIL = 1e-16
+_CUT = 1e-15  # mass that may be cut off at either end of a long tilted law
+_DIRECT = 1 << 17  # below this many multiplications a direct convolution beats the transforms
+_SHORT = 2048  # laws up to this length are not cut
 
 
 class Profile(NamedTuple):
@@ -35,6 +45,8 @@ class Profile(NamedTuple):
 
     delta: Callable[[FloatArray], FloatArray]
     end: float
+    response: tuple[Fraction, Fraction] | None = None
+    """(ε, δ) of a curve of all (ε, δ)-private mechanisms: losses ±ε and, with mass δ, infinity."""
 
 
 class Losses(NamedTuple):
@@ -47,20 +59,48 @@ class Losses(NamedTuple):
 
 def discretise(profile: Profile, reach: float, step: float) -> Losses:
     """The pessimistic discrete law of a profile on the grid of multiples of ``step``, up to ``reach``."""
+    if profile.response is not None:
+        return _response(profile, step)
     number = max(1, math.ceil(reach / step * (1 - 1e-13)))
     losses = np.asarray(step * np.arange(number + 1), dtype=np.float64)
     delta = np.minimum.accumulate(np.clip(profile.delta(losses), 0.0, 1.0))
     ratio = np.exp(losses)
-    # h is convex and at most its bounds, so it lies below the lower convex hull of the bounds too.
-    kept = _lower_hull(ratio, delta)
-    slope = np.diff(delta[kept]) / np.diff(ratio[kept])
-    change = np.diff(np.append(slope, 0.0))  # after the last point h is flat: the rest is infinite loss
-    positive = np.zeros(number)
-    positive[kept[1:] - 1] = np.maximum(change, 0.0) * ratio[kept[1:]]
-    mirrored = positive / ratio[1:]  # h(γ) = 1 − γ + γ h(1/γ) says P(−loss) = Q(loss) = e^{−loss} P(loss)
+    # Differences of e^ε may be small against e^ε: not by subtraction.
+    gaps = ratio[:-1] * math.expm1(step)
+    change = _changes(-np.diff(delta) / gaps)
+    if (change < 0).any():
+        # h is convex and at most its bounds, so it lies below the lower convex hull of the bounds too.
+        kept = _lower_hull(np.append(0.0, np.cumsum(gaps)), delta)
+        widths = ratio[kept[:-1]] * np.expm1(step * np.diff(kept))
+        change = np.zeros(number)
+        change[kept[1:] - 1] = np.maximum(_changes(-np.diff(delta[kept]) / widths), 0.0)
+    positive = change * ratio[1:] * (1 + 16 * _UNIT)
+    mirrored = change  # h(γ) = 1 − γ + γ h(1/γ) says P(−loss) = Q(loss) = e^{−loss} P(loss)
     infinite = float(delta[-1])
     rest = 1.0 - infinite - float(positive.sum()) - float(mirrored.sum())
     return Losses(np.concatenate([mirrored[::-1], [max(0.0, rest)], positive]), -number, infinite)
+
+
+def _changes(falls: FloatArray) -> FloatArray:
+    """By how much each fall is steeper than the next; after the last h is flat: the rest is infinite loss."""
+    return np.asarray(falls - np.append(falls[1:], 0.0))
+
+
+def _response(profile: Profile, step: float) -> Losses:
+    """Losses ±ε on the grid: a mass between two points goes to both such that P and Q keep their masses."""
+    assert profile.response is not None
+    loss, infinite = profile.end, min(1.0, float(profile.response[1]) * (1 + 4 * _UNIT))
+    number = max(1, math.ceil(loss / step * (1 - 1e-13)))
+    masses = np.zeros(2 * number + 1)
+    for sign in (1, -1):
+        mass = (1 - float(profile.response[1])) / (1 + math.exp(min(-sign * loss, 700.0))) * (1 + 4 * _UNIT)
+        below = min(math.floor(sign * loss / step), number - 1)
+        # How far above the lower point, rounded up: the share of the upper one grows with it.
+        above = max(0.0, sign * loss - below * step) + 4 * _UNIT * loss
+        share = min(1.0, math.expm1(-above) / math.expm1(-step))
+        masses[below + number] += mass * (1 - share)
+        masses[below + number + 1] += mass * share
+    return Losses(masses, -number, infinite)
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> npt.NDArray[np.intp]:
@@ -80,14 +120,49 @@ def _lower_hull(x: FloatArray, y: FloatArray) -> npt.NDArray[np.intp]:
 def grid(profiles: Sequence[tuple[Profile, int]]) -> tuple[list[tuple[Losses, int]], float]:
     """Every profile on one grid that is fine enough and on which the whole composition fits."""
     total = sum(count for _, count in profiles)
-    reaches = [min(_LONGEST, _reach(profile, _TAIL / total)) for profile, _ in profiles]
-    whole = sum(2 * reach * count for reach, (_, count) in zip(reaches, profiles, strict=True))
-    step = max(whole / _POINTS, max(reaches) / 8192, 1e-12)
-    # The losses that matter most end on a grid point, so that a loss with few values, such as ±ε, keeps them.
-    main = max(zip(reaches, (count for _, count in profiles), strict=True), key=math.prod)[0]
-    step = main / math.floor(main / step) if main >= step else step
+    reaches = [
+        profile.end if profile.response else min(_LONGEST, _reach(profile, _TAIL / total))
+        for profile, _ in profiles
+    ]
+    counts = [count for _, count in profiles]
+    whole = math.fsum(2 * reach * count for reach, count in zip(reaches, counts, strict=True))
+    deviation = math.sqrt(
+        math.fsum(
+            count * min(reach * reach, _variance(profile, reach))
+            for reach, (profile, count) in zip(reaches, profiles, strict=True)
+        )
+    )
+    span = min(whole, _DEVIATIONS * deviation + 2 * max(reaches))
+    step = max(span / _POINTS, 1e-300)
+    common = _common_step([profile.response[0] if profile.response else None for profile, _ in profiles])
+    if common is not None and span / common <= 2 * _POINTS:
+        step = common  # every loss is a grid point: nothing is lost to the grid
+    else:
+        # The losses that matter most end on a grid point, so that one with few values keeps them.
+        main = max(zip(reaches, counts, strict=True), key=math.prod)[0]
+        step = main / math.floor(main / step) if main >= step else step
     parts = [(discretise(p, reach, step), count) for reach, (p, count) in zip(reaches, profiles, strict=True)]
     return parts, step
+
+
+def _variance(profile: Profile, reach: float) -> float:
+    """About E[loss²]: twice the area under what is left of δ beyond each loss."""
+    if profile.response:
+        return reach * reach
+    losses = np.linspace(0.0, reach, 257)
+    return 4 * float(np.sum(np.clip(profile.delta(losses), 0.0, 1.0))) * reach / 256
+
+
+def _common_step(losses: Sequence[Fraction | None]) -> float | None:
+    """The largest number of which all losses are multiples, rounded to a double; None where there is none."""
+    numerator, denominator = 0, 1
+    for loss in losses:
+        if loss is None or denominator > 1 << 60:
+            return None
+        scale = math.lcm(denominator, loss.denominator)
+        numerator = math.gcd(numerator * (scale // denominator), loss.numerator * (scale // loss.denominator))
+        denominator = scale
+    return numerator / denominator if numerator else None
 
 
 def _reach(profile: Profile, tail: float) -> float:
@@ -104,63 +179,214 @@ def _reach(profile: Profile, tail: float) -> float:
     return high
 
 
-def composed_delta(parts: Sequence[tuple[Losses, int]], step: float, epsilon: float) -> float:
-    """An upper bound on δ(ε) of the composition of discrete laws, each spent ``count`` times."""
-    if any(losses.infinite >= 1.0 or not losses.masses.any() for losses, _ in parts):
-        return 1.0
-    tilt = _tilt(parts, step, epsilon)
-    length = 1 + sum(count * (len(losses.masses) - 1) for losses, count in parts)
-    size = 1 << (length - 1).bit_length()
-    spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
-    log_scale, first, log_finite, powers = 0.0, 0, 0.0, 0
-    for losses, count in parts:
-        places = step * (losses.first + np.arange(len(losses.masses)))
-        with np.errstate(divide="ignore"):
-            logs = np.log(losses.masses) + tilt * places
-        log_total = _log_sum(logs)
-        spectrum *= np.fft.rfft(np.exp(logs - log_total), size) ** count
-        log_scale += count * log_total
-        first += count * losses.first
-        log_finite += count * (math.log1p(-losses.infinite) if losses.infinite < 1 else -math.inf)
-        powers += count
-    masses = np.fft.irfft(spectrum, size)[:length]
-    places = step * (first + np.arange(length))
-    # A grid point stands for losses that may lie above it by rounding: they count as a little larger.
-    raised = places + 4e-13 * float(np.abs(places).max())
-    beyond = raised > epsilon
-    with np.errstate(over="ignore"):
-        weights = np.exp(np.minimum(log_scale - tilt * places[beyond], 700.0))
-        weights *= -np.expm1(epsilon - raised[beyond])
-    error = 8 * _UNIT * (powers + 1) * math.log2(size)
-    slack = error * float(np.linalg.norm(weights))
-    finite = max(0.0, float(weights @ masses[beyond])) + slack
-    # Exponents up to |log_scale| + tilt·|place| are rounded before they are exponentiated.
-    largest = abs(log_scale) + tilt * float(np.abs(places).max()) + abs(epsilon)
-    finite *= 1 + 16 * _UNIT * (powers + 4) * (1 + largest)
-    return min(1.0, -math.expm1(log_finite) * (1 + 1e-12) + finite)
+@dataclass(frozen=True)
+class _Law:
+    """A tilted law of the loss, in grid points: what is known of a convolution, and how well."""
+
+    masses: FloatArray
+    first: int
+    error: float = 0.0
+    """Bound on the 2-norm of the rounding errors of the transforms."""
+    dropped: float = 0.0
+    """Bound on the mass that was cut off."""
+
+    def __lt__(self, other: _Law) -> bool:
+        return len(self.masses) < len(other.masses)
+
+    def convolved(self, other: _Law) -> _Law:
+        a, b = self.masses, other.masses
+        error = 1.001 * (self.error + other.error)
+        if len(a) * len(b) <= _DIRECT or min(len(a), len(b)) <= 16:
+            masses = np.convolve(a, b)
+        else:
+            from scipy import fft
+
+            length = len(a) + len(b) - 1
+            size = fft.next_fast_len(length, real=True)
+            spectrum = fft.rfft(a, size)
+            spectrum *= spectrum if a is b else fft.rfft(b, size)
+            masses = np.maximum(fft.irfft(spectrum, size)[:length], 0.0)
+            norms = float(np.linalg.norm(a) + np.linalg.norm(b) + np.linalg.norm(masses))
+            error += 8 * _UNIT * math.log2(size) * norms
+        return _Law(masses, self.first + other.first, error, self.dropped + other.dropped)._cut()
+
+    def _cut(self) -> _Law:
+        if len(self.masses) <= _SHORT:
+            return self
+        sums = np.cumsum(self.masses)
+        low = int(np.searchsorted(sums, _CUT))
+        high = int(np.searchsorted(sums, sums[-1] - _CUT)) + 1
+        if high - low > 0.9 * len(sums):
+            return self
+        # What was cut is at most this, and what the transforms' error may hide there.
+        lost = 2 * _CUT + 4 * _UNIT * len(sums) + self.error * math.sqrt(len(sums))
+        return _Law(self.masses[low:high], self.first + low, self.error, self.dropped + lost)
+
+    def power(self, count: int) -> _Law:
+        square, result = self, None
+        while True:
+            if count & 1:
+                result = square if result is None else result.convolved(square)
+            count >>= 1
+            if not count:
+                assert result is not None
+                return result
+            square = square.convolved(square)
 
 
-def _tilt(parts: Sequence[tuple[Losses, int]], step: float, epsilon: float) -> float:
-    """θ ≥ 0 near the minimum of ln E[e^{θ(loss − ε)}]: any is valid, a good one keeps rounding small."""
+class Composition:
+    """Profiles, each spent ``count`` times, as one law of the loss: upper bounds on δ(ε), and ε of a δ."""
 
-    def exponent(theta: float) -> float:
-        total = -theta * epsilon
-        for losses, count in parts:
+    def __init__(self, profiles: Sequence[tuple[Profile, int]]) -> None:
+        self._profiles = profiles
+        self._laws: dict[float, tuple[_Law, float]] = {}
+
+    @cached_property
+    def _grid(self) -> tuple[list[tuple[Losses, int]], float]:
+        return grid(self._profiles)
+
+    @cached_property
+    def _nothing(self) -> bool:
+        return any(losses.infinite >= 1.0 or not losses.masses.any() for losses, _ in self._grid[0])
+
+    @cached_property
+    def _atoms(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp], FloatArray]:
+        """Log-masses and losses of all parts one after the other, where each begins, and its count."""
+        parts, step = self._grid
+        logs, places, starts = [], [], [0]
+        for losses, _ in parts:
             present = np.flatnonzero(losses.masses)
-            places = step * (losses.first + present)
-            total += count * _log_sum(np.log(losses.masses[present]) + theta * places)
-        return total
+            logs.append(np.log(losses.masses[present]))
+            places.append(step * (losses.first + present))
+            starts.append(starts[-1] + len(present))
+        counts = np.array([count for _, count in parts], dtype=np.float64)
+        return np.concatenate(logs), np.concatenate(places), np.array(starts[:-1]), counts
 
-    best, least = 0.0, exponent(0.0)
-    for theta in np.geomspace(1e-2, 1e4, 25):
-        value = exponent(float(theta))
-        if value < least:
-            best, least = float(theta), value
-        elif value > least + 50:
-            break
-    return best
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """K(θ) = Σ count·ln E[e^{θ·loss}; loss finite] and its first two derivatives."""
+        logs, places, starts, counts = self._atoms
+        exponent = logs + tilt * places
+        top = np.maximum.reduceat(exponent, starts)
+        lengths = np.diff(np.append(starts, len(logs)))
+        weight = np.exp(exponent - np.repeat(top, lengths))
+        size = np.add.reduceat(weight, starts)
+        mean = np.add.reduceat(weight * places, starts) / size
+        square = np.add.reduceat(weight * (places - np.repeat(mean, lengths)) ** 2, starts) / size
+        return float(counts @ (top + np.log(size))), float(counts @ mean), float(counts @ square)
 
+    @cached_property
+    def _largest_tilt(self) -> float:
+        _, places, starts, counts = self._atoms
+        lengths = np.diff(np.append(starts, len(places)))
+        farthest = float(np.max(np.repeat(np.maximum(counts, 1.0), lengths) * np.abs(places)))
+        return 1e6 / max(farthest, 1e-290)
 
-def _log_sum(logs: FloatArray) -> float:
-    top = float(np.max(logs))
-    return top + math.log(float(np.sum(np.exp(logs - top))))
+    def _tilt(self, enough: Callable[[float, float, float, float], bool]) -> float:
+        """About the least θ ≥ 0 at which a condition on (θ, K, K', K'') holds that then stays true."""
+        if enough(0.0, *self.cumulants(0.0)):
+            return 0.0
+        high = self._largest_tilt
+        low = high * 1e-18
+        while high > 1.05 * low:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if enough(middle, *self.cumulants(middle)) else (middle, high)
+        return high
+
+    def _law(self, tilt: float) -> tuple[_Law, float]:
+        """The law of the whole loss at a tilt, and the logarithm of what it was divided by."""
+        if tilt not in self._laws:
+            parts, step = self._grid
+            heap: list[_Law] = []
+            log_scale = 0.0
+            for losses, count in parts:
+                places = step * (losses.first + np.arange(len(losses.masses)))
+                with np.errstate(divide="ignore"):
+                    logs = np.log(losses.masses) + tilt * places
+                top = float(np.max(logs))
+                masses = np.exp(logs - top)
+                size = float(masses.sum())
+                log_scale += count * (top + math.log(size))
+                heap.append(_Law(masses / size, losses.first).power(count))
+            heapq.heapify(heap)
+            while len(heap) > 1:
+                shortest = heapq.heappop(heap)
+                heapq.heapreplace(heap, shortest.convolved(heap[0]))
+            if len(self._laws) > 8:
+                self._laws.clear()
+            self._laws[tilt] = heap[0], log_scale
+        return self._laws[tilt]
+
+    @cached_property
+    def _infinite(self) -> float:
+        """An upper bound on the probability of an infinite loss."""
+        finite = math.fsum(count * math.log1p(-losses.infinite) for losses, count in self._grid[0])
+        return -math.expm1(finite) * (1 + 1e-12)
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound on δ(ε)."""
+        if self._nothing:
+            return 1.0
+        known = [self._delta(epsilon, tilt) for tilt in self._laws]
+        if known and min(slack - 0.01 * value for value, slack in known) <= 0:
+            return min(value for value, slack in known if slack <= 0.01 * value)
+        tilt = self._tilt(lambda _theta, _k, mean, _variance: mean >= epsilon)
+        return min(value for value, _ in [*known, self._delta(epsilon, tilt)])
+
+    def _delta(self, epsilon: float, tilt: float) -> tuple[float, float]:
+        """An upper bound on δ(ε) from the law at one tilt, and how much of it is allowance for errors."""
+        law, log_scale = self._law(tilt)
+        step = self._grid[1]
+        start = max(0, math.floor(epsilon / step * (1 - 1e-15)) - 1 - law.first)
+        places = step * (law.first + np.arange(start, len(law.masses)))
+        farthest = step * max(abs(law.first), abs(law.first + len(law.masses)))
+        # A grid point is rounded: it counts as a little larger.
+        raised = places + 8 * _UNIT * farthest
+        if len(places) and log_scale - tilt * places[0] > 300.0:
+            return 1.0, 1.0  # a tilt for other ε says nothing here
+        weights = np.exp(log_scale - tilt * places)
+        weights *= -np.expm1(np.minimum(epsilon - raised, 0.0))
+        finite = float(weights @ law.masses[start:])
+        # No loss beyond ε weighs more than this: sup_x e^{−θx}(1 − e^{−x}) = θ^θ/(1 + θ)^{1 + θ}.
+        heaviest = log_scale - tilt * epsilon - math.log1p(tilt)
+        heaviest -= tilt * math.log1p(1 / tilt) if tilt > 0 else 0.0
+        slack = law.error * float(np.linalg.norm(weights)) * 1.001
+        slack += law.dropped * math.exp(min(heaviest, 700.0)) * 1.001
+        # Exponents up to |log_scale| + θ·|place| are rounded before they are exponentiated.
+        powers = sum(count for _, count in self._grid[0])
+        largest = abs(log_scale) + tilt * farthest + abs(epsilon)
+        rounding = 16 * _UNIT * (powers + len(law.masses) + 4) + 16 * _UNIT * (powers + 4) * largest
+        value = (finite + slack) * (1 + rounding)
+        return min(1.0, self._infinite + value), slack + rounding * finite
+
+    def epsilon(self, delta: float) -> float:
+        """An ε with δ(ε) ≤ ``delta``, about the least; infinite where none was found."""
+        if self._nothing or self._infinite >= delta:
+            return math.inf
+        wanted = math.log(delta - self._infinite)
+
+        def enough(theta: float, k: float, mean: float, variance: float) -> bool:
+            # δ(K'(θ)) is about e^{K − θK'}/(θ(1 + θ)√(2πK'')).
+            size = 0.5 * math.log(2 * math.pi * max(variance, 1e-300))
+            small = math.log(max(theta, 1e-300)) + math.log1p(theta) + size
+            return mean >= 0 and k - theta * mean - max(small, 0.0) <= wanted
+
+        tilt = self._tilt(enough)
+        law, _ = self._law(tilt)
+        step = self._grid[1]
+        low, high = 0, len(law.masses)  # δ at grid point low is too large, at high it is small enough
+        low = max(0, -law.first)
+        if self._delta(0.0, tilt)[0] <= delta:
+            return 0.0
+        while high - low > 1:
+            at = (low + high) // 2
+            holds = self._delta(step * (law.first + at), tilt)[0] <= delta
+            low, high = (low, at) if holds else (at, high)
+        left, right = step * (law.first + low), step * (law.first + high)
+        if self._delta(right, tilt)[0] > delta:
+            return math.inf
+        for _ in range(40):
+            middle = (left + right) / 2
+            left, right = (left, middle) if self._delta(middle, tilt)[0] <= delta else (middle, right)
+            if right - left <= 1e-11 * right:
+                break
+        return right

@@ -24,8 +24,9 @@ from discreet._registry import CURVES
 from discreet._typing import FloatArray
 from discreet.declarations import as_rational
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import Ball, above, ball, enclose, up
-from discreet.numerics.search import RETREATS, certain, least
+from discreet.numerics.enclosures import Ball, above, ball, down, enclose, up
+from discreet.numerics.search import RETREATS, boundary, certain, least
+from discreet.privacy.convolution import Profile
 
 _LARGEST_ORDER = 1e7
 _DEEPEST = 40
@@ -76,6 +77,11 @@ class Curve(ABC):
     def work(self) -> float:
         """About how many seconds ``epsilon_at`` takes, before anything is computed."""
         return 0.1
+
+    @property
+    def convolvable(self) -> Profile:
+        """What composition needs to know."""
+        return Profile(self.profiles, self.end)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values from which :meth:`from_dict` builds the same curve."""
@@ -228,6 +234,10 @@ class Approximate(Curve):
     def end(self) -> float:
         return up(self.epsilon)
 
+    @property
+    def convolvable(self) -> Profile:
+        return Profile(self.profiles, self.end, (self.epsilon, self.delta))
+
     def profile(self, epsilon: float) -> float:
         return float(self.profiles(np.array([epsilon]))[0])
 
@@ -307,6 +317,23 @@ class Gaussian(Curve):
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> Gaussian:
         return cls(**parameters)
+
+
+def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """About the largest μ² with Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) ≤ δ, seen to hold with enclosures."""
+    at = down(epsilon)
+
+    def seems(log_square: float) -> bool:
+        return Gaussian(Fraction(math.exp(log_square))).rough_profile(at) <= float(delta)
+
+    rough = math.exp(boundary(seems, -120.0, 60.0, relative=0.0, absolute=1e-12))
+    squares = (Fraction(rough * (1 - share)) for share in (*RETREATS, 0.5))
+    found = certain(lambda square: Fraction(Gaussian(square).delta_at(at)) <= delta, squares)
+    if found is not None:
+        return found
+    raise InvalidInput(
+        f"epsilon={float(epsilon):g}, delta={float(delta):g}: no Gaussian loss meets the target"
+    )
 
 
 def _least_over_orders(value: Callable[[float], float], max_order: float) -> float:

@@ -10,10 +10,14 @@ from discreet.errors import NotPrivateError
 
 
 class Source(Protocol):
-    """Anything that yields independent uniform integers."""
+    """Anything that yields independent uniform integers, one by one or by the block."""
 
     def below(self, bound: int) -> int:
         """Uniform on {0, …, bound − 1}."""
+        ...
+
+    def bytes(self, count: int) -> bytes:
+        """``count`` independent uniform bytes."""
         ...
 
 
@@ -25,6 +29,9 @@ class OSEntropy:
 
     def below(self, bound: int) -> int:
         return secrets.randbelow(bound)
+
+    def bytes(self, count: int) -> bytes:
+        return secrets.token_bytes(count)
 
 
 @final
@@ -56,6 +63,11 @@ class SeededEntropy:
             value = self._take(bits)
             if value < bound:
                 return value
+
+    def bytes(self, count: int) -> bytes:
+        key = self._key + b"/block %d" % self._block
+        self._block += 1
+        return hashlib.shake_256(key).digest(count)
 
 
 OS_ENTROPY = OSEntropy()

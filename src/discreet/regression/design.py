@@ -23,9 +23,8 @@ from discreet._typing import EpsilonLike
 from discreet.declarations import as_epsilon, as_integer, as_target_delta
 from discreet.errors import InvalidInput, NoiseWarning
 from discreet.numerics.enclosures import above, ball, enclose, round_up
-from discreet.numerics.search import RETREATS, boundary, certain
 from discreet.privacy.composite_curves import Inexact
-from discreet.privacy.curves import Curve, Gaussian, as_order
+from discreet.privacy.curves import Curve, Gaussian, as_order, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 
 __all__ = ["EXACT_NOISE", "FLOATS", "METHODS", "SAMPLERS", "Design", "Target", "chain_mu_squared", "design"]
@@ -87,23 +86,6 @@ class Target:
     def __str__(self) -> str:
         other = f"order = {self.order:g}" if self.order is not None else f"delta = {float(self.delta):g}"
         return f"epsilon = {float(self.epsilon):g} at {other}"
-
-
-def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """About the largest μ² with Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) ≤ δ, seen to hold with enclosures."""
-    at = _down(epsilon)
-
-    def seems(log_square: float) -> bool:
-        return Gaussian(Fraction(math.exp(log_square))).rough_profile(at) <= float(delta)
-
-    rough = math.exp(boundary(seems, -120.0, 60.0, relative=0.0, absolute=1e-12))
-    squares = (Fraction(rough * (1 - share)) for share in (*RETREATS, 0.5))
-    found = certain(lambda square: Fraction(Gaussian(square).delta_at(at)) <= delta, squares)
-    if found is not None:
-        return found
-    raise InvalidInput(
-        f"epsilon={float(epsilon):g}, delta={float(delta):g}: no Gaussian loss meets the target"
-    )
 
 
 def chain_mu_squared(delta_squared: Fraction, precision: Fraction, step: Fraction, steps: int) -> Fraction:

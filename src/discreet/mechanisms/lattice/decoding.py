@@ -24,6 +24,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
+from discreet.errors import TooLargeError
+from discreet.mechanisms.lattice.many_levels import ManyLevels
 from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
 from discreet.numerics.hellinger import PairWindow, candidate_distances
 from discreet.numerics.log_gamma import log_rising
@@ -35,6 +37,9 @@ MAX_WINDOW = 1 << 15
 exact; beyond, the median of π is released."""
 MAX_MARGINAL = 1 << 18
 """More levels: windows wider than this per level are replaced by a projection of the noisy counts."""
+
+FEW_LEVELS = 20
+"""Up to so many levels π is convolved; beyond, its marginals come from characteristic functions."""
 
 _TIE = 1 + 1e-10  # costs within this factor count as equal, so that every caller breaks ties alike
 _NEGLIGIBLE = 45.0  # log-weights this far below the largest are left out
@@ -207,9 +212,18 @@ def _support_of_pair(z: int, prior: tuple[float, ...], n: int, epsilon: float) -
     return whole[int(near[0]) : int(near[-1]) + 1]
 
 
-def true_counts(noisy: Sequence[int], prior: tuple[float, ...], n: int, epsilon: float) -> Separable | None:
-    """π(x|z) as a separable law, or None where its windows would be wider than MAX_MARGINAL."""
+def true_counts(
+    noisy: Sequence[int], prior: tuple[float, ...], n: int, epsilon: float
+) -> Separable | ManyLevels | None:
+    """π(x|z), or None where its windows would be too wide."""
     k = len(prior)
+    if k > FEW_LEVELS and n < 2**53:
+        law = ManyLevels.lattice(noisy, prior, n, epsilon)
+        try:
+            law.check()
+        except TooLargeError:
+            return None
+        return law
     excess = max(sum(noisy) - n, n - sum(noisy), sum(max(-z, 0) for z in noisy))
     reach = excess + math.ceil((2 * (_NEGLIGIBLE + 4 * k) + 4 * sum(prior)) / epsilon)
     windows = [(max(z - reach, 0), min(z + reach, n)) for z in (min(max(z, 0), n) for z in noisy)]
@@ -228,6 +242,9 @@ def _decode_by_medians(
     law = true_counts(clipped, prior, n, epsilon)
     if law is None:
         return round_to_total(clipped, [0.0] * len(clipped), n)
+    if isinstance(law, ManyLevels):
+        nearest = np.floor(law.medians())
+        return round_to_total(nearest.astype(np.int64).tolist(), (law.medians() - nearest).tolist(), n)
     starts, medians = [], []
     for start, mass in law.marginals():
         cumulative = np.cumsum(mass)
@@ -246,13 +263,14 @@ def round_to_total(starts: Sequence[int], values: Sequence[float], n: int) -> tu
         sizes = np.ones(len(sizes))
     gap = float(n - sum(starts)) - math.fsum(values)
     scaled = np.array(values) + gap * (sizes / sizes.sum())
-    counts = [max(start + math.floor(value), 0) for start, value in zip(starts, scaled, strict=True)]
-    by_remainder = np.argsort(-(scaled - np.floor(scaled)), kind="stable")
+    floors = np.floor(scaled)
+    counts = [max(start + int(floor), 0) for start, floor in zip(starts, floors, strict=True)]
+    by_remainder = np.argsort(floors - scaled, kind="stable").tolist()
     left = n - sum(counts)
     for i in by_remainder if left >= 0 else by_remainder[::-1]:
         if left == 0:
             break
-        move = 1 if 0 < left <= len(counts) else left
-        counts[i] += max(move, -counts[i])
-        left = n - sum(counts)
+        move = max(1 if 0 < left <= len(counts) else left, -counts[i])
+        counts[i] += move
+        left -= move
     return tuple(counts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,8 +22,8 @@ from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLos
 from discreet.mechanisms.lattice.decoding import MAX_MARGINAL, MAX_WINDOW, Decoder, decoder, true_counts
 from discreet.numerics.count_vectors import number_of_compositions
 from discreet.privacy.guarantee import Guarantee
+from discreet.randomness.bulk import lattice_noise
 from discreet.randomness.entropy import Source
-from discreet.randomness.integers import lattice_noise
 
 _TAIL = 36.0  # e^{−36} < 3e-16: what is left beyond this many nats is below the stated tail of 1e-15
 QUICK_SECONDS = 0.15  # of decoding in a quick plan
@@ -62,8 +63,8 @@ class Lattice(Mechanism):
         return decoder(self.prior, self.n, self.epsilon)
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
-        noise = lattice_noise(self.k, self.epsilon, source)
-        noisy = tuple(count + v for count, v in zip(counts, noise, strict=True))
+        noise = np.asarray(lattice_noise(self.k, self.epsilon, source)).tolist()
+        noisy = tuple(map(add, counts, noise))
         return Output(self.decoder.decode(noisy), noisy)
 
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
@@ -78,7 +79,7 @@ class Lattice(Mechanism):
         noise = np.empty((size, self.k), dtype=np.int64)
         filled = 0
         while filled < size:
-            # Blocks that stay in the cache; about one proposal in 2√k is accepted.
+            # Source that stay in the cache; about one proposal in 2√k is accepted.
             block = min(int((size - filled) * 2.1 * math.sqrt(self.k)) + 16, 32_768)
             proposals = _two_sided_geometric(rate, (self.k - 1, block), rng)
             last = -proposals.sum(axis=0)

@@ -1,0 +1,111 @@
+"""Quantiles of very many mixtures of Betas at once.
+
+Row r is the law Σ weight·Beta(a + j, s + σj) over parts and j = 0, 1, …: a share whose count is uncertain.
+σ = −1 where the total is known, 0 where the rest is. Neighbouring distribution functions differ by one term,
+
+    I_x(a, s) − I_x(a + 1, s + σ) = T(a, s) = Γ(a + s)/(Γ(a + 1)Γ(s))·x^a (1 − x)^{s + σ},
+
+so a row needs one incomplete Beta function and a sum of terms, of which a change of x moves the logarithms by
+something linear in j: one exponential function for each entry and each step of Newton's method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
+
+_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of every row: Σ_j mass[r, j]·Beta(a[r] + j, s[r] + σj); the parts of a row sum to 1."""
+
+    mass: FloatArray
+    a: FloatArray
+    s: FloatArray
+    sigma: int
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Σ mass·E[θ] and Σ mass·E[θ²] of each row."""
+        steps = np.arange(self.mass.shape[1])
+        a = self.a[:, None] + steps
+        total = a + (self.s[:, None] + self.sigma * steps if self.sigma else self.s[:, None])
+        first = self.mass * (a / total)
+        return first.sum(axis=1), np.asarray((first * ((a + 1) / (total + 1))).sum(axis=1))
+
+
+class _Terms:
+    """T(a + j, s + σj) of one part, in logarithms at a first x and moved from there."""
+
+    def __init__(self, part: Part, x: FloatArray) -> None:
+        self.part = part
+        steps = np.arange(part.mass.shape[1])
+        self.a = part.a[:, None] + steps
+        s = part.s[:, None] + part.sigma * steps
+        self.inside = s > 0  # windows are padded with zero mass beyond the total
+        s = np.where(self.inside, s, 1.0)
+        at = x[:, None]
+        with np.errstate(divide="ignore"):
+            # T = x/a · density, times 1 − x where σ = 0
+            base = beta_logpdf(self.a, s, at) + np.log(at) - np.log(self.a)
+        self.base = base if part.sigma else base + np.log1p(-at)
+        self.x = x
+        self.tail = np.cumsum(part.mass[:, ::-1], axis=1)[:, ::-1]
+
+    def at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Distribution function and density, times the part's weight."""
+        part = self.part
+        up, down = np.log(x / self.x), np.log1p((self.x - x) / (1 - self.x))
+        move = part.a * up + (part.s + part.sigma) * down
+        slope = up + part.sigma * down
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = np.exp(self.base + move[:, None] + slope[:, None] * np.arange(part.mass.shape[1]))
+        terms[~self.inside] = 0.0
+        first = beta_cdf(part.a, part.s, x) * self.tail[:, 0]
+        cdf = first - np.einsum("rj,rj->r", terms[:, :-1], self.tail[:, 1:])
+        pdf = np.einsum("rj,rj,rj->r", terms, part.mass, self.a) / x
+        return cdf, pdf if part.sigma else pdf / (1 - x)
+
+
+def mean_and_deviation(parts: list[Part]) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of every row."""
+    first, second = (np.sum(m, axis=0) for m in zip(*(part.moments() for part in parts), strict=True))
+    return first, np.sqrt(np.maximum(second - first**2, 0.0))
+
+
+def quantiles(parts: list[Part], probability: float) -> FloatArray:
+    """The ``probability`` quantile of every row, 0 < probability < 1."""
+    from scipy.special import betaincinv
+
+    mean, deviation = mean_and_deviation(parts)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        strength = np.clip(mean * (1 - mean) / deviation**2 - 1, 1e-6, 1e300)
+        start = betaincinv(mean * strength, (1 - mean) * strength, probability)
+    lowest, highest = 1e-300, 1 - 1e-16
+    x = np.clip(np.where(np.isfinite(start) & (start > 1e-12 * mean), start, mean), lowest, highest)
+    terms = [_Terms(part, x) for part in parts]
+    low, high = np.full(len(x), lowest), np.full(len(x), highest)
+    for _ in range(_STEPS):
+        cdf, pdf = (np.sum(v, axis=0) for v in zip(*(term.at(x) for term in terms), strict=True))
+        error = cdf - probability
+        low, high = np.where(error < 0, x, low), np.where(error > 0, x, high)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # log F is nearly linear in log x on the left, and log(1 − F) in x on the right.
+            if probability < 0.5:
+                step = x * np.exp(-np.log(np.maximum(cdf, 1e-300) / probability) * cdf / (x * pdf))
+            else:
+                rest = np.maximum(1 - cdf, 1e-300)
+                step = x + np.log(rest / (1 - probability)) * rest / pdf
+        inside = (step > low) & (step < high)
+        middle = np.where(high > 4 * low, np.sqrt(low * high), 0.5 * (low + high))
+        move = np.where(inside, step, middle)
+        open_ = (np.abs(error) > 1e-13) & (np.abs(move - x) > 1e-12 * x)
+        x = np.where(open_, move, x)
+        if not open_.any():
+            break
+    return np.asarray(x, dtype=np.float64)

@@ -1,0 +1,265 @@
+"""Independent noise of one law on every count: geometric, and rounded Gaussian.
+
+No total is kept, so the number of records may itself be private (the relation add-remove, where a dataset may
+be empty). Noisy counts are published as they are; the released counts are those, clipped to what is possible.
+Proofs: ``proofs/geometric.md``, ``proofs/gaussian.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from operator import add
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._typing import FloatArray, IntArray
+from discreet.declarations import Relation, as_epsilon, as_size
+from discreet.distributions.noise_aware import TrueCounts
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.mechanisms.base import Mechanism, Output, PublishedLoss, as_float
+from discreet.mechanisms.lattice.many_levels import ManyLevels
+from discreet.numerics.noisy_cells import GeometricNoise, Noise, RoundedGaussianNoise
+from discreet.privacy.curves import Gaussian, largest_gaussian
+from discreet.privacy.guarantee import Guarantee
+from discreet.randomness.bulk import two_sided_geometric
+from discreet.randomness.entropy import Source
+
+_REACH = 36.0  # what lies beyond this many nats is below e^{−36} < 3e-16, and is counted with the end
+
+
+@dataclass(frozen=True)
+class IndependentNoise(Mechanism):
+    """z = counts + independent noise; z is published, and the released counts are z clipped at 0 (and n)."""
+
+    keeps_noisy: ClassVar[bool] = True
+    exchangeable: ClassVar[bool] = True
+
+    @property
+    def relation(self) -> Relation:
+        """Which datasets are told apart no better than the guarantee says."""
+        return Relation.REPLACE_ONE if self.n else Relation.ADD_REMOVE
+
+    @property
+    @abstractmethod
+    def noise(self) -> Noise:
+        """The law of the noise, in floats: for inference and plans."""
+
+    @abstractmethod
+    def _noise(self, source: Source) -> list[int]:
+        """Noise for every count, exactly."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """Noise beyond it has probability below 1e-15."""
+
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return []
+
+    @property
+    def number_of_outputs(self) -> int:
+        return (self.n + 1) ** self.k if self.n else 0
+
+    @property
+    def law_size(self) -> int | float:
+        return self.number_of_outputs if self.n else math.inf
+
+    def _output(self, counts: tuple[int, ...], source: Source) -> Output:
+        noisy = tuple(map(add, counts, self._noise(source)))
+        top = self.n or max(noisy)
+        return Output(tuple([min(max(z, 0), top) for z in noisy]), noisy)
+
+    def log_pmf(self, counts: Iterable[Any], upper: int | None = None) -> tuple[IntArray, FloatArray]:
+        """The exact law of ``draw(counts)``; released counts above ``upper`` are counted at it.
+
+        ``upper`` is n where that is public, and otherwise as far as the noise reaches.
+        """
+        exact = self._as_counts(counts)
+        top = upper if upper is not None else self.n or max(exact) + self.reach
+        self._check_outputs((top + 1) ** self.k)
+        columns = [self.clipped_law(count, top) for count in exact]
+        grid = np.indices((top + 1,) * self.k).reshape(self.k, -1)
+        logs = sum(axis.ravel() for axis in np.meshgrid(*columns, indexing="ij"))
+        return grid.T, np.asarray(logs, dtype=np.float64)
+
+    def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
+        return self.log_pmf(counts)
+
+    @abstractmethod
+    def clipped_law(self, count: int, upper: int) -> FloatArray:
+        """Log-law on {0, …, upper} of one noisy count clipped to it: both ends take their whole tail."""
+
+    def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
+        if not self.n:
+            raise InvalidInput(
+                f"the number of records behind {self.name} is not known: infer the true counts together with "
+                "their total"
+            )
+        if noisy is None:
+            raise InvalidInput(f"noisy=None: {self.name} publishes noisy counts, and inference needs them")
+        if self.n >= 2**53:
+            raise TooLargeError(
+                f"the noise-aware posterior of {self.name} works up to n = 2**53, not {self.n}"
+            )
+        return ManyLevels(noisy, self.prior, self.n, self.noise)
+
+
+@dataclass(frozen=True)
+class Geometric(IndependentNoise):
+    """Two-sided geometric noise of rate ε on every count; the number of records stays private."""
+
+    n: int = field(init=False, default=0)
+    name: ClassVar[str] = "geometric"
+    words: ClassVar[str] = (
+        "A random whole number was added to the count of every level, independently. How many records there "
+        "are was not published."
+    )
+
+    def _check_parameters(self) -> None:
+        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, Relation.ADD_REMOVE, basis="theorem: proofs/geometric.md")
+
+    @property
+    def noise_scale(self) -> float:
+        return as_float(1 / self.epsilon)
+
+    @property
+    def noise(self) -> Noise:
+        return GeometricNoise(as_float(self.epsilon))
+
+    @property
+    def reach(self) -> int:
+        return math.ceil(_REACH / self.epsilon)
+
+    def _noise(self, source: Source) -> list[int]:
+        return two_sided_geometric(self.k, self.epsilon, source).tolist()  # type: ignore[no-any-return]
+
+    def clipped_law(self, count: int, upper: int) -> FloatArray:
+        rate = float(self.epsilon)
+        law = self.noise.log_pmf(np.arange(upper + 1.0) - count)
+        tail = -math.log1p(math.exp(-rate))  # P(v ≥ g) = e^{−rate·g}/(1 + e^{−rate}) for g ≥ 0
+
+        def beyond(distance: int) -> float:  # log P(v ≥ distance)
+            if distance >= 0:
+                return tail - rate * distance
+            return math.log1p(-math.exp(tail - rate * (1 - distance)))
+
+        law[0], law[-1] = beyond(count), beyond(upper - count)
+        return law
+
+    def published_loss(self) -> PublishedLoss:
+        """c + v against c + e_i + v: the log-ratio is ε or −ε, and ε with probability 1/(1 + e^{−ε})."""
+        epsilon = as_float(self.epsilon)
+
+        def delta(e: float) -> float:
+            return max(0.0, -math.expm1(e - epsilon) / (1 + math.exp(-epsilon))) if e < epsilon else 0.0
+
+        empty = (0,) * self.k
+        return PublishedLoss(epsilon, delta, (empty, (1,) + (0,) * (self.k - 1), empty))
+
+    def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
+        draws = np.floor(rng.standard_exponential((2, size, self.k)) / float(self.epsilon))
+        noisy = (draws[0] - draws[1]).astype(np.int64) + np.array(counts, dtype=np.int64)
+        return np.asarray(np.maximum(noisy, 0))
+
+
+@dataclass(frozen=True)
+class GaussianCounts(IndependentNoise):
+    """Rounded Gaussian noise on every count, for (ε, δ), ρ or μ; n stays private where it is left out."""
+
+    n: int = 0
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    mu: Fraction = Fraction(0)
+    name: ClassVar[str] = "gaussian"
+    words: ClassVar[str] = (
+        "Normal noise was added to the count of every level, independently, and the sums were rounded to "
+        "whole numbers."
+    )
+
+    def _check_parameters(self) -> None:
+        if self.n:
+            object.__setattr__(self, "n", as_size(self.n))
+        for name in ("epsilon", "delta", "rho", "mu"):
+            if value := getattr(self, name):
+                object.__setattr__(self, name, as_epsilon(value, name))
+        pair = bool(self.epsilon), bool(self.delta)
+        if [pair == (True, True), bool(self.rho), bool(self.mu)].count(True) != 1 or pair[0] != pair[1]:
+            raise InvalidInput(
+                "gaussian needs one of: epsilon with delta, such as epsilon=1, delta=1e-6; rho, such as "
+                "rho=0.1; mu, such as mu=0.5"
+            )
+        if self.delta >= 1:
+            raise InvalidInput(f"delta={float(self.delta):g} must be a probability below 1, such as 1e-6")
+
+    def parameters(self) -> dict[str, Any]:
+        return {name: value for name, value in super().parameters().items() if value not in ("0", 0)}
+
+    @property
+    def mu_squared(self) -> Fraction:
+        """μ² of the whole output: its law is as hard to tell from a neighbour's as N(μ, 1) from N(0, 1)."""
+        if self.mu:
+            return self.mu**2
+        return 2 * self.rho if self.rho else largest_gaussian(self.epsilon, self.delta)
+
+    @property
+    def variance(self) -> Fraction:
+        """σ² = Δ²/μ²: one record changes two counts by 1, or one where it may be absent."""
+        return (2 if self.n else 1) / self.mu_squared
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(
+            self.epsilon or None,
+            self.relation,
+            self.delta,
+            basis="theorem: proofs/gaussian.md",
+            curve=Gaussian(self.mu_squared),
+        )
+
+    @property
+    def noise_scale(self) -> float:
+        return math.sqrt(self.variance)
+
+    @property
+    def noise(self) -> Noise:
+        return RoundedGaussianNoise(math.sqrt(self.variance))
+
+    @property
+    def reach(self) -> int:
+        return math.ceil(math.sqrt(2 * _REACH * self.variance)) + 1
+
+    def _noise(self, source: Source) -> list[int]:
+        from discreet.randomness.gaussian import rounded_gaussians
+
+        return list(rounded_gaussians(self.variance, self.k, source))
+
+    def clipped_law(self, count: int, upper: int) -> FloatArray:
+        from scipy.special import log_ndtr
+
+        law = self.noise.log_pmf(np.arange(upper + 1.0) - count)
+        law[0] = log_ndtr((0.5 - count) / self.noise_scale)
+        law[-1] = log_ndtr((count - upper + 0.5) / self.noise_scale)
+        return law
+
+    def published_loss(self) -> PublishedLoss:
+        """Of the noise before it is rounded: what is published is a function of that."""
+        records = self.n or 1
+        near = (records,) + (0,) * (self.k - 1)
+        far = (records - 1, 1 if self.n else 0) + (0,) * (self.k - 2)
+        return PublishedLoss(math.inf, Gaussian(self.mu_squared).delta_at, (near, far, near))
+
+    def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
+        noisy = np.rint(rng.normal(0.0, self.noise_scale, (size, self.k))).astype(np.int64)
+        noisy += np.array(counts, dtype=np.int64)
+        return np.clip(noisy, 0, self.n or None)

@@ -1,0 +1,156 @@
+"""Many levels: marginals by characteristic functions against convolutions, and quantiles of many mixtures."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from discreet.distributions.beta_rows import Part, mean_and_deviation, quantiles
+from discreet.distributions.mixtures import BetaMixture
+from discreet.distributions.noise_aware import NoiseAware
+from discreet.mechanisms.lattice import decoding
+from discreet.mechanisms.lattice.many_levels import ManyLevels
+from discreet.numerics.noisy_cells import Cells, GeometricNoise, RoundedGaussianNoise
+from statistical.goodness import ALPHA, chi_square
+
+
+def noisy_counts(k: int, n: int, epsilon: float, prior: Any, seed: int) -> Any:
+    """Counts from the prior predictive with about the noise of the lattice, summing to n."""
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(n, rng.dirichlet(np.broadcast_to(prior, k)))
+    noise = rng.geometric(-math.expm1(-epsilon / 2), (2, k))
+    v = noise[0] - noise[1]
+    v[: abs(int(v.sum()))] -= int(np.sign(v.sum()))
+    v[-1] -= int(v.sum())
+    return counts + v
+
+
+def total_variation(a: tuple[int, Any], b: tuple[int, Any]) -> float:
+    low = min(a[0], b[0])
+    high = max(a[0] + len(a[1]), b[0] + len(b[1]))
+    both = np.zeros((2, high - low))
+    for row, (start, p) in zip(both, (a, b), strict=True):
+        row[start - low : start - low + len(p)] = p
+    return float(np.abs(both[0] - both[1]).sum() / 2)
+
+
+CASES = [
+    (3, 50, 1.0, 1.0),
+    (10, 1000, 0.5, 0.5),
+    (30, 300, 0.5, 0.05),
+    (40, 20, 0.1, 1.0),
+    (60, 100_000, 1.0, 30.0),
+    (80, 40, 2.0, 0.01),
+    (100, 2000, 0.2, 1.0),
+    (25, 10**9, 1.0, 1.0),
+]
+
+
+@pytest.mark.parametrize(("k", "n", "epsilon", "prior"), CASES)
+def test_marginals_agree_with_convolutions(
+    k: int, n: int, epsilon: float, prior: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "FEW_LEVELS", 10**9)
+    z = noisy_counts(k, n, epsilon, prior, 3)
+    exact = decoding.true_counts(z.tolist(), (prior,) * k, n, epsilon)
+    assert exact is not None
+    ours = ManyLevels.lattice(z.tolist(), (prior,) * k, n, epsilon).marginals()
+    assert max(map(total_variation, ours, exact.marginals())) < 1e-10
+
+
+def test_marginals_with_different_priors() -> None:
+    rng = np.random.default_rng(1)
+    prior = tuple(rng.choice([0.1, 1.0, 7.0, 200.0], 30).tolist())
+    z = noisy_counts(30, 5000, 0.3, prior, 4)
+    from discreet.numerics.count_vectors import Separable
+
+    law = ManyLevels.lattice(z.tolist(), prior, 5000, 0.3)
+    x = np.arange(5001.0)
+    logs = [law.cells.log_weight(x[None], np.array([row]))[0] for row in law.cells.inverse]
+    exact = Separable.of(logs, 5000).marginals()
+    assert max(map(total_variation, law.marginals(), exact)) < 1e-10
+
+
+def test_draws_follow_the_marginals_and_sum_to_n() -> None:
+    k, n = 90, 200
+    z = noisy_counts(k, n, 1.0, 0.3, 5)
+    law = ManyLevels.lattice(z.tolist(), (0.3,) * k, n, 1.0)
+    draws = law.sample(6000, np.random.default_rng(0))
+    assert (draws.sum(axis=1) == n).all()
+    statistics = []
+    for level in (0, 17, 60, int(np.argmax(z)), int(np.argmin(z))):
+        start, p = law.marginals()[level]
+        observed = np.bincount(draws[:, level] - start, minlength=len(p))
+        statistics.append(chi2.sf(*chi_square(observed, 6000 * p)))
+    assert min(statistics) > ALPHA / 5
+
+
+def test_medians_are_those_of_the_marginals() -> None:
+    z = noisy_counts(50, 3000, 0.5, 1.0, 6)
+    law = ManyLevels.lattice(z.tolist(), (1.0,) * 50, 3000, 0.5)
+    for median, (start, p) in zip(law.medians(), law.marginals(), strict=True):
+        below = p[: max(0, int(np.floor(median + 0.5)) - start)].sum()
+        at = int(np.floor(median + 0.5)) - start
+        assert below <= 0.5 + 1e-9
+        assert below + p[at] >= 0.5 - 1e-9
+
+
+@pytest.mark.parametrize("sigma", [-1, 0])
+def test_quantiles_of_many_mixtures(sigma: int) -> None:
+    rng = np.random.default_rng(2)
+    a = np.concatenate([rng.uniform(0.01, 1, 4), rng.uniform(1, 50, 4), rng.uniform(100, 1e6, 4)])
+    mass = rng.dirichlet(np.full(40, 0.3), len(a))
+    s = np.full(len(a), 2e6) - a if sigma else rng.uniform(1, 1000, len(a))
+    parts = [Part(mass * 0.3, a, s, sigma), Part(mass[:, ::-1] * 0.7, a, s + 3, sigma)]
+    mean, deviation = mean_and_deviation(parts)
+    for p in (1e-6, 0.05, 0.5, 0.95, 0.9999):
+        found = quantiles(parts, p)
+        for row in range(len(a)):
+            steps = np.arange(40)
+            total = 0.0
+            for part, weight in zip(parts, (0.3, 0.7), strict=True):
+                from discreet.distributions.beta_dirichlet import beta_cdf
+
+                own = beta_cdf(a[row] + steps, part.s[row] + sigma * steps, found[row])
+                total += float(part.mass[row] @ own)
+                assert part.mass[row].sum() == pytest.approx(weight)
+            assert total == pytest.approx(p, rel=1e-6)
+    assert (deviation > 0).all()
+    assert ((mean > 0) & (mean < 1)).all()
+
+
+def test_noise_aware_intervals_are_those_of_each_mixture() -> None:
+    z = noisy_counts(40, 400, 0.5, 0.2, 7)
+    aware = NoiseAware((0.2,) * 40, 400, ManyLevels.lattice(z.tolist(), (0.2,) * 40, 400, 0.5))
+    low, high = aware.interval(0.9)
+    for level in range(0, 40, 5):
+        one = aware.marginal(level)
+        assert isinstance(one, BetaMixture)
+        assert (low[level], high[level]) == pytest.approx(one.interval(0.9), rel=1e-6)
+        assert aware.mean()[level] == pytest.approx(one.mean(), rel=1e-12)
+        assert aware.std()[level] == pytest.approx(one.std(), rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [GeometricNoise(0.7), RoundedGaussianNoise(2.5), RoundedGaussianNoise(0.2)])
+def test_noise_laws_sum_to_one(noise: Any) -> None:
+    v = np.arange(-200.0, 201.0)
+    assert np.exp(noise.log_pmf(v)).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("tilt", [-1.5, -0.4, 0.0, 0.2])
+def test_windows_leave_out_nothing_that_matters(tilt: float) -> None:
+    z = np.array([-40, -3, 0, 1, 7, 60, 900])
+    for prior in (0.01, 1.0, 5.0, 300.0):
+        for noise in (GeometricNoise(0.5), RoundedGaussianNoise(4.0)):
+            cells = Cells.of(z, np.full(len(z), prior), noise)
+            first, last = cells.windows(tilt, tilt)
+            x = np.arange(6000.0)
+            for row in range(len(cells)):
+                weight = cells.log_weight(x[None], np.array([row]))[0] + tilt * x
+                near = np.flatnonzero(weight > weight.max() - 40)
+                assert first[row] <= near[0]
+                assert last[row] >= min(near[-1], 5999)
