@@ -1,4 +1,4 @@
-"""Documents of strangers: bounded before they are parsed, unambiguous, and shown within seconds or refused."""
+"""Documents of strangers: bounded before they are parsed, unambiguous, shown within seconds or refused."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput, PrivacyWarning
+from discreet.errors import InvalidInput, PrivacyWarning, alone
 
 
 class Relation(StrEnum):
@@ -305,6 +305,7 @@ def as_size(n: Any) -> int:
     return size
 
 
+@alone
 def as_counts(counts: Iterable[Any], k: int, n: int) -> tuple[int, ...]:
     """Counts of the k levels as exact ints that are non-negative and sum to the public n."""
     if isinstance(counts, Mapping):
@@ -322,6 +323,7 @@ def as_counts(counts: Iterable[Any], k: int, n: int) -> tuple[int, ...]:
     return values
 
 
+@alone
 def as_exact(value: Any, name: str) -> Fraction:
     """A finite real number as the rational that it is (a float: its exact binary value)."""
     import numpy as np
