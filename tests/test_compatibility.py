@@ -265,7 +265,7 @@ def test_a_guarantee_reads_back(path: str) -> None:
     }
     for name, compute in found.items():
         if expected[name] is not None:
-            assert compute() == pytest.approx(float(expected[name]), rel=1e-6, abs=1e-12), name
+            assert compute() == pytest.approx(float(expected[name]), rel=1e-4, abs=1e-12), name
     zcdp = guarantee.zcdp()
     assert (None if zcdp is None else str(zcdp)) == expected["zcdp"]
 

@@ -659,7 +659,7 @@ def test_release_round_trip_and_damage() -> None:
     assert again.to_json() == text
     rows = RNG.normal(size=(5, 2))
     assert np.array_equal(again.probabilities(rows), release.probabilities(rows))
-    assert "for all 2 draws together: ε = 1, δ = 1e-06" in str(release)
+    assert "for all 2 draws together" in str(release)
     inside = clipped(rows, 1.0)
     each = [
         1 / (1 + np.exp(-(inside @ w[0] + b)))

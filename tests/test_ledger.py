@@ -523,7 +523,7 @@ class TestAddresses:
 
     def test_postgresql_without_its_driver(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "psycopg", None)
-        with pytest.raises(LedgerError, match=r"discreet\[postgres\]"):
+        with pytest.raises(LedgerError, match=r"\[postgres\]"):
             Ledger("postgresql://localhost/x")
 
     def test_postgresql_out_of_reach_shows_no_password(self) -> None:

@@ -15,6 +15,8 @@ from discreet.errors import InvalidInput
 from discreet.inference.likelihoods import noises
 from discreet.inference.pooled import PooledDraws, noisy_groups, pooled, released_groups
 
+pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
+
 
 def simulated(rng, sizes, epsilon, alphas):
     """Shares, and noisy counts: lattice noise within every group."""

@@ -31,6 +31,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 
 import discreet
+from discreet._registry import DOCUMENTS
 from discreet._registry import QUESTIONS
 from discreet.cli import main
 from discreet.declarations import Relation
@@ -877,6 +878,9 @@ def test_tabs_take_along_what_is_asked_in_the_same_words(inside: Browser) -> Non
 
 
 # ---- a question that nobody knew -------------------------------------------------------------------------
+
+
+DOCUMENTS.unregister("test/greeting")  # other tests import this module under another name
 
 
 @dataclass(frozen=True)

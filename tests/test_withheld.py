@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -134,7 +135,7 @@ def _questions(data: Any) -> dict[str, Callable[[], Any]]:
             data, bounds=(0, 100), column="age", prior=(5, 5), epsilon=1, delta=1e-6
         ),
         "logistic": lambda: discreet.release_logistic(
-            data, target="smoker", classes=LEVELS, features={"age": (0, 100)}, epsilon=1, delta=1e-6
+            data, outcome="smoker", classes=LEVELS, features={"age": (0, 100)}, epsilon=1, delta=1e-6
         ),
     }
 
@@ -207,3 +208,29 @@ def test_whatever_is_raised_leaves_without_what_it_says() -> None:
         assert not any(MARK in text for text in everything_of(caught.value))
     with pytest.raises(KeyboardInterrupt):
         fails(KeyboardInterrupt())
+
+
+def test_rows_and_counts_from_python_leave_nothing_behind() -> None:
+    rows = np.array([["1", MARK], ["2", "3"]], dtype=object)
+    built = discreet.mechanism("lattice", prior=(1, 1), n=40, epsilon=1)
+    estimator = discreet.PrivateLogisticRegression(epsilon=1, delta=1e-6, norm_bound=1, n=2, classes=[0, 1])
+
+    def failing(record: Any) -> float:
+        raise RuntimeError(MARK)
+
+    def records() -> Iterator[str]:
+        yield "no"
+        raise RuntimeError(MARK)
+
+    for ask in (
+        lambda: estimator.fit(rows, [0, 1]),
+        lambda: estimator.fit(pd.DataFrame(rows), [0, 1]),
+        lambda: estimator.fit([[0.1], [0.2]], np.array([MARK, 0], dtype=object)),
+        lambda: built.draw([MARK, 2]),
+        lambda: discreet.statistical_query([1, 2], failing, prior=(5, 5), epsilon=1, delta=1e-6),
+        lambda: discreet.release(records(), levels=LEVELS, epsilon=1),
+        lambda: discreet.release({"no": MARK}, levels=LEVELS, epsilon=1),
+    ):
+        with pytest.raises(DiscreetError) as caught:
+            ask()
+        assert not any(MARK in text for text in everything_of(caught.value))

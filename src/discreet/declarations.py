@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput, PrivacyWarning
+from discreet.errors import InvalidInput, PrivacyWarning, alone
 
 
 class Relation(StrEnum):
@@ -326,6 +326,7 @@ def as_size(n: Any) -> int:
     return size
 
 
+@alone
 def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int, ...]:
     """Counts of the k levels as exact ints that are non-negative and sum to n where it is public."""
     if isinstance(counts, Mapping):
@@ -341,13 +342,14 @@ def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int,
         raise InvalidInput(f"counts must be a sequence of {k} whole numbers, one per level") from None
     if len(values) != k:
         raise InvalidInput(f"counts has {len(values)} entries for {k} levels")
-    if min(values) < 0:
+    if any(value < 0 for value in values):
         raise InvalidInput("counts must not be negative")
     if n is not None and sum(values) != n:
         raise InvalidInput(f"counts do not sum to the declared n={n}")
     return values
 
 
+@alone
 def as_exact(value: Any, name: str) -> Fraction:
     """A finite real number as the rational that it is (a float: its exact binary value)."""
     import numpy as np

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class DiscreetError(Exception):
@@ -95,3 +100,23 @@ class PrivacyWarning(UserWarning):
 
 class NoiseWarning(UserWarning):
     """The noise drowns the answer, as far as public parameters can tell."""
+
+
+def alone(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose errors of ours leave with nothing behind them.
+
+    ``raise … from None`` hides the exception that was being handled, and keeps it: whoever logs the whole
+    chain would log what NumPy or an engine said of a record.
+    """
+
+    @functools.wraps(function)
+    def guarded(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return function(*arguments, **options)
+        except DiscreetError as error:
+            failure = error
+        # Out here, where no exception is being handled, nothing becomes the context of this one.
+        failure.__cause__ = failure.__context__ = None
+        raise failure.with_traceback(None)
+
+    return guarded

@@ -54,7 +54,7 @@ def _read(file: Path) -> tuple[str, Any]:
 
 def _table(answer: Answer, interval: float) -> list[dict[str, Any]]:
     """The rows of an answer, and those of its parts with their headings."""
-    found = answer.table(interval)
+    found = [row.to_dict(answer.label) for row in answer.rows(interval)]
     for part in answer.parts():
         rows = [] if part.answer is None else _table(part.answer, interval)
         found += [{"part": part.heading, **row} for row in rows]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from discreet._text import printable
+from discreet._text import printable as printable
 
 if TYPE_CHECKING:
     from discreet.documents.answer import Answer

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from discreet.errors import DataError, DiscreetError
+from discreet.errors import DataError, DiscreetError, alone
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -37,22 +37,19 @@ class EngineError(DataError):
 def withheld(function: Callable[P, T]) -> Callable[P, T]:
     """The function, with every error of an engine replaced by one of ours that says no more than its name."""
 
+    @alone
     @functools.wraps(function)
     def guarded(*arguments: P.args, **options: P.kwargs) -> T:
-        failure: DiscreetError
         try:
             with _silent_spark():
                 return function(*arguments, **options)
-        except DiscreetError as error:
-            failure = error
+        except DiscreetError:
+            raise
         except BaseException as error:
             # Polars panics are no Exception; an interrupt is no engine's.
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
-            failure = _named(error)
-        # Out here, where no exception is being handled, nothing becomes the context of this one.
-        failure.__cause__ = failure.__context__ = None
-        raise failure.with_traceback(None)
+            raise _named(error) from None
 
     return guarded
 

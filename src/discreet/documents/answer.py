@@ -227,7 +227,7 @@ class Answer(ABC):
             lines += ["", *aligned(*self.cells(rows, interval))]
         for extra in self.tables():
             lines += ["", *([extra.caption] if extra.caption else []), *aligned(extra.header, extra.cells)]
-        if words.notes and (rows or parts):
+        if words.notes and (rows or parts or self.tables()):
             lines += ["", *words.notes]
         for part in parts:
             lines += ["", printable(part.heading)]
@@ -270,7 +270,7 @@ class Answer(ABC):
         if rows:
             parts.append(table(*self.cells(rows, 0.95)))
         parts += [table(extra.header, extra.cells) for extra in self.tables()]
-        parts += [paragraph(note, soft=True) for note in words.notes if rows or self.parts()]
+        parts += [paragraph(note, soft=True) for note in words.notes if rows or self.parts() or self.tables()]
         for part in self.parts():
             parts.append(paragraph(part.heading, strong=True))
             parts += (

@@ -61,7 +61,8 @@ def discretise(profile: Profile, reach: float, step: float) -> Losses:
     """The pessimistic discrete law of a profile on the grid of multiples of ``step``, up to ``reach``."""
     if profile.response is not None:
         return _response(profile, step)
-    number = max(1, math.ceil(reach / step * (1 - 1e-13)))
+    # A loss beyond the doubles counts as infinite: what is left of δ there is in ``infinite``.
+    number = max(1, math.ceil(min(reach, 700.0) / step * (1 - 1e-13)))
     losses = np.asarray(step * np.arange(number + 1), dtype=np.float64)
     delta = np.minimum.accumulate(np.clip(profile.delta(losses), 0.0, 1.0))
     ratio = np.exp(losses)

@@ -12,7 +12,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from discreet._typing import FloatArray
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInput, alone
 
 try:
     from sklearn.utils.validation import validate_data
@@ -41,6 +41,7 @@ def positive(value: Any, name: str) -> float:
     return number
 
 
+@alone
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
     """A finite matrix of doubles; sets or compares ``n_features_in_`` and ``feature_names_in_``."""
     types = np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object)
@@ -93,6 +94,7 @@ def _compare_columns(estimator: Any, X: Any, rows: FloatArray, reset: bool) -> N
         raise DataError("The feature names should match those that were passed during fit.")
 
 
+@alone
 def checked_labels(
     y: Any, rows: int, classes: Sequence[Any] | None, several: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:

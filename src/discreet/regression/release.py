@@ -104,6 +104,7 @@ class LogisticRelease(Answer):
                 ),
                 ("Settings", settings),
             ),
+            notes=() if number == 1 else (f"The guarantee is for all {number} draws together.",),
             reading=(_READING,),
         )
 

@@ -38,7 +38,7 @@ Gap = Callable[[int, FloatArray], FloatArray]
 """gap(i, b) = fᵢ(b): zero at the true count of category i and increasing away from it."""
 
 MAX_WINDOW = 1 << 20
-MAX_WORK = 1 << 23
+MAX_WORK = 1 << 27
 """Levels times counts in all windows together: beyond, multiplying their polynomials takes minutes."""
 _MARGIN = 1e-6  # by which the envelope is kept above φ: far more than its rounding errors
 _SPARE_BITS = 8

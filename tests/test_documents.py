@@ -1,0 +1,139 @@
+"""Documents of strangers: bounded before they are parsed, unambiguous, shown within seconds or refused."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet._json import DEEPEST, LONGEST, MOST_VALUES, Unreadable, read_json
+from discreet.cli import main
+from discreet.documents.base import checksum, read_document, write_document
+from discreet.documents.reading import only, parse, read_text, writable
+from discreet.errors import CorruptReleaseError, TooLargeError
+
+WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0" / "documents"
+PURE = WRITTEN / "release-lattice-2.json"
+
+
+# The parser.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 10**6,
+        "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1),
+        '{"a":' * 400 + "1" + "}" * 400,
+        "[" + "[]," * MOST_VALUES + "1]",
+        "x" * (LONGEST + 1),
+        '{"a": 1, "a": 1}',
+        '{"a": {"b": 1, "b": 2}}',
+        '{"a": NaN}',
+        "[Infinity]",
+        "[-Infinity]",
+        "9" * 5000,
+        "",
+        "{",
+        b"\xff\xfe",
+    ],
+    ids=lambda text: str(text)[:12],
+)
+def test_what_is_hostile_or_ambiguous_is_refused_soon_and_in_little_memory(text: str | bytes) -> None:
+    tracemalloc.start()
+    begun = time.monotonic()
+    try:
+        with pytest.raises(Unreadable):
+            read_json(text)
+        with pytest.raises(CorruptReleaseError, match="not a release"):
+            parse(text)
+        assert tracemalloc.get_traced_memory()[1] < 200 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert time.monotonic() - begun < 10
+
+
+def test_what_is_plain_is_read() -> None:
+    assert read_json('{"a": [1, 2.5, "x", null, true]}') == {"a": [1, 2.5, "x", None, True]}
+    assert read_json("[" * DEEPEST + "]" * DEEPEST) is not None
+    assert read_json('"' + "," * 10**6 + '"') if MOST_VALUES > 10**6 else True
+
+
+def test_a_document_has_four_parts_and_no_more(tmp_path: Path) -> None:
+    text = write_document("discreet/x", 1, {"a": 1})
+    assert read_document(text, "discreet/x", 1) == {"a": 1}
+    document = json.loads(text)
+    for forged in ({**document, "note": "trust me"}, {**document, "Release": {}}, [document]):
+        with pytest.raises(CorruptReleaseError):
+            read_document(json.dumps(forged), "discreet/x", 1)
+    doubled = text.replace('"a": 1', '"a": 2, "a": 1')
+    assert json.loads(doubled)["checksum"] == checksum({"a": 1})  # what json itself lets pass
+    with pytest.raises(CorruptReleaseError, match="twice"):
+        read_document(doubled, "discreet/x", 1)
+    only({"a": 1}, ("a", "b"))
+    with pytest.raises(CorruptReleaseError, match=r"'c\\\\n' that it cannot have"):
+        only({"c\n": 1}, ("a", "b"))
+    with pytest.raises(TooLargeError):
+        writable("x" * (LONGEST + 1))
+    long = tmp_path / "long.json"
+    with long.open("wb") as file:
+        file.truncate(10 * LONGEST)
+    with pytest.raises(CorruptReleaseError, match="longer"):
+        read_text(long)
+
+
+# What `discreet show` does with them.
+
+
+def forged(change: Any) -> str:
+    """A release whose content was changed, with the right checksum."""
+    document = json.loads(PURE.read_text("utf-8"))
+    change(document["release"])
+    document["checksum"] = checksum(document["release"])
+    return json.dumps(document)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    content: dict[str, Any] = {"kind": "gaussian", "mu_squared": "1"}
+    for _ in range(depth):
+        content = {"kind": "group", "curve": content, "size": 2}
+    return content
+
+
+PURE_CURVE = {"kind": "approximate", "epsilon": "1/10", "delta": "0"}
+HOSTILE: dict[str, Any] = {
+    "negative epsilon": {"epsilon": "-3"},
+    "negative delta": {"delta": "-1/2"},
+    "huge exponent": {"delta": "1e-99999999"},
+    "long number": {"epsilon": "1" * 10**6},
+    "nested curves": {"curve": nested(400)},
+    "deeper": {"curve": nested(3000)},
+    "many": {"epsilon": None, "curve": {"kind": "composed", "parts": [[PURE_CURVE, 10**9]]}},
+    "more": {"epsilon": None, "curve": {"kind": "composed", "parts": [[PURE_CURVE, 10**250]]}},
+    "new lines": {"basis": "theorem\nGuarantee: ε = 0"},
+    "extra": {"note": "Guarantee: ε = 0"},
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_show_ends_within_seconds(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+    try:
+        text = forged(lambda content: content["guarantee"].update(HOSTILE[kind]))
+    except RecursionError:  # in writing it, here
+        text = '{"format": "discreet/release", "release": ' + "[" * 5000 + "]" * 5000 + "}"
+    (tmp_path / "hostile.json").write_text(text)
+    begun = time.monotonic()
+    with pytest.raises(SystemExit) as stopped:
+        main(["show", str(tmp_path / "hostile.json")])
+    assert time.monotonic() - begun < 20
+    captured = capsys.readouterr()
+    assert stopped.value.code in (0, 5)  # shown, or a corrupt document
+    assert "Traceback" not in captured.err
+    assert not any(line.startswith("Guarantee: ε = 0") for line in captured.out.splitlines())
