@@ -31,8 +31,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 
 import discreet
-from discreet._registry import DOCUMENTS
-from discreet._registry import QUESTIONS
+from discreet._registry import DOCUMENTS, QUESTIONS
 from discreet.cli import main
 from discreet.declarations import Relation
 from discreet.documents.answer import Answer as Released
@@ -1365,7 +1364,7 @@ def test_the_command_line_stays_quick_and_says_what_is_missing() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (2, "[]\n")
-    assert "pip install 'discreet[web]'" in run.stderr
+    assert "pip install '.[web]'" in run.stderr
 
 
 def test_vendored_files_are_those_of_the_list() -> None:

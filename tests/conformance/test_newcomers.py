@@ -122,7 +122,7 @@ def test_a_new_family(
     )
     assert "Private posterior draw" in said
     assert "fresh" in run("show", "drawn.json")
-    assert json.loads(run("show", "drawn.json", "--json"))["table"] is None
+    assert json.loads(run("show", "drawn.json", "--json"))["table"] == []
     run("report", "drawn.json", "--out", "drawn.html")
     assert "level" in Path("drawn.html").read_text("utf-8")
     sample = Sample.from_json(Path("drawn.json").read_text("utf-8"))

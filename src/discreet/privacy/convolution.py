@@ -61,6 +61,9 @@ def discretise(profile: Profile, reach: float, step: float) -> Losses:
     """The pessimistic discrete law of a profile on the grid of multiples of ``step``, up to ``reach``."""
     if profile.response is not None:
         return _response(profile, step)
+    if step > 700.0:  # one cell is beyond the doubles: every loss above 0 counts as infinite
+        lost = float(np.clip(profile.delta(np.zeros(1)), 0.0, 1.0)[0])
+        return Losses(np.array([1.0 - lost]), 0, lost)
     # A loss beyond the doubles counts as infinite: what is left of δ there is in ``infinite``.
     number = max(1, math.ceil(min(reach, 700.0) / step * (1 - 1e-13)))
     losses = np.asarray(step * np.arange(number + 1), dtype=np.float64)
