@@ -298,6 +298,17 @@ class Composed(Curve):
     def renyi(self, order: float) -> float:
         return math.fsum(count * curve.renyi(order) for curve, count in self.parts)
 
+    def delta_at(self, epsilon: float) -> float:
+        """Never exactly 0 where the losses reach beyond ε: a bound that has underflowed is none."""
+        found = super().delta_at(epsilon)
+        basic = self._basic
+        inside = epsilon < self._reach if basic is None else epsilon < basic[0]
+        return max(found, 1e-300) if inside else found
+
+    @cached_property
+    def _reach(self) -> float:
+        return math.fsum(min(count * curve.end, 1e300) for curve, count in self.parts) * (1 + 1e-12)
+
     def profile(self, epsilon: float) -> float:
         """The least of what basic composition, the Rényi curve and the convolution of profiles give."""
         basic = self._basic
