@@ -276,7 +276,8 @@ class Composition:
         size = np.add.reduceat(weight, starts)
         mean = np.add.reduceat(weight * places, starts) / size
         square = np.add.reduceat(weight * (places - np.repeat(mean, lengths)) ** 2, starts) / size
-        return float(counts @ (top + np.log(size))), float(counts @ mean), float(counts @ square)
+        with np.errstate(over="ignore"):  # infinite sums of absurd histories only steer the tilt
+            return float(counts @ (top + np.log(size))), float(counts @ mean), float(counts @ square)
 
     @cached_property
     def _largest_tilt(self) -> float:
