@@ -64,7 +64,7 @@ _RELATION_WORDS = {
         "the replacement of what any one record says, given its public group",
         "the group of every record, and every record but one",
     ),
-    "add-remove": ("the presence or absence of any one record", "every record but one"),
+    "add-remove": ("learning whether any one record is there at all", "every record but one"),
 }
 
 

@@ -121,9 +121,9 @@ class Numbers(Coder):
     def problems(self, tally: Tally) -> list[str]:
         problems = []
         if tally.unknown:
-            problems.append(f"{tally.unknown} of {tally.records} records hold {self.unfit}; {self.wayout}")
+            problems.append(f"{tally.some(tally.unknown)} hold {self.unfit}; {self.wayout}")
         if tally.missing:
-            problems.append(f"{tally.missing} of {tally.records} records are missing; {self.missing_wayout}")
+            problems.append(f"{tally.some(tally.missing)} are missing; {self.missing_wayout}")
         return problems
 
 

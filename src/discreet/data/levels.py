@@ -94,18 +94,17 @@ class Levels(Coder):
     def problems(self, tally: Tally) -> list[str]:
         problems = []
         if tally.unknown:
-            problems.append(
-                f"{tally.unknown} of {tally.records} records hold a value outside the declared levels"
-            )
+            problems.append(f"{tally.some(tally.unknown)} hold a value outside the declared levels")
             for hint, ground in (
                 (tally.blank, "white space around it"),
                 (tally.case, "upper and lower case"),
             ):
                 if hint:
-                    problems.append(f"{hint} of these differ from a level only in {ground}")
+                    few = "some" if tally.private_size else hint
+                    problems.append(f"{few} of these differ from a level only in {ground}")
             problems.append("declare every level, or map the rest to one: other=LEVEL (--other LEVEL)")
         if tally.missing:
-            problems.append(f"{tally.missing} of {tally.records} records are missing")
+            problems.append(f"{tally.some(tally.missing)} are missing")
             problems.append("map them to a level: missing=LEVEL (--missing LEVEL)")
         return problems
 

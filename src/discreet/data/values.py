@@ -38,10 +38,16 @@ class Tally:
     unknown: int = 0
     blank: int = 0
     case: int = 0
+    private_size: bool = False
+    """Whether the number of records is private: then nothing that is said about them has a number."""
 
     @property
     def records(self) -> int:
         return sum(self.counts) + self.missing + self.unknown
+
+    def some(self, number: int) -> str:
+        """``number`` of the records, in words."""
+        return "some records" if self.private_size else f"{number} of {self.records} records"
 
 
 class Coder(ABC):

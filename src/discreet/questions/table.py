@@ -79,6 +79,8 @@ def release_table(
     n: int | None = None,
     person: str | None = None,
     per_person: int | None = None,
+    relation: str = "replace-one",
+    total_prior: Sequence[float] | None = None,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -99,6 +101,8 @@ def release_table(
         n=n,
         person=person,
         per_person=per_person,
+        relation=relation,
+        total_prior=total_prior,
         options=options or None,
     )
     answer: Release = question.ask(data, Charge.of(ledger, dataset, request_id))
