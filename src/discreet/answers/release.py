@@ -125,8 +125,8 @@ class Release(Answer):
         columns = (mean, deviation, low, high, plug_in[0], *plug_in[2:])
         numbers = zip(*(column.tolist() for column in columns), strict=True)
         return [
-            Row(str(level), *own, True, count, (a, b, c))
-            for level, count, (*own, a, b, c) in zip(self.levels, self.counts, numbers, strict=True)
+            Row(str(level), m, sd, a, b, True, count, (p, q, r))
+            for level, count, (m, sd, a, b, p, q, r) in zip(self.levels, self.counts, numbers, strict=True)
         ]
 
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
@@ -211,7 +211,7 @@ class Release(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """Reads :meth:`content`."""
-        noisy = content["noisy"]
+        noisy, expected = content["noisy"], content.get("total_prior")
         release = cls(
             mechanism=str(content["mechanism"]),
             parameters=content["parameters"],
@@ -222,7 +222,7 @@ class Release(Answer):
             other=content["other"],
             missing=content["missing"],
             axes=content.get("axes"),
-            total_prior=None if "total_prior" not in content else tuple(map(float, content["total_prior"])),
+            total_prior=None if expected is None else (float(expected[0]), float(expected[1])),
             versions=content["versions"],
         )
         release._check()

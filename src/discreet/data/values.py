@@ -139,7 +139,11 @@ def count_weighted(values: Iterable[Any], coder: Coder, weights: Iterable[int]) 
         elif code == coder.stray and (miss := coder.near_miss(value)) is not None:
             near[miss] += weight
     return Tally(
-        tuple(counts[: coder.size]), missing=counts[coder.size + 1], unknown=counts[coder.size], **near
+        tuple(counts[: coder.size]),
+        missing=counts[coder.size + 1],
+        unknown=counts[coder.size],
+        blank=near["blank"],
+        case=near["case"],
     )
 
 

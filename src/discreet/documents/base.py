@@ -10,7 +10,6 @@ from typing import Any
 from discreet.documents.reading import parse, writable
 from discreet.errors import CorruptReleaseError
 
-
 _LONG = 2**20
 """Documents beyond it stand on one line: nobody reads them by eye."""
 

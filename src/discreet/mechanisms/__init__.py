@@ -71,7 +71,7 @@ def mechanism(
     for field in fields(cls):
         needed = field.init and field.default is MISSING and field.default_factory is MISSING
         if needed and field.name not in {"prior", *given, *options}:
-            raise InvalidInput(f"{field.name} is missing: {name!r} needs it")
+            raise InvalidInput(f"{field.name}=None: {name!r} needs it")
     built = cls(prior=as_prior(prior), **given, **options)
     if built.n and built.noise_scale >= built.n:
         warnings.warn(

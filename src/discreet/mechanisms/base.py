@@ -42,7 +42,8 @@ class CountNoise(NamedTuple):
 
     values: tuple[int, ...]
     name: str
-    """``"lattice"``, ``"floor-laplace"``, ``"discrete-laplace"`` or ``"rounded-gaussian"``, of the given scale."""
+    """``"lattice"``, ``"floor-laplace"``, ``"discrete-laplace"`` or ``"rounded-gaussian"``, with
+    ``scale``."""
     scale: float
     clamped: bool = False
     """Whether values were clamped to [0, n]."""

@@ -21,7 +21,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter
 from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT, WHOLE
 
-
 RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
 
 
@@ -191,8 +190,8 @@ class WholeCountQuestion(CountQuestion):
             raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
         if self.hides_size and self.person is not None:
             raise InvalidInput(
-                "person= goes with relation='replace-one'; add-remove protects single records: bring the data "
-                "to one record per person first"
+                "person= goes with relation='replace-one'; add-remove protects single records: bring the "
+                "data to one record per person first"
             )
         Contribution.of(self.person, self.per_person, self.n)
         if self.n is not None:

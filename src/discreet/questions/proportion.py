@@ -143,9 +143,9 @@ def release(
     ``person`` and ``per_person``: at most so many records of each person, by key column, enter, and ε is the
     guarantee of a person: the mechanism gets ε/per_person (:class:`discreet.data.Contribution`).
 
-    ``relation="add-remove"`` protects whether a record is there at all: n is private, never published, and the
-    dataset may be empty. ``release.noise_aware().total`` is then what is known of it, ``total_prior`` a range
-    (low, high) in which it is expected: 1 to 10⁹ where none is given.
+    ``relation="add-remove"`` protects whether a record is there at all: n is private and never published, and
+    the dataset may be empty. ``release.noise_aware().total`` is then what is known of it, ``total_prior`` a
+    range (low, high) in which it is expected: 1 to 10⁹ where none is given.
 
     With ``ledger`` (a :class:`discreet.Ledger` or its address) the budget of ``dataset`` there is charged, or
     the release refused. A retry with the same ``request_id`` and the same parameters returns the stored
