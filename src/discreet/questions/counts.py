@@ -100,12 +100,12 @@ class CountQuestion(Question):
 
     def check(self) -> None:
         """Checks domain, prior, price and mechanism."""
+        if self.relation not in RELATIONS:
+            raise InvalidInput(f"relation={self.relation!r} is none of {', '.join(RELATIONS)}")
         as_prior(self.prior, self.k)
         chosen = self._chosen((1, 1), 1, Fraction(1))
         made = check_options(chosen, self._options)
         _ = self.exact_epsilon
-        if self.relation not in RELATIONS:
-            raise InvalidInput(f"relation={self.relation!r} is none of {', '.join(RELATIONS)}")
         if as_relation(self.relation) not in made.relations:
             fitting = ", ".join(name for name, one in MECHANISMS.items() if self.relation in one.relations)
             raise InvalidInput(
