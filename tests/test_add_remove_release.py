@@ -181,7 +181,8 @@ def replayed(folder: Path, records: list[str], options: list[str]) -> dict[str, 
     assert runner.invoke(app, [*create, "--ledger", str(ledger)]).exit_code == 0
     arguments = [
         "release", str(path), "--column", "answer", "--levels", ",".join(LEVELS), "--relation", "add-remove",
-        "--epsilon", "1", "--ledger", str(ledger), "--dataset", "survey", "--request-id", "q", "--out", str(out),
+        "--epsilon", "1", "--ledger", str(ledger), "--dataset", "survey", "--request-id", "q",
+        "--out", str(out),
         *options,
     ]  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:

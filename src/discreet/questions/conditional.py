@@ -105,8 +105,8 @@ class Conditional(CountQuestion):
         return [tuple(int(records) for records in row) for row in table]
 
     def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """The sizes of the groups, which become public."""
-        return tuple(sum(row) for row in statistic)
+        """The sizes of the groups, which become public; zeros where they are private."""
+        return tuple(0 if self.hides_size else sum(row) for row in statistic)
 
     def bind(self, size: Sequence[int]) -> Bound:
         """One mechanism for each group: a record is in one, so together they cost ε once."""

@@ -212,8 +212,8 @@ class WholeCountQuestion(CountQuestion):
         return None if self.n is None else as_size(self.n)
 
     def size_of(self, statistic: tuple[int, ...]) -> int:
-        """The number of records."""
-        return sum(statistic)
+        """The number of records; 0 where it is private."""
+        return 0 if self.hides_size else sum(statistic)
 
     @property
     def _records(self) -> int:
