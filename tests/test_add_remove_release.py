@@ -33,6 +33,12 @@ def asked(data: Any = RECORDS, **options: Any) -> Release:
     return discreet.release(data, **given)
 
 
+def known_total(release: Release) -> Any:
+    aware = release.noise_aware()
+    assert isinstance(aware, AddRemovePosterior)
+    return aware.total
+
+
 def test_names() -> None:
     release = asked()
     assert (release.mechanism, release.n) == ("geometric", None)
@@ -105,7 +111,7 @@ def test_the_price_needs_no_data() -> None:
         discreet.Study(RECORDS, budget=1, n=SIZE, relation="add-remove")
 
 
-def frame(records: list[str]) -> Any:
+def frame(records: Any) -> Any:
     pandas = pytest.importorskip("pandas")
     return pandas.DataFrame({"answer": records, "group": (["f", "m"] * len(records))[: len(records)]})
 
@@ -123,7 +129,7 @@ def test_the_empty_dataset_is_answered(tmp_path: Path) -> None:
         path = tmp_path / "empty.csv"
         path.write_text("answer,group\n")
         assert len(asked(path, column="answer").counts) == 3
-        assert asked([], epsilon="1/1000").noise_aware().total.mean() >= 0
+        assert known_total(asked([], epsilon="1/1000")).mean() >= 0
     with pytest.raises(DataError, match="empty"):
         asked([], relation="replace-one")
 
@@ -138,6 +144,23 @@ def test_no_error_tells_how_many_there_are() -> None:
     assert not re.search(r"\d", str(caught.value))
     with pytest.raises(DataError, match=f"of {len(wrong)} records"):
         asked(wrong, relation="replace-one")
+
+
+def test_those_who_answered() -> None:
+    partly = [*RECORDS, *[None] * 5000]
+    for data, options in ((partly, {}), (frame(partly), {"column": "answer"})):
+        release = asked(data, missing="exclude", **options)
+        assert release.counts == pytest.approx(RECORDS_COUNTS, abs=40)
+        assert ("Missing values", "left out: these are shares of those who answered") in release.words().facts
+        assert Release.from_json(release.to_json()) == release
+    bins = asked([0.5, None, 1.5], levels=None, edges=(0, 1, 2), missing="exclude")
+    assert len(bins.counts) == 2
+    columns: dict[str, Any] = {"answer": discreet.Domain(LEVELS, missing="exclude"), "group": ("f", "m")}
+    table = discreet.release_table(frame(partly), columns, epsilon=1, relation="add-remove")
+    assert sum(table.counts) == pytest.approx(SIZE, abs=200)
+    for relation in ({"relation": "replace-one"}, {"relation": "replace-one", "n": SIZE}):
+        with pytest.raises(InvalidInput, match="missing='exclude'"):
+            asked(partly, missing="exclude", **relation)
 
 
 def test_groups_hide_their_sizes() -> None:
@@ -285,7 +308,7 @@ def test_a_hundred_thousand_levels() -> None:
     assert len(release.rows()) == k
     assert time.process_time() - start < 60
     assert (low < high).all()
-    first, last = release.noise_aware().total.interval(0.999999)
+    first, last = known_total(release).interval(0.999999)
     assert first <= sum(counts.values()) <= last
 
 
@@ -308,6 +331,6 @@ def test_coverage_of_whole_releases(monkeypatch: pytest.MonkeyPatch) -> None:
         release = asked(dict(enumerate(true.tolist())), levels=range(25), epsilon="0.5")
         low, high = release.noise_aware().interval(0.9)
         inside += int(((low <= shares) & (shares <= high)).sum())
-        first, last = release.noise_aware().total.interval(0.999999)
+        first, last = known_total(release).interval(0.999999)
         assert first <= 500 <= last
     assert 0.82 < inside / 400 < 0.98

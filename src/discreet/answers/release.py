@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._registry import MECHANISMS
-from discreet.declarations import Domain, as_prior
+from discreet.declarations import EXCLUDE, Domain, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.documents.answer import Answer, Figure, Row, Series, Words, versions
@@ -165,7 +165,9 @@ class Release(Answer):
             ("Declared levels", ", ".join(str(level) for level in self.levels)),
         ]
         for name, level in (("Undeclared values", self.other), ("Missing values", self.missing)):
-            if level is not None:
+            if level == EXCLUDE and EXCLUDE not in self.levels:
+                facts.append((name, "left out: these are shares of those who answered"))
+            elif level is not None:
                 facts.append((name, f"counted as {level}"))
         facts += [
             ("Prior", prior_in_words(self.prior)),

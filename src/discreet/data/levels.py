@@ -39,7 +39,9 @@ class Levels(Coder):
         self.texts, self.numbers, self.truths = domain.readings.values()
         self.size = domain.k
         self.stray = self.size if domain.other is None else domain.levels.index(domain.other)
-        self.absent = self.size + 1 if domain.missing is None else domain.levels.index(domain.missing)
+        self.drops_missing = domain.excludes_missing
+        nowhere = domain.missing is None or self.drops_missing
+        self.absent = self.size + 1 if nowhere else domain.levels.index(domain.missing)
 
     @cached_property
     def near(self) -> tuple[list[str], list[str]]:

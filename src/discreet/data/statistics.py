@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 from discreet.data.engines import Table, as_frame, as_table, count_cells, near_misses, sum_codes
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_CELLS = 10**6
+ONLY_PRIVATE = (
+    "missing='exclude' makes the number of those who answered private: it goes with relation='add-remove'; "
+    "with n public map missing values to a level: missing=LEVEL"
+)
 
 
 @withheld
@@ -107,7 +112,8 @@ def contingency(
         cells = _cells(table, bound, [f"column {column!r}: " for column in coders])
     counts = np.zeros(shape, dtype=np.int64)
     for cell, records in cells.items():
-        counts[cell] = records
+        if all(map(lt, cell, shape)):  # not one that is left out
+            counts[cell] = records
     bound.checked((int(counts.sum()),))
     return counts
 
@@ -266,6 +272,10 @@ def _settle(tally: Tally, coder: Coder) -> tuple[int, ...]:
 
 
 def _problems(tally: Tally, coder: Coder) -> list[str]:
+    if coder.drops_missing:
+        if not tally.private_size:
+            raise InvalidInput(ONLY_PRIVATE)
+        tally = replace(tally, missing=0)
     if tally.records == 0 and not tally.private_size:
         raise DataError("the data are empty: there is no record to count")
     return coder.problems(tally)

@@ -61,6 +61,8 @@ class Coder(ABC):
     size: int
     stray: int
     absent: int
+    drops_missing: bool = False
+    """Whether missing values are left out, and no mistake."""
     kinds: ClassVar[Mapping[str, str]]
     """Of a value that brings its own type (JSON): kind → the column that holds it, or no entry: stray."""
 

@@ -57,6 +57,11 @@ class Conditional(CountQuestion):
         """The levels of the outcome."""
         return domain_of(self.outcome, self.levels)
 
+    @property
+    def declared_domains(self) -> tuple[Domain, ...]:
+        """Of outcome and groups."""
+        return self.domain, self.group_domain
+
     @cached_property
     def group_domain(self) -> Domain:
         """The groups."""

@@ -12,6 +12,7 @@ from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
 from discreet.answers.release import Release, publish
 from discreet.data import Contribution
+from discreet.data.statistics import ONLY_PRIVATE
 from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_prior, as_relation, as_size
 from discreet.errors import InvalidInput
 from discreet.inference.add_remove import TOTAL_PRIOR, LogUniform
@@ -114,6 +115,13 @@ class CountQuestion(Question):
         if self.total_prior is not None and not self.hides_size:
             raise InvalidInput("total_prior= goes with relation='add-remove'; here n is public")
         _ = self.expected_total
+        if not self.hides_size and any(domain.excludes_missing for domain in self.declared_domains):
+            raise InvalidInput(ONLY_PRIVATE)
+
+    @property
+    def declared_domains(self) -> tuple[Domain, ...]:
+        """Every domain that decides about values of a column."""
+        return (self.domain,)
 
     @property
     def hides_size(self) -> bool:

@@ -48,6 +48,11 @@ class CrossTable(WholeCountQuestion):
         return {name: domain_of(name, levels) for name, levels in self.columns.items()}
 
     @property
+    def declared_domains(self) -> tuple[Domain, ...]:
+        """Those of all columns."""
+        return tuple(self.domains.values())
+
+    @property
     def axes(self) -> Mapping[str, Sequence[Any]]:
         """The levels of each column."""
         return {name: tuple(domain.levels) for name, domain in self.domains.items()}
