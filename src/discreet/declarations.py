@@ -94,8 +94,8 @@ class Domain:
     """The declared set of values that one record may take: public, never read from the data.
 
     ``other`` is the level that receives values outside ``levels``; ``missing`` the one that receives null
-    and NaN. Where they are None such a record is an error. ``missing="exclude"`` leaves missing values out, for
-    shares of those who answered; how many did is then private, which only add-remove can promise.
+    and NaN. Where they are None such a record is an error. ``missing="exclude"`` leaves missing values out,
+    for shares of those who answered; how many did is then private, which only add-remove can promise.
     """
 
     levels: Sequence[Any]
