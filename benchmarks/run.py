@@ -307,6 +307,45 @@ def inference() -> Iterator[Row]:
         yield Row("noise-aware posterior with all its intervals", label, took * 1e3, "ms")
 
 
+def add_remove(repetitions: int = 200) -> Iterator[Row]:
+    """Shares drawn from the prior, n fixed: how often 90 % intervals hold, and what many levels take."""
+    rng = np.random.default_rng(0)
+    group = f"add-remove: 90 % intervals that hold, {repetitions} releases"
+    for k, n, epsilon in (
+        (2, 100, "0.1"),
+        (3, 200, "0.1"),
+        (10, 1000, "0.2"),
+        (20, 300, "0.5"),
+        (100, 300, "0.5"),
+    ):
+        shares, totals = [], []
+        for _ in range(repetitions):
+            theta = rng.dirichlet(np.ones(k))
+            true = dict(enumerate(rng.multinomial(n, theta).tolist()))
+            released = discreet.release(true, levels=range(k), epsilon=epsilon, relation="add-remove")
+            known = released.noise_aware()
+            low, high = known.intervals(0.9)
+            shares.append(float(((low <= theta) & (theta <= high)).mean()))
+            first, last = known.total.interval(0.9)
+            totals.append(first <= n <= last)
+        label = f"k = {k}, n = {n:,}, ε = {epsilon}"
+        yield Row(group, f"shares, {label}", float(np.mean(shares)), "")
+        yield Row(group, f"total, {label}", float(np.mean(totals)), "")
+    for k in (1_000, 100_000, 1_000_000):
+        levels = tuple(f"level{i}" for i in range(k))
+        counts = dict(zip(levels, rng.poisson(rng.gamma(1.0, 3.0, k)).tolist(), strict=True))
+        start = time.process_time()
+        released = discreet.release(counts, levels=levels, epsilon=1, relation="add-remove")
+        made = time.process_time()
+        released.noise_aware().intervals(0.9)
+        done = time.process_time()
+        size = len(released.to_json())
+        label = f"k = {k:,}"
+        yield Row("add-remove with many levels, ε = 1", f"release, {label}", made - start, "s")
+        yield Row("add-remove with many levels, ε = 1", f"all intervals, {label}", done - made, "s")
+        yield Row("add-remove with many levels, ε = 1", f"document, {label}", size / 1e6, "MB")
+
+
 def ledger(charges: int = 2_000) -> Iterator[Row]:
     """One process, one charge after another, each with a result of 2 kB; the disk decides."""
     guarantee = discreet.Guarantee(Fraction(1, 3))
@@ -335,6 +374,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "inference": inference,
     "ledger": ledger,
     "coverage": coverage,
+    "add-remove": add_remove,
     "drawn": drawn,
 }
 

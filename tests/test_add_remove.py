@@ -60,8 +60,10 @@ def brute_force(z: Any, prior: Any, noise: Any, level: int, thetas: Any) -> tupl
 )
 def test_against_all_true_counts(z: Any, prior: Any, noise: Any) -> None:
     posterior = AddRemovePosterior(z, prior, noise=noise, total_prior=RANGE)
-    low, high = posterior.interval(0.9)
+    low, high = posterior.intervals(0.9)
     for level in range(len(z)):
+        marginal = posterior.marginal(level).interval(0.9)
+        assert marginal == pytest.approx((low[level], high[level]), rel=1e-5, abs=1e-9)
         cdf, total = brute_force(z, prior, noise, level, [low[level], high[level]])
         assert cdf == pytest.approx([0.05, 0.95], abs=2e-4)
     counts = np.arange(len(total))

@@ -146,7 +146,7 @@ def test_guarantee() -> None:
     approximate = Guarantee(Fraction(1), Relation.ADD_REMOVE, Fraction(1, 1000), "theorem", ("exact draw",))
     assert Guarantee.from_dict(approximate.to_dict()) == approximate
     assert "0.001" in approximate.meaning()
-    assert "Adding or removing" in approximate.meaning()
+    assert "Whether any one record is there at all" in approximate.meaning()
     nothing = Guarantee(None)
     assert nothing.epsilon == math.inf
     assert not nothing.is_private

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-LONGEST = 16 * 2**20
+LONGEST = 64 * 2**20
 """Bytes of a document. Nothing longer is written either."""
-MOST_VALUES = 1_000_000
+MOST_VALUES = 5_000_000
 DEEPEST = 64
 
 

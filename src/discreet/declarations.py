@@ -64,7 +64,7 @@ _RELATION_WORDS = {
         "the replacement of what any one record says, given its public group",
         "the group of every record, and every record but one",
     ),
-    "add-remove": ("the presence or absence of any one record", "every record but one"),
+    "add-remove": ("learning whether any one record is there at all", "every record but one"),
 }
 
 
@@ -86,12 +86,16 @@ def as_unit(unit: Any, relation: Relation) -> str | None:
     return unit
 
 
+EXCLUDE = "exclude"
+
+
 @dataclass(frozen=True)
 class Domain:
     """The declared set of values that one record may take: public, never read from the data.
 
     ``other`` is the level that receives values outside ``levels``; ``missing`` the one that receives null
-    and NaN. Where they are None such a record is an error.
+    and NaN. Where they are None such a record is an error. ``missing="exclude"`` leaves missing values out,
+    for shares of those who answered; how many did is then private, which only add-remove can promise.
     """
 
     levels: Sequence[Any]
@@ -134,8 +138,13 @@ class Domain:
             printed.add(str(level))
             stripped.add(str(level).strip())
         for name, target in (("other", self.other), ("missing", self.missing)):
-            if target is not None and target not in levels:
+            if target is not None and target not in levels and not (name == "missing" and target == EXCLUDE):
                 raise InvalidInput(f"{name}={target!r} is not one of levels={levels!r}")
+
+    @property
+    def excludes_missing(self) -> bool:
+        """Whether missing values are left out."""
+        return self.missing == EXCLUDE and EXCLUDE not in self.levels
 
     @property
     def k(self) -> int:

@@ -21,7 +21,7 @@ class ConditionalRelease(Answer):
     """P(outcome | group): one private posterior for each group, None for a group without records.
 
     ``sizes`` are the numbers of records in the groups, which are public; the posterior of an empty group is
-    the prior.
+    the prior. None where they are private.
     """
 
     format: ClassVar[str] = "discreet/conditional"
@@ -30,7 +30,7 @@ class ConditionalRelease(Answer):
     outcome: str
     given: str
     groups: tuple[Any, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] | None
     releases: tuple[Release | None, ...]
     guarantee: Guarantee
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
@@ -48,6 +48,9 @@ class ConditionalRelease(Answer):
         records have the posterior of a new group. ``seed`` is that of the sampler for more than two levels.
         """
         from discreet.inference.pooled import pooled, released_groups
+
+        if self.sizes is None:
+            raise InvalidInput("pooled needs the sizes of the groups, which are private under add-remove")
 
         parts = [None if one is None else (one.built, one.counts, one.noisy) for one in self.releases]
         levels = next(len(one.counts) for one in self.releases if one is not None)
@@ -69,13 +72,18 @@ class ConditionalRelease(Answer):
     def parts(self) -> tuple[Part, ...]:
         """The release of each group."""
         return tuple(
-            Part(f"{self.given} = {group} (n = {size})", one, "No records: the posterior is the prior.")
-            for group, size, one in zip(self.groups, self.sizes, self.releases, strict=True)
+            Part(f"{self.given} = {group} (n {size})", one, "No records: the posterior is the prior.")
+            for group, size, one in zip(self.groups, self._sizes_in_words(), self.releases, strict=True)
         )
+
+    def _sizes_in_words(self) -> list[str]:
+        return ["private"] * len(self.groups) if self.sizes is None else [f"= {size}" for size in self.sizes]
 
     def words(self) -> Words:
         """What was asked, and of how many records."""
-        sizes = "; ".join(f"{group}: {size}" for group, size in zip(self.groups, self.sizes, strict=True))
+        sizes = "the number in each group is private"
+        if self.sizes is not None:
+            sizes = "; ".join(f"{group}: {size}" for group, size in zip(self.groups, self.sizes, strict=True))
         facts = (("Question", f"shares of {self.outcome}, given {self.given}"), ("Records", sizes))
         first = next((one.words() for one in self.releases if one is not None), None)
         return Words(
@@ -92,7 +100,7 @@ class ConditionalRelease(Answer):
             "outcome": self.outcome,
             "given": self.given,
             "groups": list(self.groups),
-            "sizes": list(self.sizes),
+            "sizes": None if self.sizes is None else list(self.sizes),
             "releases": [None if one is None else one.to_json() for one in self.releases],
             "guarantee": self.guarantee.to_dict(),
         }
@@ -104,7 +112,7 @@ class ConditionalRelease(Answer):
             outcome=str(content["outcome"]),
             given=str(content["given"]),
             groups=tuple(content["groups"]),
-            sizes=tuple(int(size) for size in content["sizes"]),
+            sizes=None if content["sizes"] is None else tuple(int(size) for size in content["sizes"]),
             releases=tuple(None if one is None else Release.from_json(one) for one in content["releases"]),
             guarantee=Guarantee.from_dict(content["guarantee"]),
         )

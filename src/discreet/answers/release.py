@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._registry import MECHANISMS
-from discreet.declarations import Domain, as_prior
-from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
+from discreet.declarations import EXCLUDE, Domain, as_prior
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.documents.answer import Answer, Figure, Row, Series, Words, versions
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
 _PLUG_IN = "Both intervals take the released counts as if they were exact: they leave out the noise."
 _DROWNED = "the noise is about as large as the data: this posterior says little beyond the prior"
+_MOST_DRAWN = 100  # densities; of more levels only the first
 _READING = (
     "A share is the mean of what is known about it after the release. The 95 % interval holds it with 95 % "
     "probability, given the prior; where the noise of the mechanism can be accounted for exactly, it is "
@@ -57,13 +59,16 @@ class Release(Answer):
     """The levels that also hold undeclared and missing values, where such were mapped."""
     axes: Mapping[str, Sequence[Any]] | None = None
     """Of a table of several columns: the levels of each; ``levels`` are its cells, the last axis fastest."""
+    total_prior: tuple[float, float] | None = None
+    """Where the number of records is private: the range in which it was expected."""
     versions: Mapping[str, str] = field(default_factory=dict)
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
     """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
 
     @property
-    def n(self) -> int:
-        return int(self.parameters["n"])
+    def n(self) -> int | None:
+        """The public number of records; None where it is private."""
+        return None if self.total_prior is not None else int(self.parameters["n"])
 
     @property
     def prior(self) -> tuple[float, ...]:
@@ -78,13 +83,17 @@ class Release(Answer):
         """Beta (two levels: the law of the first level's probability) or Dirichlet."""
         return dirichlet([a + count for a, count in zip(self.prior, self.counts, strict=True)])
 
-    def noise_aware(self) -> NoiseAware:
-        """The posterior that accounts for the mechanism's noise: wider than ``posterior``, and honest."""
+    def noise_aware(self) -> NoiseAware | AddRemovePosterior:
+        """The posterior that accounts for the mechanism's noise: wider than ``posterior``, and honest.
+
+        Where the number of records is private, its ``total`` is what is known of that.
+        """
         return self._noise_aware
 
     @cached_property
-    def _noise_aware(self) -> NoiseAware:
-        return noise_aware(self.built, self.counts, self.noisy)
+    def _noise_aware(self) -> NoiseAware | AddRemovePosterior:
+        expected = None if self.total_prior is None else LogUniform(*self.total_prior)
+        return noise_aware(self.built, self.counts, self.noisy, expected)
 
     @cached_property
     def built(self) -> Mechanism:
@@ -92,7 +101,10 @@ class Release(Answer):
         return check_options(self.mechanism, ())(**self.parameters)
 
     def likelihood(self) -> Likelihood:
-        """log P(what was published | shares), its gradient and the true counts: for any model of shares."""
+        """log P(what was published | shares), its gradient and the true counts: for any model of shares.
+
+        Where the number of records is private its parameters are rates, shares times the expected number.
+        """
         from discreet.inference.likelihoods.releases import likelihood_of
 
         return likelihood_of(self.built, self.counts, self.noisy)
@@ -104,22 +116,25 @@ class Release(Answer):
         takes the released counts for the truth, stands beside them.
         """
         aware = self.noise_aware_or_none()
-        found = []
-        for index, level in enumerate(self.levels):
-            plug_in = self.posterior.marginal(index)
-            shown = plug_in if aware is None else aware.marginal(index)
-            low, high = shown.interval(interval)
-            ends = (plug_in.mean(), *plug_in.interval(interval))
-            count = self.counts[index]
-            found.append(Row(str(level), shown.mean(), shown.std(), low, high, True, count, ends))
-        return found
+        plug_in = beta_summaries(np.asarray(self.posterior.parameters), interval)
+        if aware is None:
+            mean, deviation, low, high = plug_in
+        else:
+            mean, deviation = aware.predictive(), aware.deviations()
+            low, high = aware.intervals(interval)
+        columns = (mean, deviation, low, high, plug_in[0], *plug_in[2:])
+        numbers = zip(*(column.tolist() for column in columns), strict=True)
+        return [
+            Row(str(level), m, sd, a, b, True, count, (p, q, r))
+            for level, count, (m, sd, a, b, p, q, r) in zip(self.levels, self.counts, numbers, strict=True)
+        ]
 
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
         """The rows as mappings; levels as they were declared."""
         rows = super().table(interval)
         return [{**row, "level": level} for row, level in zip(rows, self.levels, strict=True)]
 
-    def noise_aware_or_none(self) -> NoiseAware | None:
+    def noise_aware_or_none(self) -> NoiseAware | AddRemovePosterior | None:
         """The noise-aware posterior where it can be computed: displays fall back on the plug-in one."""
         try:
             return self._noise_aware
@@ -130,25 +145,41 @@ class Release(Answer):
         """What was released, from what, and how its intervals are to be taken."""
         kind = "Beta" if len(self.levels) == 2 else "Dirichlet"
         stamp = "Private" if self.guarantee.is_private else "NOT PRIVATE:"
-        aware = self.noise_aware_or_none() is not None
+        aware = self.noise_aware_or_none()
+        notes = [_PLUG_IN if aware is None else _AWARE]
+        if self.n is not None:
+            source, records = f"n = {self.n} records", f"{self.n} (public); no record is in this document"
+            size, drowned = f"n = {self.n}", self.built.noise_scale >= self.n
+        else:
+            source, size = "a private number of records", "n private"
+            records = "their number is private: neither it nor any record is in this document"
+            drowned = self.built.noise_scale >= max(self.counts)  # of what was released, so it is public
+            if isinstance(aware, AddRemovePosterior):
+                low, high = aware.total.interval(0.95)
+                notes.append(
+                    f"The number of records is private. From what was released it is about "
+                    f"{aware.total.mean():,.0f}, with 95 % probability {low:,} – {high:,}."
+                )
         facts = [
-            ("Records", f"{self.n} (public); no record is in this document"),
+            ("Records", records),
             ("Declared levels", ", ".join(str(level) for level in self.levels)),
         ]
         for name, level in (("Undeclared values", self.other), ("Missing values", self.missing)):
-            if level is not None:
+            if level == EXCLUDE and EXCLUDE not in self.levels:
+                facts.append((name, "left out: these are shares of those who answered"))
+            elif level is not None:
                 facts.append((name, f"counted as {level}"))
         facts += [
             ("Prior", prior_in_words(self.prior)),
             ("Mechanism", f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"),
         ]
         return Words(
-            headline=f"{stamp} {kind} posterior from n = {self.n} records, mechanism {self.mechanism}",
-            name=f"Posterior of {len(self.levels)} shares ({self.mechanism}), n = {self.n}",
+            headline=f"{stamp} {kind} posterior from {source}, mechanism {self.mechanism}",
+            name=f"Posterior of {len(self.levels)} shares ({self.mechanism}), {size}",
             facts=tuple(facts),
-            notes=(_AWARE if aware else _PLUG_IN,),
+            notes=tuple(notes),
             reading=(_READING,),
-            warnings=(_DROWNED,) if self.built.noise_scale >= self.n else (),
+            warnings=(_DROWNED,) if drowned else (),
         )
 
     def figure(self, interval: float = 0.95) -> Figure:
@@ -158,7 +189,7 @@ class Release(Answer):
             Series(str(level), plug_in.marginal(i))
             if aware is None
             else Series(str(level), aware.marginal(i), plug_in=plug_in.marginal(i))
-            for i, level in enumerate(self.levels)
+            for i, level in enumerate(self.levels[:_MOST_DRAWN])
         )
         return Figure("Share of each level", tuple(self.rows(interval)), series)
 
@@ -174,6 +205,7 @@ class Release(Answer):
             "other": self.other,
             "missing": self.missing,
             **({} if self.axes is None else {"axes": {name: list(x) for name, x in self.axes.items()}}),
+            **({} if self.total_prior is None else {"total_prior": list(self.total_prior)}),
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
@@ -181,7 +213,7 @@ class Release(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """Reads :meth:`content`."""
-        noisy = content["noisy"]
+        noisy, expected = content["noisy"], content.get("total_prior")
         release = cls(
             mechanism=str(content["mechanism"]),
             parameters=content["parameters"],
@@ -192,6 +224,7 @@ class Release(Answer):
             other=content["other"],
             missing=content["missing"],
             axes=content.get("axes"),
+            total_prior=None if expected is None else (float(expected[0]), float(expected[1])),
             versions=content["versions"],
         )
         release._check()
@@ -206,8 +239,14 @@ class Release(Answer):
         for counts in (self.counts, self.counts if self.noisy is None else self.noisy):
             if len(counts) != k or any(type(count) is not int for count in counts):
                 raise ValueError("counts must be whole numbers, one per level")
-        if not isinstance(self.versions, dict) or type(self.parameters["n"]) is not int:
-            raise ValueError("versions or n is malformed")
+        if not isinstance(self.versions, dict):
+            raise ValueError("versions is malformed")
+        if self.total_prior is not None:
+            LogUniform(*self.total_prior)
+            if "n" in self.parameters or self.noisy is None:
+                raise ValueError("n is private here, and must not be among the parameters")
+        elif type(self.parameters["n"]) is not int:
+            raise ValueError("n is malformed")
         if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
             raise ValueError("the axes do not fit the cells")
         _ = self.posterior
@@ -234,6 +273,7 @@ def publish(
     domain: Domain,
     guarantee: Guarantee | None = None,
     axes: Mapping[str, Sequence[Any]] | None = None,
+    total_prior: LogUniform | None = None,
 ) -> Release:
     """The release of an output that ``mechanism.run`` gave."""
     return Release(
@@ -246,6 +286,7 @@ def publish(
         other=plain(domain.other),
         missing=plain(domain.missing),
         axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
+        total_prior=None if total_prior is None else (total_prior.low, total_prior.high),
         versions=versions(),
     )
 

@@ -18,7 +18,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from discreet.data.values import RANGES, Coder, Tally, wrong_type
-from discreet.declarations import as_integer, as_plain
+from discreet.declarations import EXCLUDE, as_integer, as_plain
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ class Numbers(Coder):
     def problems(self, tally: Tally) -> list[str]:
         problems = []
         if tally.unknown:
-            problems.append(f"{tally.unknown} of {tally.records} records hold {self.unfit}; {self.wayout}")
+            problems.append(f"{tally.some(tally.unknown)} hold {self.unfit}; {self.wayout}")
         if tally.missing:
-            problems.append(f"{tally.missing} of {tally.records} records are missing; {self.missing_wayout}")
+            problems.append(f"{tally.some(tally.missing)} are missing; {self.missing_wayout}")
         return problems
 
 
@@ -212,8 +212,9 @@ class Bins(Numbers):
             raise InvalidInput(f"edges={edges!r} must be at least three numbers in increasing order")
         if outside not in (None, "clip", "level"):
             raise InvalidInput(f"outside={outside!r} must be None, 'clip' or 'level'")
-        if missing not in (None, "level"):
-            raise InvalidInput(f"missing={missing!r} must be None or 'level'")
+        if missing not in (None, "level", EXCLUDE):
+            raise InvalidInput(f"missing={missing!r} must be None, 'level' or 'exclude'")
+        self.drops_missing = missing == EXCLUDE
         finite = [edge for edge in self.edges if math.isfinite(edge)]
         self.reach = (finite[0], finite[-1])
         self.clip = outside == "clip"

@@ -39,7 +39,9 @@ class Levels(Coder):
         self.texts, self.numbers, self.truths = domain.readings.values()
         self.size = domain.k
         self.stray = self.size if domain.other is None else domain.levels.index(domain.other)
-        self.absent = self.size + 1 if domain.missing is None else domain.levels.index(domain.missing)
+        self.drops_missing = domain.excludes_missing
+        nowhere = domain.missing is None or self.drops_missing
+        self.absent = self.size + 1 if nowhere else domain.levels.index(domain.missing)
 
     @cached_property
     def near(self) -> tuple[list[str], list[str]]:
@@ -94,18 +96,17 @@ class Levels(Coder):
     def problems(self, tally: Tally) -> list[str]:
         problems = []
         if tally.unknown:
-            problems.append(
-                f"{tally.unknown} of {tally.records} records hold a value outside the declared levels"
-            )
+            problems.append(f"{tally.some(tally.unknown)} hold a value outside the declared levels")
             for hint, ground in (
                 (tally.blank, "white space around it"),
                 (tally.case, "upper and lower case"),
             ):
                 if hint:
-                    problems.append(f"{hint} of these differ from a level only in {ground}")
+                    few = "some" if tally.private_size else hint
+                    problems.append(f"{few} of these differ from a level only in {ground}")
             problems.append("declare every level, or map the rest to one: other=LEVEL (--other LEVEL)")
         if tally.missing:
-            problems.append(f"{tally.missing} of {tally.records} records are missing")
+            problems.append(f"{tally.some(tally.missing)} are missing")
             problems.append("map them to a level: missing=LEVEL (--missing LEVEL)")
         return problems
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 from discreet.data.engines import Table, as_frame, as_table, count_cells, near_misses, sum_codes
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_CELLS = 10**6
+ONLY_PRIVATE = (
+    "missing='exclude' makes the number of those who answered private: it goes with relation='add-remove'; "
+    "with n public map missing values to a level: missing=LEVEL"
+)
 
 
 @withheld
@@ -34,6 +39,7 @@ def count_levels(
     person: str | None = None,
     per_person: int | None = None,
     n: int | None = None,
+    private_size: bool = False,
 ) -> tuple[int, ...]:
     """Exact counts of ``domain.levels``, in their order.
 
@@ -43,8 +49,9 @@ def count_levels(
 
     ``person`` and ``per_person``: at most so many records of each person, by key column, are counted; see
     :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
+    ``private_size``: how many records there are is private; none at all are counted too, and no error tells.
     """
-    bound = Contribution.of(person, per_person, n)
+    bound = Contribution.of(person, per_person, n, private_size)
     levels = Levels(domain)
     return bound.checked(_count(data, levels, column, bound))
 
@@ -60,6 +67,7 @@ def binned(
     person: str | None = None,
     per_person: int | None = None,
     n: int | None = None,
+    private_size: bool = False,
 ) -> tuple[int, ...]:
     """Exact counts of numbers in the declared bins [e₀, e₁), [e₁, e₂), …, the last one closed.
 
@@ -68,7 +76,7 @@ def binned(
     ``"level"``: then their number is the last. The edges may be infinite. For the rest see
     :func:`count_levels`; text is read as numbers in CSV and TSV files only.
     """
-    bound = Contribution.of(person, per_person, n)
+    bound = Contribution.of(person, per_person, n, private_size)
     return bound.checked(_count(data, Bins(edges, outside, missing), column, bound))
 
 
@@ -80,6 +88,7 @@ def contingency(
     person: str | None = None,
     per_person: int | None = None,
     n: int | None = None,
+    private_size: bool = False,
 ) -> NDArray[np.int64]:
     """Exact counts of the cross table of several columns: an array with an axis for each, in order.
 
@@ -88,7 +97,7 @@ def contingency(
     """
     import numpy as np
 
-    bound = Contribution.of(person, per_person, n)
+    bound = Contribution.of(person, per_person, n, private_size)
     if not isinstance(domains, Mapping) or not domains:
         raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
     coders: dict[str | None, Coder] = {column: Levels(domain) for column, domain in domains.items()}
@@ -103,7 +112,8 @@ def contingency(
         cells = _cells(table, bound, [f"column {column!r}: " for column in coders])
     counts = np.zeros(shape, dtype=np.int64)
     for cell, records in cells.items():
-        counts[cell] = records
+        if all(map(lt, cell, shape)):  # not one that is left out
+            counts[cell] = records
     bound.checked((int(counts.sum()),))
     return counts
 
@@ -168,9 +178,12 @@ class Contribution:
     person: str | None
     most: int | None
     n: int | None
+    private_size: bool = False
 
     @classmethod
-    def of(cls, person: str | None, per_person: int | None, n: int | None) -> Contribution:
+    def of(
+        cls, person: str | None, per_person: int | None, n: int | None, private_size: bool = False
+    ) -> Contribution:
         if (person is None) != (per_person is None):
             raise InvalidInput(
                 "person=COLUMN and per_person=NUMBER go together: the key of a person, and how many of a "
@@ -185,7 +198,7 @@ class Contribution:
                 "learned from the data it would tell how many records a person has. With per_person=1 it is "
                 "the number of people and need not be declared"
             )
-        return cls(person, most, None if n is None else as_integer(n, "n"))
+        return cls(person, most, None if n is None else as_integer(n, "n"), private_size)
 
     @staticmethod
     def assumption(most: int, person: str | None = None) -> str:
@@ -224,7 +237,7 @@ def _opened(data: Any, coders: Mapping[str | None, Coder], bound: Contribution) 
 def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> tuple[int, ...]:
     with _opened(data, {column: coder}, bound) as table:
         if table is None:
-            return _settle(count_values(data, coder), coder)
+            return _settle(replace(count_values(data, coder), private_size=bound.private_size), coder)
         cells = _cells(table, bound, [""])
     return tuple(cells.get((place,), 0) for place in range(coder.size))
 
@@ -237,7 +250,12 @@ def _cells(table: Table, bound: Contribution, where: Sequence[str]) -> Mapping[t
         counts = [0] * coder.codes
         for cell, records in cells.records.items():
             counts[cell[index]] += records
-        tally = Tally(tuple(counts[: coder.size]), counts[coder.size + 1], counts[coder.size])
+        tally = Tally(
+            tuple(counts[: coder.size]),
+            counts[coder.size + 1],
+            counts[coder.size],
+            private_size=bound.private_size,
+        )
         found = _problems(near_misses(table, index, tally), coder)
         if found:
             problems.append(where[index] + "; ".join(found))
@@ -254,6 +272,10 @@ def _settle(tally: Tally, coder: Coder) -> tuple[int, ...]:
 
 
 def _problems(tally: Tally, coder: Coder) -> list[str]:
-    if tally.records == 0:
+    if coder.drops_missing:
+        if not tally.private_size:
+            raise InvalidInput(ONLY_PRIVATE)
+        tally = replace(tally, missing=0)
+    if tally.records == 0 and not tally.private_size:
         raise DataError("the data are empty: there is no record to count")
     return coder.problems(tally)

@@ -38,10 +38,16 @@ class Tally:
     unknown: int = 0
     blank: int = 0
     case: int = 0
+    private_size: bool = False
+    """Whether the number of records is private: then nothing that is said about them has a number."""
 
     @property
     def records(self) -> int:
         return sum(self.counts) + self.missing + self.unknown
+
+    def some(self, number: int) -> str:
+        """``number`` of the records, in words."""
+        return "some records" if self.private_size else f"{number} of {self.records} records"
 
 
 class Coder(ABC):
@@ -55,6 +61,8 @@ class Coder(ABC):
     size: int
     stray: int
     absent: int
+    drops_missing: bool = False
+    """Whether missing values are left out, and no mistake."""
     kinds: ClassVar[Mapping[str, str]]
     """Of a value that brings its own type (JSON): kind → the column that holds it, or no entry: stray."""
 
@@ -133,7 +141,11 @@ def count_weighted(values: Iterable[Any], coder: Coder, weights: Iterable[int]) 
         elif code == coder.stray and (miss := coder.near_miss(value)) is not None:
             near[miss] += weight
     return Tally(
-        tuple(counts[: coder.size]), missing=counts[coder.size + 1], unknown=counts[coder.size], **near
+        tuple(counts[: coder.size]),
+        missing=counts[coder.size + 1],
+        unknown=counts[coder.size],
+        blank=near["blank"],
+        case=near["case"],
     )
 
 

@@ -176,6 +176,17 @@ class Beta:
         return stats.beta(self.a, self.b)
 
 
+def beta_summaries(alpha: FloatArray, level: float) -> tuple[FloatArray, ...]:
+    """Mean, standard deviation and equal-tailed interval (low, high) of every share under Dir(α)."""
+    from scipy.special import betaincinv
+
+    rest = alpha.sum() - alpha
+    mean = alpha / (alpha + rest)
+    deviation = np.sqrt(mean * (1 - mean) / (alpha + rest + 1))
+    low, high = (betaincinv(alpha, rest, p) for p in ((1 - level) / 2, (1 + level) / 2))
+    return mean, deviation, low, high
+
+
 @dataclass(frozen=True)
 class Dirichlet:
     """Dir(α) over k ≥ 2 proportions that sum to 1. Vector results are in the order of the levels."""

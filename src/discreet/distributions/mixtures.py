@@ -111,7 +111,7 @@ class BetaMixture(Mixture):
     """Σ_j weight_j Beta(a_j, total − a_j): a share whose count is uncertain."""
 
     a: FloatArray
-    total: float
+    total: float | FloatArray
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         mean = self.a / self.total
@@ -127,7 +127,7 @@ class BetaMixture(Mixture):
         return np.zeros(probability.shape), np.ones(probability.shape)
 
     def draw(self, chosen: npt.NDArray[np.int64], rng: np.random.Generator) -> FloatArray:
-        return rng.beta(self.a[chosen], self.total - self.a[chosen])
+        return rng.beta(self.a[chosen], (self.total - self.a)[chosen])
 
 
 @dataclass(frozen=True)

@@ -102,19 +102,30 @@ class NoiseAware:
         return self._face(self.predictive())
 
     def var(self) -> Any:
-        return self._face(self._each(lambda parts: mean_and_deviation(parts)[1]) ** 2)
+        return self._face(self.deviations() ** 2)
 
     def std(self) -> Any:
-        return self._face(self._each(lambda parts: mean_and_deviation(parts)[1]))
+        return self._face(self.deviations())
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[Any, Any]:
         """Credible interval(s): (low, high) of the first level for k = 2, arrays (low, high) for k > 2."""
         if kind == "equal-tailed" and 0 < level < 1:
-            ends = [self._each(partial(quantiles, probability=p)) for p in ((1 - level) / 2, (1 + level) / 2)]
-            return self._face(ends[0]), self._face(ends[1])
+            low, high = self.intervals(level)
+            return self._face(low), self._face(high)
         shown = range(1 if self.k == 2 else self.k)
         pairs = np.array([self.marginal(i).interval(level, kind) for i in shown])
         return self._face(pairs[:, 0]), self._face(pairs[:, 1])
+
+    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Equal-tailed credible intervals of all shares, also where there are two."""
+        low, high = (
+            self._each(partial(quantiles, probability=p)) for p in ((1 - level) / 2, (1 + level) / 2)
+        )
+        return low, high
+
+    def deviations(self) -> FloatArray:
+        """Standard deviations of all shares, also where there are two."""
+        return self._each(lambda parts: mean_and_deviation(parts)[1])
 
     def predictive(self) -> FloatArray:
         """The probability that the next record falls into each level."""

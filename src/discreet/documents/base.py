@@ -10,11 +10,17 @@ from typing import Any
 from discreet.documents.reading import parse, writable
 from discreet.errors import CorruptReleaseError
 
+_LONG = 2**20
+"""Documents beyond it stand on one line: nobody reads them by eye."""
+
 
 def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:
     """The content as a JSON text that :func:`read_document` checks."""
     document = {"format": kind, "version": version, "checksum": checksum(content), "release": content}
-    return writable(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(document, ensure_ascii=False)
+    if len(text) < _LONG:
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+    return writable(text + "\n")
 
 
 def format_of(text: str) -> str:

@@ -17,12 +17,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
+from discreet.distributions.beta_dirichlet import IntervalKind
 from discreet.distributions.beta_rows import Part, mean_and_deviation, quantiles
-from discreet.errors import InvalidInput
+from discreet.distributions.mixtures import BetaMixture
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.noisy_cells import Block, Cells, GeometricNoise, Noise, Tilted
 
 _STEP = 1.1  # nodes stand this many standard deviations apart: the sum is then an integral to seven digits
@@ -42,6 +45,17 @@ class LogUniform:
         if not (0 < self.low < self.high < math.inf):
             raise InvalidInput(f"the range ({self.low!r}, {self.high!r}) must be two numbers, 0 < low < high")
 
+    @classmethod
+    def of(cls, pair: Sequence[float], name: str) -> LogUniform:
+        """The law of a declared pair (low, high)."""
+        try:
+            low, high = map(float, pair)
+            return cls(low, high)
+        except (TypeError, ValueError, InvalidInput):
+            raise InvalidInput(
+                f"{name}={pair!r} must be two numbers, 0 < low < high, such as (100, 1e6)"
+            ) from None
+
 
 TOTAL_PRIOR = LogUniform(1.0, 1e9)
 """What is assumed of the number of records where nothing is declared."""
@@ -52,6 +66,7 @@ STRENGTH_PRIOR = LogUniform(1e-4, 10.0)
 class AddRemovePosterior:
     """The posterior of shares and total, given noisy counts; see the module.
 
+    For two levels the shares have a scalar face, as every posterior here has: that of the first level.
     ``prior`` is a parameter for each level, one number for all, or a :class:`LogUniform`: then it is one
     unknown number for all levels and is integrated out, which suits many levels of which most may be empty.
     """
@@ -67,7 +82,10 @@ class AddRemovePosterior:
     ) -> None:
         if (epsilon is None) == (noise is None):
             raise InvalidInput("give either epsilon= of geometric noise or noise=")
-        self.noisy = np.asarray(noisy, dtype=np.int64)
+        try:
+            self.noisy = np.asarray(noisy, dtype=np.int64)
+        except OverflowError:
+            raise TooLargeError("shares and total are inferred from noisy counts up to 2**63") from None
         self.noise = noise if noise is not None else GeometricNoise(float(epsilon or 0))
         self.prior = prior
         self.total_prior = total_prior
@@ -121,16 +139,52 @@ class AddRemovePosterior:
             mean[rows], deviation[rows] = mean_and_deviation(parts)
         return mean[self._inverse], deviation[self._inverse]
 
-    def mean(self) -> FloatArray:
-        """Posterior means of the shares."""
-        return self._moments[0]
+    def _face(self, values: FloatArray) -> Any:
+        return float(values[0]) if self.k == 2 else values
 
-    def std(self) -> FloatArray:
+    def mean(self) -> Any:
+        """Posterior means of the shares."""
+        return self._face(self._moments[0])
+
+    def std(self) -> Any:
         """Posterior standard deviations of the shares."""
+        return self._face(self._moments[1])
+
+    def var(self) -> Any:
+        """Posterior variances of the shares."""
+        return self._face(self._moments[1] ** 2)
+
+    def deviations(self) -> FloatArray:
+        """Standard deviations of all shares, also where there are two."""
         return self._moments[1]
 
-    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed credible intervals of all shares."""
+    def predictive(self) -> FloatArray:
+        """The probability that the next record falls into each level."""
+        return self._moments[0]
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[Any, Any]:
+        """Credible intervals of the shares: (low, high), arrays where there are more than two levels."""
+        if kind == "equal-tailed":
+            low, high = self.intervals(level)
+        else:
+            shown = range(1 if self.k == 2 else self.k)
+            low, high = np.array([self.marginal(i).interval(level, kind) for i in shown]).T
+        return self._face(low), self._face(high)
+
+    def marginal(self, index: int) -> BetaMixture:
+        """The law of one level's share."""
+        if not isinstance(index, int | np.integer) or not -self.k <= index < self.k:
+            raise InvalidInput(f"index={index!r} must be between 0 and {self.k - 1}")
+        row = np.array([self._inverse[index]])
+        parts = [part for w, given in self._given for part in given.parts(row, w)]
+        weight = np.concatenate([part.mass[0] for part in parts])
+        a = np.concatenate([part.a[0] + np.arange(part.mass.shape[1]) for part in parts])
+        total = np.concatenate([np.broadcast_to(part.s[0], part.mass.shape[1]) for part in parts]) + a
+        kept = weight > 1e-12 * weight.max()
+        return BetaMixture(weight[kept] / weight[kept].sum(), a[kept], total[kept])
+
+    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Equal-tailed credible intervals of all shares, also where there are two."""
         if not 0 < level < 1:
             raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
         size = len(self._given[0][1].cells)

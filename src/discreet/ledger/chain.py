@@ -23,7 +23,7 @@ FORMAT = "discreet/ledger"
 FORMAT_VERSION = 1
 ROOT = "0" * 64
 """What the first entry has for the hash of the entry before it."""
-LONGEST_LINE = 64 * 2**20
+LONGEST_LINE = 256 * 2**20
 """Bytes of one line of an export, which holds a whole result."""
 
 

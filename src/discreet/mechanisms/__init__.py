@@ -9,7 +9,7 @@ from typing import Any
 
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
-from discreet.declarations import as_prior
+from discreet.declarations import Relation, as_prior
 from discreet.errors import InvalidInput, NoiseWarning
 from discreet.mechanisms.base import Mechanism, Output
 
@@ -31,13 +31,23 @@ def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
     return cls
 
 
-def automatic(prior: Sequence[float], n: int, epsilon: EpsilonLike) -> str:
+def automatic(
+    prior: Sequence[float],
+    n: int,
+    epsilon: EpsilonLike,
+    *,
+    relation: Relation = Relation.REPLACE_ONE,
+    options: Iterable[str] = (),
+) -> str:
     """What ``mechanism="auto"`` means: a rule on public parameters, in constant time.
 
-    ``lattice`` has the least expected Hellinger error of all pure-ε mechanisms wherever that error is below
-    0.85; where everything is noise another may be ahead by a few thousandths (``tests/test_planning.py``).
+    ``gaussian`` where a δ, ρ or μ is given. For pure ε: ``geometric`` where n is private; else ``lattice``,
+    which has the least expected Hellinger error of all pure-ε mechanisms wherever that error is below 0.85;
+    where everything is noise another may be ahead by a few thousandths (``tests/test_planning.py``).
     """
-    return "lattice"
+    if not {"delta", "rho", "mu"}.isdisjoint(options):
+        return "gaussian"
+    return "geometric" if relation is Relation.ADD_REMOVE else "lattice"
 
 
 def mechanism(
@@ -61,7 +71,7 @@ def mechanism(
     for field in fields(cls):
         needed = field.init and field.default is MISSING and field.default_factory is MISSING
         if needed and field.name not in {"prior", *given, *options}:
-            raise InvalidInput(f"{field.name} is missing: {name!r} needs it")
+            raise InvalidInput(f"{field.name}=None: {name!r} needs it")
     built = cls(prior=as_prior(prior), **given, **options)
     if built.n and built.noise_scale >= built.n:
         warnings.warn(

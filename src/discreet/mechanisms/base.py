@@ -14,7 +14,7 @@ import numpy as np
 from discreet._registry import MECHANISMS
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import as_counts, as_epsilon, as_prior, as_size
+from discreet.declarations import Relation, as_counts, as_epsilon, as_prior, as_size
 from discreet.distributions.noise_aware import Enumerated, TrueCounts
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.numerics.count_vectors import compositions, number_of_compositions
@@ -42,7 +42,8 @@ class CountNoise(NamedTuple):
 
     values: tuple[int, ...]
     name: str
-    """``"lattice"`` or ``"floor-laplace"``, of the given scale."""
+    """``"lattice"``, ``"floor-laplace"``, ``"discrete-laplace"`` or ``"rounded-gaussian"``, with
+    ``scale``."""
     scale: float
     clamped: bool = False
     """Whether values were clamped to [0, n]."""
@@ -82,6 +83,8 @@ class Mechanism(ABC):
     """Whether relabelling levels of equal prior relabels the law: an audit then looks at fewer datasets."""
     keeps_noisy: ClassVar[bool] = False
     """Whether noisy counts are published too; the released counts must be a function of them."""
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
+    """What it can be asked to protect; with add-remove it takes no n."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

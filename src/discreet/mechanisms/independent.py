@@ -21,7 +21,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation, as_epsilon, as_size
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.mechanisms.base import Mechanism, Output, PublishedLoss, as_float
+from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss, as_float
 from discreet.mechanisms.lattice.many_levels import ManyLevels
 from discreet.numerics.noisy_cells import GeometricNoise, Noise, RoundedGaussianNoise
 from discreet.privacy.curves import Gaussian, largest_gaussian
@@ -38,6 +38,10 @@ class IndependentNoise(Mechanism):
 
     keeps_noisy: ClassVar[bool] = True
     exchangeable: ClassVar[bool] = True
+    noise_name: ClassVar[str]
+
+    def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+        return None if noisy is None else CountNoise(noisy, self.noise_name, self.noise_scale)
 
     @property
     def relation(self) -> Relation:
@@ -116,6 +120,8 @@ class Geometric(IndependentNoise):
 
     n: int = field(init=False, default=0)
     name: ClassVar[str] = "geometric"
+    noise_name: ClassVar[str] = "discrete-laplace"
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.ADD_REMOVE,)
     words: ClassVar[str] = (
         "A random whole number was added to the count of every level, independently. How many records there "
         "are was not published."
@@ -182,6 +188,8 @@ class GaussianCounts(IndependentNoise):
     rho: Fraction = Fraction(0)
     mu: Fraction = Fraction(0)
     name: ClassVar[str] = "gaussian"
+    noise_name: ClassVar[str] = "rounded-gaussian"
+    relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     words: ClassVar[str] = (
         "Normal noise was added to the count of every level, independently, and the sums were rounded to "
         "whole numbers."

@@ -89,7 +89,8 @@ def _posterior_of_shares(
     axes.set_ylim(bottom=0)
     axes.set_xlabel("proportion" if len(shown) > 1 else f"proportion of “{release.levels[1]}”")
     axes.set_ylabel("posterior density")
-    axes.set_title(f"{release.mechanism}, {release.guarantee}, n = {release.n}", fontsize=10)
+    size = "n private" if release.n is None else f"n = {release.n}"
+    axes.set_title(f"{release.mechanism}, {release.guarantee}, {size}", fontsize=10)
     axes.legend(frameon=False, title=f"shaded: {100 * interval:g} % interval", title_fontsize=8, fontsize=9)
     return axes  # type: ignore[no-any-return]
 

@@ -216,7 +216,7 @@ class Guarantee:
             Relation.REPLACE_PERSON: f"Replacing any one person{key}, with all their records, by any other "
             "person",
             Relation.WITHIN_GROUP: f"Replacing what any one {one} says, given the public group,",
-            Relation.ADD_REMOVE: "Adding or removing any one record",
+            Relation.ADD_REMOVE: "Whether any one record is there at all",
         }[self.relation]
         if self.exact_epsilon is None:
             epsilon = self._at_a_millionth()

@@ -57,6 +57,11 @@ class Conditional(CountQuestion):
         """The levels of the outcome."""
         return domain_of(self.outcome, self.levels)
 
+    @property
+    def declared_domains(self) -> tuple[Domain, ...]:
+        """Of outcome and groups."""
+        return self.domain, self.group_domain
+
     @cached_property
     def group_domain(self) -> Domain:
         """The groups."""
@@ -73,16 +78,23 @@ class Conditional(CountQuestion):
         super().check()
         if self.sizes is not None and len(self.sizes) != len(names):
             raise InvalidInput(f"sizes has {len(self.sizes)} entries for {len(names)} groups")
+        if self.sizes is not None and self.hides_size:
+            raise InvalidInput(
+                "the sizes of the groups are private under add-remove: leave sizes out, or say "
+                "relation='replace-one'"
+            )
         _ = self.declared_size
 
     @property
     def declared_size(self) -> tuple[int, ...] | None:
-        """The public sizes of the groups, where they were declared."""
+        """The public sizes of the groups, where they were declared; zeros where they are private."""
+        if self.hides_size:
+            return (0,) * len(self.group_domain.levels)
         return None if self.sizes is None else tuple(as_integer(size, "sizes") for size in self.sizes)
 
     def cautions(self) -> tuple[str, ...]:
         """Sizes that were not declared are read from the data, and published."""
-        if self.sizes is not None:
+        if self.sizes is not None or self.hides_size:
             return ()
         return (
             "the number of records in each group is read from the data and published as it is: declare "
@@ -93,20 +105,22 @@ class Conditional(CountQuestion):
         """The counts of the outcome in each group."""
         declared = self.declared_size
         domains = {self.given: self.group_domain, self.outcome: self.domain}
-        table = contingency(data, domains, n=None if declared is None else sum(declared))
+        n = None if declared is None or self.hides_size else sum(declared)
+        table = contingency(data, domains, n=n, private_size=self.hides_size)
         return [tuple(int(records) for records in row) for row in table]
 
     def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """The sizes of the groups, which become public."""
-        return tuple(sum(row) for row in statistic)
+        """The sizes of the groups, which become public; zeros where they are private."""
+        return tuple(0 if self.hides_size else sum(row) for row in statistic)
 
     def bind(self, size: Sequence[int]) -> Bound:
         """One mechanism for each group: a record is in one, so together they cost ε once."""
-        built = [self.build(number, self.exact_epsilon) if number else None for number in size]
+        hidden = self.hides_size
+        built = [self.build(number, self.exact_epsilon) if number or hidden else None for number in size]
         note = f"the {self.given!r} of every record, and with it the size of every group, is public"
 
         def assuming(guarantee: Guarantee) -> Guarantee:
-            return guarantee.within_group(note)
+            return guarantee if hidden else guarantee.within_group(note)
 
         parts = [assuming(one.guarantee) for one in built if one is not None]
         if not parts:
@@ -114,15 +128,23 @@ class Conditional(CountQuestion):
         guarantee = replace(parallel(parts), assumptions=parts[0].assumptions)  # said once, by name
 
         def make(rows: list[tuple[int, ...]]) -> ConditionalRelease:
-            if [sum(row) for row in rows] != list(size):
+            if not hidden and [sum(row) for row in rows] != list(size):
                 raise InvalidInput("sizes were declared but the groups have other numbers of records")
             return ConditionalRelease(
                 outcome=self.outcome,
                 given=self.given,
                 groups=tuple(plain(list(self.group_domain.levels))),
-                sizes=tuple(size),
+                sizes=None if hidden else tuple(size),
                 releases=tuple(
-                    None if one is None else publish(one, one.run(row), self.domain, assuming(one.guarantee))
+                    None
+                    if one is None
+                    else publish(
+                        one,
+                        one.run(row),
+                        self.domain,
+                        assuming(one.guarantee),
+                        total_prior=self.expected_total,
+                    )
                     for one, row in zip(built, rows, strict=True)
                 ),
                 guarantee=guarantee,
@@ -143,6 +165,8 @@ def release_conditional(
     prior: float | Sequence[float] = 1.0,
     mechanism: str = "auto",
     sizes: Sequence[int] | None = None,
+    relation: str = "replace-one",
+    total_prior: Sequence[float] | None = None,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -153,8 +177,8 @@ def release_conditional(
     That is parallel composition: a record is in one group, so replacing what it says in column ``outcome``
     changes one posterior. It holds where the *group* of every record is public, for instance a region or a
     wave of a survey, and with it ``sizes``, the number of records in each group (read from the data where
-    not declared). Where the group is itself private use :func:`release_table`. The rest is as in
-    :func:`discreet.release`.
+    not declared). Where the group is itself private use ``relation="add-remove"``, which hides the sizes too,
+    or :func:`release_table`. The rest is as in :func:`discreet.release`.
     """
     question = Conditional(
         outcome=outcome,
@@ -166,6 +190,8 @@ def release_conditional(
         prior=prior,
         mechanism=mechanism,
         sizes=sizes,
+        relation=relation,
+        total_prior=total_prior,
         options=options or None,
     )
     answer: ConditionalRelease = question.ask(data, Charge.of(ledger, dataset, request_id))

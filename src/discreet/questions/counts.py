@@ -12,13 +12,17 @@ from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
 from discreet.answers.release import Release, publish
 from discreet.data import Contribution
-from discreet.declarations import Domain, as_epsilon, as_integer, as_prior, as_size
+from discreet.data.statistics import ONLY_PRIVATE
+from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_prior, as_relation, as_size
 from discreet.errors import InvalidInput
+from discreet.inference.add_remove import TOTAL_PRIOR, LogUniform
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter
-from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, TEXT, WHOLE
+from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT, WHOLE
+
+RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
 
 
 def mechanism_names() -> tuple[str, ...]:
@@ -56,6 +60,21 @@ class CountQuestion(Question):
         default=None,
     )
 
+    relation: str = parameter(
+        TEXT,
+        "What is protected: replace-one, what a record says, where n is public; add-remove, whether a "
+        "record is there at all, where n is private.",
+        label="What is protected",
+        default=str(Relation.REPLACE_ONE),
+        choices=RELATIONS,
+    )
+    total_prior: Sequence[float] | None = parameter(
+        PAIR,
+        "With add-remove: a range, such as 100,1e6, in which the private number of records is expected.",
+        label="Range of the private number of records",
+        default=None,
+    )
+
     # What a kind of count question says.
 
     @property
@@ -82,10 +101,44 @@ class CountQuestion(Question):
 
     def check(self) -> None:
         """Checks domain, prior, price and mechanism."""
+        if self.relation not in RELATIONS:
+            raise InvalidInput(f"relation={self.relation!r} is none of {', '.join(RELATIONS)}")
         as_prior(self.prior, self.k)
-        chosen = automatic((1, 1), 1, 1) if self.mechanism == "auto" else self.mechanism
-        check_options(chosen, self._options)
+        chosen = self._chosen((1, 1), 1, Fraction(1))
+        made = check_options(chosen, self._options)
         _ = self.exact_epsilon
+        if as_relation(self.relation) not in made.relations:
+            fitting = ", ".join(name for name, one in MECHANISMS.items() if self.relation in one.relations)
+            raise InvalidInput(
+                f"mechanism={chosen!r} is not for relation={self.relation!r}; these are: {fitting}"
+            )
+        if self.total_prior is not None and not self.hides_size:
+            raise InvalidInput("total_prior= goes with relation='add-remove'; here n is public")
+        _ = self.expected_total
+        if not self.hides_size and any(domain.excludes_missing for domain in self.declared_domains):
+            raise InvalidInput(ONLY_PRIVATE)
+
+    @property
+    def declared_domains(self) -> tuple[Domain, ...]:
+        """Every domain that decides about values of a column."""
+        return (self.domain,)
+
+    @property
+    def hides_size(self) -> bool:
+        """Whether the number of records is private."""
+        return self.relation == Relation.ADD_REMOVE
+
+    @property
+    def expected_total(self) -> LogUniform | None:
+        """What is assumed of the number of records where that is private."""
+        if not self.hides_size:
+            return None
+        return TOTAL_PRIOR if self.total_prior is None else LogUniform.of(self.total_prior, "total_prior")
+
+    def _chosen(self, prior: Sequence[float], n: int, epsilon: Fraction) -> str:
+        if self.mechanism != "auto":
+            return self.mechanism
+        return automatic(prior, n, epsilon, relation=as_relation(self.relation), options=self._options)
 
     @classmethod
     def options_of(cls, given: Mapping[str, Any]) -> set[str]:
@@ -99,10 +152,11 @@ class CountQuestion(Question):
         return (own | {"calibration"}) - {"prior", "n", "epsilon", "delta"}
 
     def build(self, n: int, epsilon: Fraction) -> Mechanism:
-        """The mechanism for n records."""
+        """The mechanism for n records; with add-remove for any number of them, and n is not looked at."""
         prior = as_prior(self.prior, self.k)
-        chosen = automatic(prior, n, epsilon) if self.mechanism == "auto" else self.mechanism
-        return build_mechanism(chosen, prior=prior, n=n, epsilon=epsilon, **self._options)
+        chosen = self._chosen(prior, n, epsilon)
+        size = None if self.hides_size else n
+        return build_mechanism(chosen, prior=prior, n=size, epsilon=epsilon, **self._options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +194,13 @@ class WholeCountQuestion(CountQuestion):
     def check(self) -> None:
         """Checks the rest, and that person and per_person go together."""
         super().check()
+        if self.hides_size and self.n is not None:
+            raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
+        if self.hides_size and self.person is not None:
+            raise InvalidInput(
+                "person= goes with relation='replace-one'; add-remove protects single records: bring the "
+                "data to one record per person first"
+            )
         Contribution.of(self.person, self.per_person, self.n)
         if self.n is not None:
             as_size(self.n)
@@ -147,16 +208,20 @@ class WholeCountQuestion(CountQuestion):
     @property
     def reading(self) -> dict[str, Any]:
         """How records are bounded while they are counted."""
+        if self.hides_size:
+            return {"private_size": True}
         return {"person": self.person, "per_person": self.per_person, "n": self.declared_size}
 
     @property
     def declared_size(self) -> int | None:
-        """The public number of records, where it was declared."""
+        """The public number of records, where it was declared; 0 where it is private."""
+        if self.hides_size:
+            return 0
         return None if self.n is None else as_size(self.n)
 
     def size_of(self, statistic: tuple[int, ...]) -> int:
-        """The number of records."""
-        return sum(statistic)
+        """The number of records; 0 where it is private."""
+        return 0 if self.hides_size else sum(statistic)
 
     @property
     def _records(self) -> int:
@@ -164,14 +229,15 @@ class WholeCountQuestion(CountQuestion):
 
     def bind(self, size: int) -> Bound:
         """One mechanism for all records; several records of a person by group privacy."""
-        built = self.build(as_size(size), self.exact_epsilon / self._records)
+        number = 0 if self.hides_size else as_size(size)
+        built = self.build(number, self.exact_epsilon / self._records)
         guarantee = self._guarantee(built)
 
         def make(counts: tuple[int, ...]) -> Release:
             output = built.run(
                 counts, acknowledge_not_private=getattr(self, "acknowledge_not_private", False)
             )
-            return publish(built, output, self.domain, guarantee, self.axes)
+            return publish(built, output, self.domain, guarantee, self.axes, self.expected_total)
 
         return Bound(guarantee, make)
 

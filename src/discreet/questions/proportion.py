@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from discreet._typing import EpsilonLike
 from discreet.answers.release import Release
 from discreet.data import binned, count_levels
-from discreet.declarations import Domain
+from discreet.declarations import EXCLUDE, Domain
 from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge, LedgerLike
 from discreet.questions.base import parameter
@@ -54,7 +54,8 @@ class Proportion(WholeCountQuestion):
     )
     missing: Any = parameter(
         LEVEL,
-        "Level that receives missing values; with edges: level, for one of their own.",
+        "Level that receives missing values; with edges: level, for one of their own; with "
+        "add-remove also exclude, for shares of those who answered.",
         label="Missing values",
         default=None,
     )
@@ -84,7 +85,8 @@ class Proportion(WholeCountQuestion):
             return Domain(self.levels, self.other, self.missing)
         if self.other is not None:
             raise InvalidInput("other= goes with levels=; for edges say outside='clip' or 'level'")
-        return Domain(_bins(self.edges, self.outside, self.missing))
+        left_out = EXCLUDE if self.missing == EXCLUDE else None
+        return Domain(_bins(self.edges, self.outside, self.missing), missing=left_out)
 
     def read(self, data: Any) -> tuple[int, ...]:
         """The counts of the levels or bins."""
@@ -123,6 +125,8 @@ def release(
     outside: str | None = None,
     person: str | None = None,
     per_person: int | None = None,
+    relation: str = "replace-one",
+    total_prior: Sequence[float] | None = None,
     acknowledge_not_private: bool = False,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
@@ -135,11 +139,16 @@ def release(
     file path with ``column``, or a mapping level → count. ``levels`` are declared, never read from the data;
     ``other`` and ``missing`` name the levels that receive values outside them and missing values. A numeric
     column takes ``edges`` of bins instead, with ``outside="clip"`` or ``"level"`` and ``missing="level"``.
+    ``missing="exclude"``, with add-remove, leaves missing values out: shares are of those who answered.
     ``n`` is the public number of records: when it is given, the mechanism is fixed before the data is opened.
     ``mechanism="auto"`` is a rule on public parameters. ``options`` go to the mechanism.
 
     ``person`` and ``per_person``: at most so many records of each person, by key column, enter, and ε is the
     guarantee of a person: the mechanism gets ε/per_person (:class:`discreet.data.Contribution`).
+
+    ``relation="add-remove"`` protects whether a record is there at all: n is private and never published, and
+    the dataset may be empty. ``release.noise_aware().total`` is then what is known of it, ``total_prior`` a
+    range (low, high) in which it is expected: 1 to 10⁹ where none is given.
 
     With ``ledger`` (a :class:`discreet.Ledger` or its address) the budget of ``dataset`` there is charged, or
     the release refused. A retry with the same ``request_id`` and the same parameters returns the stored
@@ -163,6 +172,8 @@ def release(
         outside=outside,
         person=person,
         per_person=per_person,
+        relation=relation,
+        total_prior=total_prior,
         acknowledge_not_private=acknowledge_not_private,
         options=options or None,
     )

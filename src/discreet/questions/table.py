@@ -48,6 +48,11 @@ class CrossTable(WholeCountQuestion):
         return {name: domain_of(name, levels) for name, levels in self.columns.items()}
 
     @property
+    def declared_domains(self) -> tuple[Domain, ...]:
+        """Those of all columns."""
+        return tuple(self.domains.values())
+
+    @property
     def axes(self) -> Mapping[str, Sequence[Any]]:
         """The levels of each column."""
         return {name: tuple(domain.levels) for name, domain in self.domains.items()}
@@ -79,6 +84,8 @@ def release_table(
     n: int | None = None,
     person: str | None = None,
     per_person: int | None = None,
+    relation: str = "replace-one",
+    total_prior: Sequence[float] | None = None,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -99,6 +106,8 @@ def release_table(
         n=n,
         person=person,
         per_person=per_person,
+        relation=relation,
+        total_prior=total_prior,
         options=options or None,
     )
     answer: Release = question.ask(data, Charge.of(ledger, dataset, request_id))

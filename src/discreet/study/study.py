@@ -76,7 +76,8 @@ class Study:
     and ``delta``, or ``zcdp``. ``ledger``: a :class:`discreet.Ledger` or its address, in which ``dataset`` is
     created with this budget by the first question, or must have it; without one the budget lasts as long as
     this object. ``n``: the public number of records, passed on to every question. ``relation``: what the
-    budget protects, ``"replace-person"`` where all questions have ``person`` and ``per_person``.
+    budget protects, ``"replace-person"`` where all questions have ``person`` and ``per_person``;
+    ``"add-remove"``, where the number of records is private, is passed on to every question about counts.
 
     >>> study = Study({"no": 70, "yes": 30}, budget=1)
     >>> study.release(levels=("no", "yes"), epsilon="0.4").epsilon
@@ -103,6 +104,8 @@ class Study:
             self.relation = Relation(relation)
         except ValueError:
             raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
+        if self.relation is Relation.ADD_REMOVE and self.n is not None:
+            raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
         if ledger is None:
             self.dataset = "study" if dataset is None else dataset
             folder = tempfile.mkdtemp(prefix="discreet-")
@@ -212,7 +215,9 @@ class Study:
         return known
 
     def _declared(self, question: Question) -> Question:
-        """With the number of records that the study declares."""
+        """With the number of records, or that it is private, as the study declares."""
+        if self.relation is Relation.ADD_REMOVE and hasattr(question, "relation"):
+            return replace(question, relation=str(self.relation))  # type: ignore[call-arg]
         if self.n is None or getattr(question, "n", self.n) is not None:
             return question
         return replace(question, n=self.n)  # type: ignore[call-arg]

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from discreet._text import about
 from discreet.errors import NotPrivateError, TooLargeError
 from discreet.inference.likelihoods.kinds import Likelihood, Listed, NoisyCells
-from discreet.inference.likelihoods.models import Multinomial
-from discreet.inference.likelihoods.noises import Clamped, FloorLaplace, LatticeNoise, Noise, Partly
+from discreet.inference.likelihoods.models import Multinomial, Poisson
+from discreet.inference.likelihoods.noises import (
+    Clamped,
+    DiscreteLaplace,
+    FloorLaplace,
+    LatticeNoise,
+    Noise,
+    Partly,
+    RoundedGaussian,
+)
 from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, CountNoise, Mechanism
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 
 
 def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> Likelihood:
-    """log P(published | shares) for n public: of noisy counts where there are some, else the listed law."""
+    """log P(published | shares) for n public: of noisy counts where there are some, else the listed law.
+
+    Where n is private the counts are Poisson, and the parameters are rates: shares times the expected n.
+    """
     if not mechanism.guarantee.is_private:
         raise NotPrivateError(
             f"{mechanism.name} is not private, so its output is no private release to infer from"
         )
-    model, n, k = Multinomial(mechanism.n), mechanism.n, mechanism.k
+    n, k = mechanism.n, mechanism.k
+    model = Multinomial(n) if n else Poisson()
     carried = mechanism.count_noise(tuple(counts), None if noisy is None else tuple(noisy))
     if carried is not None:
         return NoisyCells(np.array(carried.values, dtype=np.float64), noise_of(carried, n), model)
@@ -36,9 +48,14 @@ def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[i
     return Listed(rows, mechanism.log_likelihood(rows, counts), model)
 
 
+_NOISES: dict[str, Callable[[float], Noise]] = {
+    one.name: one for one in (LatticeNoise, FloorLaplace, DiscreteLaplace, RoundedGaussian)
+}
+
+
 def noise_of(carried: CountNoise, n: int) -> Noise:
     """The law behind a mechanism's description of its noise."""
-    noise: Noise = {"lattice": LatticeNoise, "floor-laplace": FloorLaplace}[carried.name](carried.scale)
+    noise = _NOISES[carried.name](carried.scale)
     if carried.clamped:
         noise = Clamped(noise, 0, n)
     cells = len(carried.values)

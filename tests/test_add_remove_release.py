@@ -1,0 +1,336 @@
+"""Releases whose number of records is private: nothing but the noisy counts may depend on it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import discreet
+from discreet.answers.conditional import ConditionalRelease
+from discreet.answers.release import Release
+from discreet.cli import app
+from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput
+from discreet.inference.add_remove import AddRemovePosterior
+from discreet.mechanisms.independent import GaussianCounts, Geometric
+from discreet.questions.base import question_of
+from discreet.reporting.report import report
+
+LEVELS = ("no", "yes", "maybe")
+RECORDS = ["no"] * 4321 + ["yes"] * 2987 + ["maybe"] * 13
+SIZE = len(RECORDS)
+
+
+def asked(data: Any = RECORDS, **options: Any) -> Release:
+    given = {"levels": LEVELS, "epsilon": 1, "relation": "add-remove", **options}
+    return discreet.release(data, **given)
+
+
+def known_total(release: Release) -> Any:
+    aware = release.noise_aware()
+    assert isinstance(aware, AddRemovePosterior)
+    return aware.total
+
+
+def test_names() -> None:
+    release = asked()
+    assert (release.mechanism, release.n) == ("geometric", None)
+    assert str(release.guarantee) == "ε = 1 (add-remove)"
+    assert "whether any one record is there at all" in release.guarantee.meaning().lower()
+    aware = release.noise_aware()
+    low, high = aware.interval(0.9)
+    assert (low < aware.mean()).all()
+    assert (aware.mean() < high).all()
+    assert isinstance(aware, AddRemovePosterior)
+    first, last = aware.total.interval(0.999999)
+    assert first <= SIZE <= last
+    assert aware.total.mean() == pytest.approx(SIZE, abs=60)
+    assert float(release.likelihood().log_prob(np.array(RECORDS_COUNTS, dtype=float))) < 0
+
+
+RECORDS_COUNTS = [4321, 2987, 13]
+
+
+def test_two_levels_have_a_scalar_face() -> None:
+    aware = asked({"no": 70, "yes": 30}, levels=("no", "yes")).noise_aware()
+    low, high = aware.interval(0.9)
+    assert isinstance(low, float)
+    assert low < aware.mean() < high
+    assert aware.marginal(0).interval(0.9) == pytest.approx((low, high), rel=1e-6)
+
+
+def test_delta_means_gaussian_with_either_relation() -> None:
+    for relation in ("add-remove", "replace-one"):
+        release = asked(delta="1e-6", relation=relation)
+        assert release.mechanism == "gaussian"
+        assert release.guarantee.relation == relation
+        assert (release.guarantee.epsilon, release.guarantee.delta) == (1.0, 1e-6)
+    counts = discreet.mechanism("geometric", prior=(1, 1), epsilon=0.5)
+    assert isinstance(counts, Geometric)
+    normal = discreet.mechanism("gaussian", prior=(1, 1), n=10, epsilon=1, delta=1e-6)
+    assert isinstance(normal, GaussianCounts)
+    assert normal.variance > discreet.mechanism("gaussian", prior=(1, 1), epsilon=1, delta=1e-6).variance  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"n": SIZE}, "n is private under add-remove"),
+        ({"person": "id", "per_person": 1}, "person= goes with"),
+        ({"mechanism": "lattice"}, "these are: geometric, gaussian"),
+        ({"mechanism": "geometric", "relation": "replace-one"}, "is not for relation='replace-one'"),
+        ({"relation": "remove-add"}, "is none of replace-one, add-remove"),
+        ({"relation": "replace-one", "total_prior": (1, 10)}, "goes with relation='add-remove'"),
+        ({"total_prior": (10, 1)}, "total_prior="),
+        ({"total_prior": (1, 2, 3)}, "total_prior="),
+    ],
+)
+def test_what_does_not_go_together(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(InvalidInput, match=match):
+        asked(**options)
+
+
+def test_the_price_needs_no_data() -> None:
+    question = question_of("proportion", {"levels": LEVELS, "epsilon": 1, "relation": "add-remove"})
+    assert question.price().epsilon == 1
+
+    class Unopened:
+        def __iter__(self) -> Any:
+            raise AssertionError("opened for a price")
+
+    study = discreet.Study(Unopened(), budget=1, relation="add-remove")
+    assert study.price([{"id": "q", "levels": LEVELS, "epsilon": 1}]).fits
+    with pytest.raises(InvalidInput, match="n is private"):
+        discreet.Study(RECORDS, budget=1, n=SIZE, relation="add-remove")
+
+
+def frame(records: Any) -> Any:
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"answer": records, "group": (["f", "m"] * len(records))[: len(records)]})
+
+
+def test_the_empty_dataset_is_answered(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(asked([]).counts) == 3
+        assert len(asked({"no": 0}).counts) == 3
+        assert len(asked(frame([]), column="answer").counts) == 3
+        assert len(asked([], levels=None, edges=(0, 1, 2)).counts) == 2
+        columns = {"answer": LEVELS, "group": ("f", "m")}
+        table = discreet.release_table(frame([]), columns, epsilon=1, relation="add-remove")
+        assert len(table.counts) == 6
+        path = tmp_path / "empty.csv"
+        path.write_text("answer,group\n")
+        assert len(asked(path, column="answer").counts) == 3
+        assert known_total(asked([], epsilon="1/1000")).mean() >= 0
+    with pytest.raises(DataError, match="empty"):
+        asked([], relation="replace-one")
+
+
+def test_no_error_tells_how_many_there_are() -> None:
+    wrong = [*RECORDS, "Yes", None]
+    with pytest.raises(DataError) as caught:
+        asked(wrong)
+    assert not re.search(r"\d", str(caught.value))
+    with pytest.raises(DataError) as caught:
+        asked(frame(wrong), column="answer")
+    assert not re.search(r"\d", str(caught.value))
+    with pytest.raises(DataError, match=f"of {len(wrong)} records"):
+        asked(wrong, relation="replace-one")
+
+
+def test_those_who_answered() -> None:
+    partly = [*RECORDS, *[None] * 5000]
+    for data, options in ((partly, {}), (frame(partly), {"column": "answer"})):
+        release = asked(data, missing="exclude", **options)
+        assert release.counts == pytest.approx(RECORDS_COUNTS, abs=40)
+        assert ("Missing values", "left out: these are shares of those who answered") in release.words().facts
+        assert Release.from_json(release.to_json()) == release
+    bins = asked([0.5, None, 1.5], levels=None, edges=(0, 1, 2), missing="exclude")
+    assert len(bins.counts) == 2
+    columns: dict[str, Any] = {"answer": discreet.Domain(LEVELS, missing="exclude"), "group": ("f", "m")}
+    table = discreet.release_table(frame(partly), columns, epsilon=1, relation="add-remove")
+    assert sum(table.counts) == pytest.approx(SIZE, abs=200)
+    for relation in ({"relation": "replace-one"}, {"relation": "replace-one", "n": SIZE}):
+        with pytest.raises(InvalidInput, match="missing='exclude'"):
+            asked(partly, missing="exclude", **relation)
+
+
+def test_groups_hide_their_sizes() -> None:
+    options: dict[str, Any] = {
+        "outcome": "answer", "given": "group", "levels": LEVELS, "groups": ("f", "m", "x"), "epsilon": 1,
+        "relation": "add-remove",
+    }  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        release = discreet.release_conditional(frame(RECORDS), **options)
+    assert release.sizes is None
+    assert str(release.guarantee) == "ε = 1 (add-remove)"
+    assert all(one is not None for one in release.releases)
+    assert ConditionalRelease.from_json(release.to_json()) == release
+    assert "group = x (n private)" in release.summary()
+    assert "private" in report(release)
+    with pytest.raises(InvalidInput, match="sizes of the groups are private"):
+        discreet.release_conditional(frame(RECORDS), sizes=(1, 1, 1), **options)
+    with pytest.raises(InvalidInput, match="private under add-remove"):
+        release.pooled()
+
+
+# ---- nothing but the noise depends on n --------------------------------------------------------------------
+
+
+def frozen(monkeypatch: pytest.MonkeyPatch, output: tuple[int, ...]) -> None:
+    """Every mechanism of independent noise gives this output, whatever the data: what else differs leaks."""
+
+    for made in (Geometric, GaussianCounts):
+        monkeypatch.setattr(made, "_noise", lambda self, source: list(output))
+    monkeypatch.setattr("discreet.mechanisms.independent.add", lambda count, value: value)
+
+
+def replayed(folder: Path, records: list[str], options: list[str]) -> dict[str, Any]:
+    """Everything that a release leaves behind: document, report, ledger, output, errors, exit code."""
+    folder.mkdir()
+    path, out, ledger = folder / "data.csv", folder / "out.json", folder / "ledger.db"
+    path.write_text("\n".join(["answer", *records]) + "\n")
+    create = ["ledger", "create", "survey", "--epsilon", "3", "--delta", "1e-5", "--relation", "add-remove"]
+    runner = CliRunner()
+    assert runner.invoke(app, [*create, "--ledger", str(ledger)]).exit_code == 0
+    arguments = [
+        "release", str(path), "--column", "answer", "--levels", ",".join(LEVELS), "--relation", "add-remove",
+        "--epsilon", "1", "--ledger", str(ledger), "--dataset", "survey", "--request-id", "q",
+        "--out", str(out),
+        *options,
+    ]  # fmt: skip
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = runner.invoke(app, arguments)
+    (entry,) = [one for one in discreet.Ledger(ledger).history("survey") if one.request_id == "q"]
+    release = discreet.Release.from_json(out.read_text())
+    kept = {name: str(value) for name, value in vars(entry).items() if name not in HISTORY}
+    printed = re.sub(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d\S*", "…", result.output + (result.stderr or ""))
+    return {
+        "document": out.read_bytes(),
+        "report": report(release),
+        "ledger": kept,
+        "printed": printed.replace(str(folder), ""),
+        "warnings": [str(one.message) for one in caught],
+        "code": result.exit_code,
+    }
+
+
+HISTORY = {"time", "hash", "previous", "at", "created"}
+"""Times and the chain over them, which differ between any two runs."""
+
+
+@pytest.mark.parametrize("options", [[], ["--delta", "1e-6"], ["--total-prior", "10,1000"]])
+@pytest.mark.parametrize("records", [[], ["no"] * 20 + ["yes"] * 9])
+def test_replay_on_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[str], options: list[str]
+) -> None:
+    frozen(monkeypatch, (19, 11, -1))
+    one = replayed(tmp_path / "a", records, options)
+    other = replayed(tmp_path / "b", [*records, "maybe"], options)
+    assert one["code"] == 0, one["printed"]
+    assert one == other
+
+
+def test_replay_finds_a_planted_n(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen(monkeypatch, (19, 11, -1))
+    real = Geometric._output
+
+    def telling(self: Any, counts: Any, source: Any) -> Any:
+        warnings.warn(f"{sum(counts)} records", stacklevel=2)
+        return real(self, counts, source)
+
+    monkeypatch.setattr(Geometric, "_output", telling)
+    one, other = (replayed(tmp_path / name, ["no"] * size, []) for name, size in (("a", 5), ("b", 6)))
+    assert one != other
+
+
+def test_n_is_nowhere_in_the_document() -> None:
+    release = asked(frame(RECORDS), column="answer")
+    document = release.document()["release"]
+    assert "n" not in document["parameters"]
+    assert set(document) - {"total_prior"} == set(
+        asked(relation="replace-one").document()["release"]
+    )  # the same parts otherwise
+    assert str(SIZE) not in json.dumps({**document, "counts": [], "noisy": []})
+    text = release.to_json()
+    assert Release.from_json(text) == release
+    planted = {**release.content(), "parameters": {**release.parameters, "n": SIZE}}
+    with pytest.raises(ValueError, match="n is private"):
+        Release.from_content(planted)
+
+
+def test_rows_words_and_report() -> None:
+    release = asked()
+    assert "n private" in release.words().name
+    text = release.summary()
+    assert "The number of records is private" in text
+    assert "whether any one record is there at all" in report(release).lower()
+    assert [row.name for row in release.rows()] == list(LEVELS)
+    figure = release.figure()
+    assert len(figure.series) == 3
+
+
+def test_a_ledger_mixes_no_relations(tmp_path: Path) -> None:
+    ledger = discreet.Ledger(tmp_path / "ledger.db")
+    ledger.create("survey", epsilon=2)
+    with pytest.raises((GuaranteeMismatchError, InvalidInput), match="add-remove"):
+        asked(ledger=ledger, dataset="survey")
+    study = discreet.Study(RECORDS, budget=2, ledger=ledger, dataset="hidden", relation="add-remove")
+    release = study.release(levels=LEVELS, epsilon=1)
+    assert release.guarantee.relation == "add-remove"
+    with pytest.raises((GuaranteeMismatchError, InvalidInput), match="replace-one"):
+        discreet.release(RECORDS, levels=LEVELS, epsilon=1, ledger=ledger, dataset="hidden")
+
+
+# ---- many levels -------------------------------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_levels() -> None:
+    k = 100_000
+    rng = np.random.default_rng(3)
+    true = rng.poisson(rng.gamma(0.5, 20.0, k))
+    counts = {f"level{i}": int(records) for i, records in enumerate(true)}
+    start = time.process_time()
+    release = asked(counts, levels=tuple(counts), prior=0.5)
+    low, high = release.noise_aware().interval(0.9)
+    text = release.to_json()
+    assert Release.from_json(text) == release
+    assert len(release.rows()) == k
+    assert time.process_time() - start < 60
+    assert (low < high).all()
+    first, last = known_total(release).interval(0.999999)
+    assert first <= sum(counts.values()) <= last
+
+
+# ---- intervals hold ----------------------------------------------------------------------------------------
+
+
+def test_coverage_of_whole_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 intervals at 90 %, all seeded: five standard deviations around it."""
+    rng = np.random.default_rng(5)
+
+    def noise(self: Any, source: Any) -> list[int]:
+        draws = rng.geometric(-np.expm1(-float(self.epsilon)), (2, self.k))
+        return (draws[0] - draws[1]).tolist()  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(Geometric, "_noise", noise)
+    inside = 0
+    for _ in range(16):
+        shares = rng.dirichlet(np.ones(25))
+        true = rng.multinomial(500, shares)
+        release = asked(dict(enumerate(true.tolist())), levels=range(25), epsilon="0.5")
+        low, high = release.noise_aware().interval(0.9)
+        inside += int(((low <= shares) & (shares <= high)).sum())
+        first, last = known_total(release).interval(0.999999)
+        assert first <= 500 <= last
+    assert 0.82 < inside / 400 < 0.98
