@@ -256,7 +256,9 @@ def test_decision_tables_are_those_of_the_planner() -> None:
 
 def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
     architecture = of_docs("_architecture")
-    assert architecture.PICTURE.read_text("utf-8") == architecture.drawing(), "run python docs/_architecture.py"
+    assert architecture.PICTURE.read_text("utf-8") == architecture.drawing(), (
+        "run python docs/_architecture.py"
+    )
     with pytest.raises(ValueError, match="a → b → a"):
         architecture.ranks({"a": {"b"}, "b": {"a"}})
 

@@ -27,7 +27,7 @@ from discreet.errors import CorruptLedgerError, InvalidInput, LedgerError, Missi
 SYNCHRONOUS = "FULL"
 LOCK_KEY = 0x64697363  # "disc": the advisory lock under which PostgreSQL tables are made
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 metadata = sa.MetaData()
 BOOK = sa.Table(
@@ -178,7 +178,9 @@ class Store:
             if self._engine is not None:
                 self._engine.dispose()
 
-    def run(self, work: Callable[[sa.Connection], T], *, write: bool = False, create: bool = False) -> T:
+    def run(
+        self, work: Callable[[sa.Connection], Result], *, write: bool = False, create: bool = False
+    ) -> Result:
         """``work`` in one transaction; its value only after the commit.
 
         A connection that is lost, even during COMMIT, leads to another attempt, so ``work`` must begin by
