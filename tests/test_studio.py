@@ -31,8 +31,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 
 import discreet
-from discreet._registry import DOCUMENTS
-from discreet._registry import QUESTIONS
+from discreet._registry import DOCUMENTS, QUESTIONS
 from discreet.cli import main
 from discreet.declarations import Relation
 from discreet.documents.answer import Answer as Released
