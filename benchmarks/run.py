@@ -148,6 +148,23 @@ def starting() -> Iterator[Row]:
         yield Row("start", what, seconds(lambda c=command: subprocess.run(c, capture_output=True)), "s")
 
 
+def releasing(repetitions: int = 300) -> Iterator[Row]:
+    """Warm releases of a list: ``auto`` is a rule, so it costs what its choice costs."""
+    answers = ["never"] * 210 + ["former"] * 95 + ["current"] * 64
+
+    def several(mechanism: str) -> None:
+        for _ in range(repetitions):
+            discreet.release(
+                answers, levels=("never", "former", "current"), epsilon=1, n=369, mechanism=mechanism
+            )
+
+    several("lattice")
+    took = {name: seconds(lambda name=name: several(name), 5) / repetitions for name in ("lattice", "auto")}
+    group = "warm release of a list, k = 3, n = 369"
+    yield Row(group, "lattice", took["lattice"] * 1e3, "ms")
+    yield Row(group, "auto", took["auto"] * 1e3, "ms", "lattice", took["auto"] / took["lattice"])
+
+
 def naive_enumeration(prior: tuple[float, ...], counts: tuple[int, ...], epsilon: float) -> tuple[int, ...]:
     """EHDS as research code does it: lists of all candidates, plain Python, floats."""
     n, k = sum(counts), len(counts)
@@ -368,6 +385,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "drawing": drawing,
     "parquet": parquet,
     "starting": starting,
+    "releasing": releasing,
     "hellinger": hellinger,
     "acceptance": acceptance,
     "auditing": auditing,

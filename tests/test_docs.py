@@ -252,3 +252,27 @@ def test_decision_tables_are_those_of_the_planner_in_part() -> None:
 def test_decision_tables_are_those_of_the_planner() -> None:
     page = (DOCS / "choosing.md").read_text("utf-8")
     assert of_docs("_decisions").filled(page) == page
+
+
+def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
+    architecture = of_docs("_architecture")
+    assert architecture.PICTURE.read_text("utf-8") == architecture.drawing(), (
+        "run python docs/_architecture.py"
+    )
+    with pytest.raises(ValueError, match="a → b → a"):
+        architecture.ranks({"a": {"b"}, "b": {"a"}})
+
+
+def test_the_ways_name_what_is_there() -> None:
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    rooms = "|".join(of_docs("_architecture").rooms())
+    named = set(re.findall(rf"`((?:{rooms})\.[\w.]+)`", page))
+    assert len(named) > 30
+    for name in named:
+        parts = name.split(".")
+        for cut in range(len(parts), 0, -1):
+            with contextlib.suppress(ModuleNotFoundError):
+                found = importlib.import_module(".".join(["discreet", *parts[:cut]]))
+                break
+        for part in parts[cut:]:
+            found = getattr(found, part)

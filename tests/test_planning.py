@@ -20,7 +20,7 @@ from conformance.oracle import datasets
 from discreet.mechanisms import automatic
 from discreet.planning import expected_error as expectations
 from discreet.planning import search as planning
-from discreet.planning.search import Plan, Row, kl_divergence, plan
+from discreet.planning.search import Plan, PlanRow, kl_divergence, plan
 from discreet.questions import counts, proportion
 from test_decoding import prior_predictive
 
@@ -238,9 +238,9 @@ def test_another_mechanism_is_better_only_where_none_is_good() -> None:
                 assert found.best == "lattice" or min(row.expected for row in found.rows) > 0.85, str(found)
 
 
-def row_of(name: str, expected: float, standard_error: float = 0.0, comparable: bool = True) -> Row:
+def row_of(name: str, expected: float, standard_error: float = 0.0, comparable: bool = True) -> PlanRow:
     rest = dict.fromkeys(("median", "q95", "kl", "l1", "width", "width_without"), math.nan)
-    return Row(name, {}, expected, standard_error, method="", comparable=comparable, **rest)
+    return PlanRow(name, {}, expected, standard_error, method="", comparable=comparable, **rest)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def row_of(name: str, expected: float, standard_error: float = 0.0, comparable: 
         ([row_of("ehdl", 0.01, comparable=False)], None),
     ],
 )
-def test_best(rows: list[Row], best: str | None) -> None:
+def test_best(rows: list[PlanRow], best: str | None) -> None:
     assert Plan((1.0, 1.0), 5, Fraction(1), tuple(rows), None).best == best
 
 

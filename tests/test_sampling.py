@@ -15,7 +15,7 @@ import pytest
 
 import discreet
 from discreet import posterior_sampler, statistical_query
-from discreet.posterior_sampling.sampler import SAMPLERS
+from discreet.posterior_sampling.sample import DRAW_METHODS
 from discreet.randomness.entropy import OSEntropy, SeededEntropy
 
 MODELS: list[tuple[str, dict[str, Any], Any]] = [
@@ -550,7 +550,7 @@ def test_bad_number_of_draws(size: Any) -> None:
 
 
 def test_names() -> None:
-    assert SAMPLERS == ("direct", "diffused", "concentrated")
+    assert tuple(DRAW_METHODS) == ("direct", "diffused", "concentrated")
 
 
 def test_scalings_enter_curve_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 EpsilonLike: TypeAlias = float | int | str | Fraction | Decimal
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+"""Of a function that is wrapped or called for somebody."""
 
 if TYPE_CHECKING:
     import numpy as np

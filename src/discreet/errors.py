@@ -1,13 +1,12 @@
-"""The errors and warnings that people meet. Nothing here imports another module of the package."""
+"""The errors and warnings that people meet. Nothing here imports another module of the package but types."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-P = ParamSpec("P")
-T = TypeVar("T")
+from discreet._typing import Arguments, Result
 
 
 class DiscreetError(Exception):
@@ -102,7 +101,7 @@ class NoiseWarning(UserWarning):
     """The noise drowns the answer, as far as public parameters can tell."""
 
 
-def alone(function: Callable[P, T]) -> Callable[P, T]:
+def alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, whose errors of ours leave with nothing behind them.
 
     ``raise … from None`` hides the exception that was being handled, and keeps it: whoever logs the whole
@@ -110,7 +109,7 @@ def alone(function: Callable[P, T]) -> Callable[P, T]:
     """
 
     @functools.wraps(function)
-    def guarded(*arguments: P.args, **options: P.kwargs) -> T:
+    def guarded(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         try:
             return function(*arguments, **options)
         except DiscreetError as error:

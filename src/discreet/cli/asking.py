@@ -17,10 +17,10 @@ from discreet._registry import COMMANDS, QUESTIONS
 from discreet._text import nearest, printable
 from discreet.cli.console import (
     EPILOG,
+    CommandGroup,
     Dataset,
     Force,
     Format,
-    Group,
     Json,
     LedgerUrl,
     Out,
@@ -55,7 +55,7 @@ def question_commands() -> dict[str, tuple[str, str]]:
     return found
 
 
-class Commands(Group):
+class Commands(CommandGroup):
     """All commands: those about questions first, which are looked up in the registry."""
 
     def list_commands(self, context: Any) -> list[str]:

@@ -38,7 +38,7 @@ EXIT_CODES = {
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<3} {meaning}" for code, meaning in EXIT_CODES.items())
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands whose help cuts no sentence."""
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet._text import nearest, printable
-from discreet.cli.console import EPILOG, REFUSED, Delta, Force, Group, Json, LedgerUrl, new_file, print_json
+from discreet.cli.console import (
+    EPILOG,
+    REFUSED,
+    CommandGroup,
+    Delta,
+    Force,
+    Json,
+    LedgerUrl,
+    new_file,
+    print_json,
+)
 from discreet.cli.tables import print_table
 from discreet.declarations import Relation
 from discreet.errors import InvalidInput
@@ -29,7 +39,7 @@ Zcdp = Annotated[str | None, typer.Option(help="The rho of zero-concentrated dif
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        name="ledger", cls=Group, rich_markup_mode=None, epilog=EPILOG, invoke_without_command=True
+        name="ledger", cls=CommandGroup, rich_markup_mode=None, epilog=EPILOG, invoke_without_command=True
     )
     group.callback()(_start)
     for name, command in (

@@ -27,7 +27,7 @@ SPARK = f"PySpark 3.5 or newer is needed: {how_to_install('spark')}"
 
 
 @dataclass(frozen=True)
-class Table:
+class EngineTable:
     """A table of which each wanted column has a declaration.
 
     ``codes`` holds an expression for each, ``texts`` the same column as text where it is text. ``person`` is
@@ -48,7 +48,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellCounts:
     """Records by cell, a tuple with one code per column: all of them, and those that the bound keeps."""
 
     records: Mapping[tuple[int, ...], int]
@@ -56,7 +56,7 @@ class Cells:
 
 
 @withheld
-def count_cells(table: Table, most: int | None) -> Cells:
+def count_cells(table: EngineTable, most: int | None) -> CellCounts:
     """How many records have each combination of codes, with at most ``most`` per person."""
     try:
         if table.sparing is not None:
@@ -81,7 +81,7 @@ def count_cells(table: Table, most: int | None) -> Cells:
     for index, coder in enumerate(table.coders):
         if any(place[index] == coder.untyped for place in records):
             raise wrong_type("Unknown")
-    return Cells(records, kept)
+    return CellCounts(records, kept)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ _SPLIT = 2**20
 
 
 @withheld
-def sum_codes(table: Table, most: int | None) -> Moments:
+def sum_codes(table: EngineTable, most: int | None) -> Moments:
     """Σj and Σj² of one column's codes, whole numbers to the end.
 
     Squares are added up in two parts, below and above 2²⁰, which 64 bits hold for up to 2⁴³ records.
@@ -140,7 +140,7 @@ def sum_codes(table: Table, most: int | None) -> Moments:
     )
 
 
-def _grouped(table: Table, most: int | None) -> nw.LazyFrame[Any]:
+def _grouped(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
     """One row per combined code: code and records; with a bound, kept and nobody (of no person) as well."""
     import narwhals as nw
 
@@ -183,7 +183,7 @@ def _check_people(rows: Sequence[Sequence[Any]]) -> None:
 
 
 @withheld
-def near_misses(table: Table, index: int, tally: Tally) -> Tally:
+def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
     """The tally with hints, from a second pass over the unknown text of one column."""
     import narwhals as nw
 
@@ -239,7 +239,7 @@ def _arrow_in_duckdb(table: Any) -> Any:
 @withheld
 def as_table(
     frame: nw.LazyFrame[Any], coders: Mapping[str | None, Coder], person: str | None, groups: bool = False
-) -> Table:
+) -> EngineTable:
     """The declared columns of a frame; names of a table's columns are schema, hence public."""
     import narwhals as nw
 
@@ -269,7 +269,7 @@ def typed_table(
     person: bool,
     groups: bool = False,
     objects: Mapping[int, Any] | None = None,
-) -> Table:
+) -> EngineTable:
     """A frame of typed columns v0, v1, …, and ``person``; those of ``objects`` are codes already."""
     import narwhals as nw
 
@@ -288,12 +288,12 @@ def typed_table(
     text = (nw.String, nw.Categorical, nw.Enum)
     texts = tuple(nw.col(name).cast(nw.String) if schema[name] in text else None for name in names)
     person_name = "person" if person else None
-    return Table(frame, coders, codes, texts, person_name, names if groups else (), objects or {})
+    return EngineTable(frame, coders, codes, texts, person_name, names if groups else (), objects or {})
 
 
 def _pandas_table(
     frame: nw.LazyFrame[Any], columns: Sequence[Any], coders: tuple[Coder, ...], person: Any
-) -> Table:
+) -> EngineTable:
     """Columns of Python objects are read object by object, categories as what they are."""
     import narwhals as nw
     import numpy as np

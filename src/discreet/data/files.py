@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from discreet.data.engines import Table, as_table, nearest, no_column, only
+from discreet.data.engines import EngineTable, as_table, nearest, no_column, only
 from discreet.data.levels import Levels
 from discreet.data.paths import Files, is_files, literal, start_of
 from discreet.data.values import Coder
@@ -98,7 +98,7 @@ def _plain_relation(connection: Any, files: Files) -> Any:
 
 
 @contextmanager
-def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[Table]:
+def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[EngineTable]:
     """The declared columns of the files while they are open; failures name the files and no content."""
     import duckdb
 
@@ -123,7 +123,9 @@ def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) ->
         raise FileError(f"{files.label} cannot be read: {error.strerror}") from None
 
 
-def _table(connection: Any, files: Files, coders: Mapping[str | None, Coder], person: str | None) -> Table:
+def _table(
+    connection: Any, files: Files, coders: Mapping[str | None, Coder], person: str | None
+) -> EngineTable:
     several = len(files.paths) > 1
     starts = {path: start_of(path, files.ending) for path in files.paths}
     if several:  # an empty part of a data set is no mistake; an empty file may be
@@ -138,7 +140,7 @@ def _table(connection: Any, files: Files, coders: Mapping[str | None, Coder], pe
 
 def _parquet_table(
     connection: Any, files: Files, coders: Mapping[str | None, Coder], person: str | None
-) -> Table:
+) -> EngineTable:
     import narwhals as nw
 
     options = {"binary_as_string": True, "hive_partitioning": False}
@@ -179,7 +181,7 @@ def _same_schema(connection: Any, files: Files, columns: Sequence[str | None], o
 
 def _csv_table(
     connection: Any, files: Files, coders: Mapping[str | None, Coder], person: str | None
-) -> Table:
+) -> EngineTable:
     import narwhals as nw
 
     delimiter, names = _same_header(files)
@@ -255,7 +257,7 @@ def _json_table(
     starts: Mapping[Path, bytes],
     coders: Mapping[str | None, Coder],
     person: str | None,
-) -> Table:
+) -> EngineTable:
     """Each value is read alone, by its own type; one inferred from all records would let one change all."""
     import narwhals as nw
 
@@ -324,7 +326,7 @@ def _json_columns(records: Any, files: Files, columns: Sequence[str | None]) -> 
 
 def _loose_table(
     relation: Any, coders: tuple[Coder, ...], readings: Sequence[Mapping[str, Any]], person: str | None
-) -> Table:
+) -> EngineTable:
     """Columns of which each value has a kind of its own, ``v0_kind``, and a column for each type."""
     import narwhals as nw
 
@@ -340,7 +342,7 @@ def _loose_table(
         nw.when(nw.col(f"v{i}_kind") == "text").then(nw.col(f"v{i}_text")) if "text" in reading else None
         for i, reading in enumerate(readings)
     )
-    return Table(nw.from_native(relation), coders, tuple(codes), texts, person and "person")
+    return EngineTable(nw.from_native(relation), coders, tuple(codes), texts, person and "person")
 
 
 def _pointer(column: str) -> str:

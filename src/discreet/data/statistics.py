@@ -9,7 +9,7 @@ from math import prod
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
-from discreet.data.engines import Table, as_frame, as_table, count_cells, near_misses, sum_codes
+from discreet.data.engines import EngineTable, as_frame, as_table, count_cells, near_misses, sum_codes
 from discreet.data.files import opened
 from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
@@ -216,7 +216,9 @@ class Contribution:
 
 
 @contextmanager
-def _opened(data: Any, coders: Mapping[str | None, Coder], bound: Contribution) -> Iterator[Table | None]:
+def _opened(
+    data: Any, coders: Mapping[str | None, Coder], bound: Contribution
+) -> Iterator[EngineTable | None]:
     """The declared columns, wherever they are; None where the data are Python values."""
     if is_files(data):
         with opened(data, coders, bound.person) as table:
@@ -242,7 +244,7 @@ def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> 
     return tuple(cells.get((place,), 0) for place in range(coder.size))
 
 
-def _cells(table: Table, bound: Contribution, where: Sequence[str]) -> Mapping[tuple[int, ...], int]:
+def _cells(table: EngineTable, bound: Contribution, where: Sequence[str]) -> Mapping[tuple[int, ...], int]:
     """The records of each cell that the bound keeps, once every record has a place."""
     cells = count_cells(table, bound.most)
     problems = []

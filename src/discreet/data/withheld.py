@@ -14,17 +14,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from discreet._typing import Arguments, Result
 from discreet.errors import DataError, DiscreetError, alone
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 OUT_OF_MEMORY = "OutOfMemoryException"
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class EngineError(DataError):
@@ -34,12 +32,12 @@ class EngineError(DataError):
     line: str | None = None
 
 
-def withheld(function: Callable[P, T]) -> Callable[P, T]:
+def withheld(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, with every error of an engine replaced by one of ours that says no more than its name."""
 
     @alone
     @functools.wraps(function)
-    def guarded(*arguments: P.args, **options: P.kwargs) -> T:
+    def guarded(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         try:
             with _silent_spark():
                 return function(*arguments, **options)

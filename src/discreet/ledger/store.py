@@ -15,19 +15,18 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
+from discreet._typing import Result
 from discreet.errors import CorruptLedgerError, InvalidInput, LedgerError, MissingLedgerError, how_to_install
 
 SYNCHRONOUS = "FULL"
 LOCK_KEY = 0x64697363  # "disc": the advisory lock under which PostgreSQL tables are made
-
-T = TypeVar("T")
 
 metadata = sa.MetaData()
 BOOK = sa.Table(
@@ -178,7 +177,9 @@ class Store:
             if self._engine is not None:
                 self._engine.dispose()
 
-    def run(self, work: Callable[[sa.Connection], T], *, write: bool = False, create: bool = False) -> T:
+    def run(
+        self, work: Callable[[sa.Connection], Result], *, write: bool = False, create: bool = False
+    ) -> Result:
         """``work`` in one transaction; its value only after the commit.
 
         A connection that is lost, even during COMMIT, leads to another attempt, so ``work`` must begin by

@@ -32,7 +32,7 @@ _CELLS, _QUICK_CELLS = 2_000_000, 200_000  # (dataset, output) pairs that are li
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """What to expect of one mechanism; errors are Hellinger distances to the true posterior."""
 
     name: str
@@ -147,11 +147,11 @@ class Setting:
             width += _interval_width(a, b, self.level)[inverse.ravel()]
         return width / len(levels)
 
-    def row(self, m: Mechanism, options: Mapping[str, Any]) -> Row:
+    def row(self, m: Mechanism, options: Mapping[str, Any]) -> PlanRow:
         figures, method = self._figures(m)
         claim = m.guarantee
         comparable = claim.exact_epsilon is not None and claim.exact_epsilon <= m.epsilon and not claim.delta
-        return Row(m.name, options, method=method, comparable=comparable, **figures)
+        return PlanRow(m.name, options, method=method, comparable=comparable, **figures)
 
     def _figures(self, m: Mechanism) -> tuple[dict[str, float], str]:
         if self.datasets * m.law_size <= (_QUICK_CELLS if self.quick else _CELLS):

@@ -12,7 +12,7 @@ from typing import Any
 from discreet._html import card, paragraph, table
 from discreet._registry import MECHANISMS
 from discreet.errors import InvalidInput
-from discreet.planning.expected_error import Row, label
+from discreet.planning.expected_error import PlanRow, label
 
 __all__ = ["Plan", "PublicGain", "best_of"]
 
@@ -48,7 +48,7 @@ class Plan:
     prior: tuple[float, ...]
     n: int
     exact_epsilon: Fraction
-    rows: tuple[Row, ...]
+    rows: tuple[PlanRow, ...]
     limit: float | None
     """Least expected error of any ε-private mechanism from data to posteriors of n records, where the linear
     program can be solved; else None."""
@@ -68,10 +68,10 @@ class Plan:
         return None if self.best_row is None else self.best_row.name
 
     @cached_property
-    def best_row(self) -> Row | None:
+    def best_row(self) -> PlanRow | None:
         return best_of(self.rows)
 
-    def row(self, name: str, **options: Any) -> Row:
+    def row(self, name: str, **options: Any) -> PlanRow:
         """The row of a mechanism, the first of that name unless options say which."""
         for row in self.rows:
             if row.name == name and (not options or dict(row.options) == options):
@@ -175,13 +175,13 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _above(row: Row, least: Row) -> bool:
+def _above(row: PlanRow, least: PlanRow) -> bool:
     """Whether the error of ``row`` is above that of ``least`` by more than rounding and noise explain."""
     noise = 2 * math.hypot(row.standard_error, least.standard_error)
     return row.expected - least.expected > 1e-9 + noise
 
 
-def best_of(rows: Iterable[Row]) -> Row | None:
+def best_of(rows: Iterable[PlanRow]) -> PlanRow | None:
     """The least expected error among equally private rows; what noise cannot tell apart by their order."""
     rows = [row for row in rows if row.comparable]
     if not rows:

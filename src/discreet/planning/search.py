@@ -23,7 +23,8 @@ from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.expected_error import (
-    Row,
+    Chosen,
+    PlanRow,
     Setting,
     default_mechanisms,
     kl_divergence,
@@ -33,7 +34,6 @@ from discreet.planning.plan import Plan, PublicGain, best_of
 from discreet.posterior_sampling.families.categorical import DirichletFamily
 
 Choice: TypeAlias = str | tuple[str, Mapping[str, Any]]
-Chosen: TypeAlias = list[tuple[str, dict[str, Any]]]
 
 MIN_EPSILON, MAX_EPSILON = Fraction(1, 10_000), Fraction(50)
 MAX_N = 10_000_000
@@ -55,7 +55,7 @@ def _choices(mechanisms: Iterable[Choice] | str | None) -> Chosen | None:
     return listed
 
 
-def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[Row, ...]:
+def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[PlanRow, ...]:
     """A row per mechanism; of the default ones those that work at this size."""
     rows = []
     for name, options in setting.default if chosen is None else chosen:
@@ -344,7 +344,7 @@ def simulated_errors(
 
 __all__ = [
     "Plan",
-    "Row",
+    "PlanRow",
     "chosen_mechanisms",
     "default_mechanisms",
     "kl_divergence",

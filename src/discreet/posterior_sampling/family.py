@@ -38,7 +38,7 @@ RecordKind = Literal["numbers", "counts", "levels", "vectors"]
 
 MARGIN = 1e-6
 """Relative margin on profiles computed in floats; measured errors are below a tenth of it, see the tests."""
-LARGEST = 1e12
+LARGEST_PARAMETER = 1e12
 ENCLOSED = (1e-2, 1e7)
 """Parameters whose distribution functions are enclosed in milliseconds; beyond, floats with the margin."""
 
@@ -282,10 +282,10 @@ class PosteriorCurve(Curve):
 
 def in_floats(first: FloatArray, second: FloatArray, epsilons: FloatArray, largest: float) -> FloatArray:
     """P(A) − e^ε Q(A) with a margin above the rounding of its terms, for parameters up to ``largest``."""
-    if largest > LARGEST:
+    if largest > LARGEST_PARAMETER:
         raise TooLargeError(
-            f"a posterior with a parameter of {largest:.3g} is beyond {LARGEST:.0e}, up to which the exact "
-            "profile is computed; the Rényi curve is available at any size"
+            f"a posterior with a parameter of {largest:.3g} is beyond {LARGEST_PARAMETER:.0e}, up to "
+            "which the exact profile is computed; the Rényi curve is available at any size"
         )
     margin = MARGIN * (1 + largest / 1e9)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -22,11 +22,11 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-__all__ = ["Sample"]
+__all__ = ["DRAW_METHODS", "Sample"]
 
 
 _SHOWN = 5
-METHODS = {
+DRAW_METHODS = {
     "direct": "The posterior itself is spread out enough: a draw from it was published.",
     "diffused": "Each record was given less weight, so that the posterior is spread out enough; a draw from "
     "it was published.",
@@ -182,7 +182,7 @@ class Sample(Answer):
                 ("Records", f"{self.n:,} (public); no record is in this document"),
                 ("Model", model),
                 ("Prior", prior),
-                ("Mechanism", f"{self.sampler}: {METHODS.get(self.sampler, '')}"),
+                ("Mechanism", f"{self.sampler}: {DRAW_METHODS.get(self.sampler, '')}"),
             ),
             notes=(note,),
             reading=(_READING,),

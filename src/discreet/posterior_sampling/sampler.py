@@ -31,7 +31,7 @@ from discreet.documents.answer import versions
 from discreet.errors import DataError, InvalidInput, PrivacyWarning
 from discreet.numerics.search import RETREATS, certain, largest_scale
 from discreet.posterior_sampling.family import Family, Natural
-from discreet.posterior_sampling.sample import Sample
+from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.privacy.composite_curves import grouped
 from discreet.privacy.composition import compose
 from discreet.privacy.curves import Curve, as_order
@@ -40,13 +40,11 @@ from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OSEntropy, private_source
 
 __all__ = [
-    "SAMPLERS",
     "PosteriorSampler",
     "posterior_sampler",
 ]
 
 
-SAMPLERS = ("direct", "diffused", "concentrated")
 _SMALLEST = 2.0**-60
 
 
@@ -196,8 +194,8 @@ def check_target(
     name: str, epsilon: EpsilonLike | None, order: float | None, delta: EpsilonLike | None
 ) -> None:
     """Refuses a sampler or a target that cannot be, whatever the number of records."""
-    if name not in SAMPLERS:
-        raise InvalidInput(f"sampler {name!r} is unknown{nearest(name, SAMPLERS)}")
+    if name not in DRAW_METHODS:
+        raise InvalidInput(f"sampler {name!r} is unknown{nearest(name, DRAW_METHODS)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # of δ above 1/n: n is not known here
         _Target.checked(name, epsilon, order, delta, 1)

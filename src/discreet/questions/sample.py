@@ -14,9 +14,8 @@ from discreet.declarations import as_size
 from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge, LedgerLike
 from discreet.posterior_sampling.family import Family
-from discreet.posterior_sampling.sample import Sample
+from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import (
-    SAMPLERS,
     PosteriorSampler,
     as_draws,
     as_family,
@@ -68,7 +67,7 @@ class DrawQuestion(Question):
         TEXT,
         "How the posterior is spread out: direct, diffused or concentrated.",
         default="diffused",
-        choices=SAMPLERS,
+        choices=tuple(DRAW_METHODS),
     )
     draws: int = parameter(WHOLE, "Number of draws; each is charged.", default=1)
     column: str | None = parameter(

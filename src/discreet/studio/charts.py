@@ -19,8 +19,8 @@ from discreet.studio.planning import Comparison, MeanPlan, Picture, densities, g
 Spec = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-SERIES = ("$accent", "$second", "$third", "$fourth", "$fifth", "$sixth")
-MAX_CURVES = len(SERIES)
+INKS = ("$accent", "$second", "$third", "$fourth", "$fifth", "$sixth")
+MAX_CURVES = len(INKS)
 MAX_ROWS = 40
 """Beyond these a drawing is left out: the table has them."""
 
@@ -101,7 +101,7 @@ def _colours(names: Sequence[str]) -> Spec:
     return {
         "field": "level",
         "type": "nominal",
-        "scale": {"domain": list(names), "range": list(SERIES[: len(names)])},
+        "scale": {"domain": list(names), "range": list(INKS[: len(names)])},
         "legend": legend,
     }
 

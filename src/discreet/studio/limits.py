@@ -16,11 +16,11 @@ from discreet.mechanisms import automatic
 from discreet.questions.base import Parameter, Question
 from discreet.studio.fields import MAX_EPSILON, MAX_PRIOR, MIN_DELTA, MIN_EPSILON, MIN_PRIOR
 
-MAX_LEVELS = 100
+MAX_SHARES = 100
 """Shares of one question, and twice as many in all its groups together."""
 MAX_COLUMNS = 20
 MAX_WHOLE, MOST = 10**6, {"n": 10**12, "per_person": 1000, "draws": 100}
-LARGEST, SMALLEST, MAX_RATIO = 1e15, 1e-9, 1e12
+LARGEST_NUMBER, SMALLEST, MAX_RATIO = 1e15, 1e-9, 1e12
 """Of the numbers of a question, and of two of them: doubles do not tell finer ones apart."""
 MAX_CHOSEN_LEVELS, MAX_CHOSEN_N = 20, 1_000_000
 """For a mechanism that is chosen by name: up to here every one of them answers in seconds."""
@@ -32,13 +32,13 @@ def check_field(one: Parameter, value: Any) -> None:
     if one.choices and value not in one.choices:
         raise InvalidInput(f"{one.label} must be one of: {', '.join(one.choices)}")
     if form == "levels":
-        size, most = len(value), MAX_LEVELS
+        size, most = len(value), MAX_SHARES
     elif form == "domains":
-        size, most = math.prod(len(levels) for levels in value.values()), MAX_LEVELS
+        size, most = math.prod(len(levels) for levels in value.values()), MAX_SHARES
     elif form in ("limits", "options"):
         size, most = len(value), MAX_COLUMNS
     elif form == "numbers":
-        size, most = len(list(_numbers(value))), MAX_LEVELS + 1
+        size, most = len(list(_numbers(value))), MAX_SHARES + 1
     elif form == "whole":
         size, most = value, MOST.get(one.name, MAX_WHOLE)
     if size > most:
@@ -49,10 +49,10 @@ def check_field(one: Parameter, value: Any) -> None:
         as_epsilon(value, one.name)
     elif form not in ("text", "level", "levels", "domains", "whole"):
         for number in _numbers(value):
-            if not (number == 0 or SMALLEST <= abs(number) <= LARGEST):
+            if not (number == 0 or SMALLEST <= abs(number) <= LARGEST_NUMBER):
                 raise InvalidInput(
-                    f"{one.label}: here a number is finite, and 0 or between {SMALLEST:g} and {LARGEST:g} "
-                    "apart from its sign"
+                    f"{one.label}: here a number is finite, and 0 or between {SMALLEST:g} and "
+                    f"{LARGEST_NUMBER:g} apart from its sign"
                 )
 
 
@@ -83,9 +83,9 @@ def check_question(question: Question) -> None:
             for name, value in question.stated().items()
             if fields[name].form.name == "levels" and name != "levels"
         ]
-        if shares > MAX_LEVELS or shares * math.prod(groups) > 2 * MAX_LEVELS:
+        if shares > MAX_SHARES or shares * math.prod(groups) > 2 * MAX_SHARES:
             raise TooLargeError(
-                f"at most {MAX_LEVELS} shares here, and {2 * MAX_LEVELS} in all groups together; the command "
+                f"at most {MAX_SHARES} shares here, and {2 * MAX_SHARES} in all groups together; the command "
                 "line has no such limit"
             )
         prior = as_prior(getattr(question, "prior", 1.0), shares)

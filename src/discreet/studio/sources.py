@@ -27,7 +27,7 @@ from discreet.errors import DiscreetError, FileError, InvalidInput
 
 DATABASES = (".duckdb", ".ddb")
 """Endings of DuckDB files, whose tables can be chosen."""
-MAX_LISTED = 500
+MAX_FILES = 500
 MAX_VISITED = 20_000
 """Files and folders below the folder that are looked at; a listing must not take minutes."""
 MAX_UPLOADS = 20
@@ -35,7 +35,7 @@ MAX_NAME = 200
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """A file, or a table of a database file. ``name`` is what people see."""
 
     identifier: str
@@ -51,12 +51,12 @@ class Sources:
     def __init__(self, folder: Path | None) -> None:
         self.folder = None if folder is None else folder.resolve()
         self._key = secrets.token_bytes(32)
-        self._uploads: dict[str, Source] = {}
+        self._uploads: dict[str, DataSource] = {}
         self._private: _Private | None = None
 
     # Uploads.
 
-    def keep(self, file: BinaryIO, name: str) -> Source:
+    def keep(self, file: BinaryIO, name: str) -> DataSource:
         """A copy of an upload that only this user can read, under a name of ours."""
         ending = next((e for e in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(e)), None)
         if ending is None:
@@ -70,7 +70,7 @@ class Sources:
         while len(self._uploads) >= MAX_UPLOADS:
             self._uploads.pop(next(iter(self._uploads))).path.unlink(missing_ok=True)
         shown = "".join(c for c in name if c.isprintable())[-80:]
-        self._uploads[identifier] = Source(identifier, shown, path, uploaded=True)
+        self._uploads[identifier] = DataSource(identifier, shown, path, uploaded=True)
         return self._uploads[identifier]
 
     def close(self) -> None:
@@ -82,17 +82,17 @@ class Sources:
 
     # Choosing.
 
-    def listed(self) -> list[Source]:
+    def listed(self) -> list[DataSource]:
         """The uploads, then the files and tables of the folder."""
         return [*self._uploads.values(), *self._in_folder()]
 
-    def find(self, identifier: str) -> Source:
+    def find(self, identifier: str) -> DataSource:
         for source in self.listed():
             if hmac.compare_digest(source.identifier.encode(), identifier.encode()):
                 return source
         raise FileError("this file is not here any more: uploads end with the studio; choose it again")
 
-    def _in_folder(self) -> Iterator[Source]:
+    def _in_folder(self) -> Iterator[DataSource]:
         if self.folder is None:
             return
         number = 0
@@ -106,10 +106,10 @@ class Sources:
                 tables = [*_tables(path, state.st_mtime_ns, state.st_size)]
             for table in tables:
                 number += 1
-                if number > MAX_LISTED:
+                if number > MAX_FILES:
                     return
                 shown = str(relative) if table is None else f"{relative}: {table}"
-                yield Source(self._opaque(shown), shown, path, table)
+                yield DataSource(self._opaque(shown), shown, path, table)
 
     def _is_inside(self, path: Path) -> bool:
         """A regular file of the folder; a link that leads out of it is none."""
@@ -196,7 +196,7 @@ MAX_HEADER, MAX_COLUMNS = 1_000_000, 5_000
 """Bytes and fields of the first line of a CSV file; more would be minutes of work, and is no table."""
 
 
-def _check_header(source: Source) -> None:
+def _check_header(source: DataSource) -> None:
     name = source.path.name.lower()
     if ".csv" not in name and ".tsv" not in name:
         return
@@ -213,7 +213,7 @@ def _check_header(source: Source) -> None:
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[Any]:
+def opened(source: DataSource) -> Iterator[Any]:
     """What :func:`discreet.release` takes for this source. Messages show its name and never where it lies."""
     try:
         if source.table is None:
@@ -229,7 +229,7 @@ def opened(source: Source) -> Iterator[Any]:
         raise
 
 
-def column_names(source: Source) -> list[str]:
+def column_names(source: DataSource) -> list[str]:
     """The names of the columns, for the curator who asks for them; of a CSV file that is its first line."""
     import duckdb
 

@@ -37,7 +37,7 @@ from discreet.randomness.weights import dyadic
 Gap = Callable[[int, FloatArray], FloatArray]
 """gap(i, b) = fᵢ(b): zero at the true count of category i and increasing away from it."""
 
-MAX_WINDOW = 1 << 20
+WIDEST_WINDOW = 1 << 20
 MAX_WORK = 1 << 27
 """Levels times counts in all windows together: beyond, multiplying their polynomials takes minutes."""
 _MARGIN = 1e-6  # by which the envelope is kept above φ: far more than its rounding errors
@@ -206,7 +206,7 @@ class Envelope:
 
 def _too_wide() -> TooLargeError:
     return TooLargeError(
-        f"an exact draw at this n and epsilon needs windows of more than {MAX_WINDOW} counts, or too many "
+        f"an exact draw at this n and epsilon needs windows of more than {WIDEST_WINDOW} counts, or too many "
         "for its levels; the lattice mechanism draws exactly at any n"
     )
 
@@ -237,10 +237,10 @@ class _Side:
                 steps = np.arange(len(known), min(2 * len(known) + 64, limit), dtype=np.float64)
                 more = self._gap(self._index, self._count + direction * steps)
                 known = self._out[side] = np.concatenate([known, more])
-                if known[MAX_WINDOW:].size and known[MAX_WINDOW] <= reach:
+                if known[WIDEST_WINDOW:].size and known[WIDEST_WINDOW] <= reach:
                     break
             lengths.append(int(np.searchsorted(known, reach, side="right")))
-            if lengths[-1] > MAX_WINDOW:
+            if lengths[-1] > WIDEST_WINDOW:
                 raise _too_wide()
         down, up = self._out[0][: lengths[0]], self._out[1][: lengths[1]]
         return self._count - lengths[0] + 1, np.concatenate([down[:0:-1], up])

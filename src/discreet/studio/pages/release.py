@@ -25,7 +25,7 @@ from discreet.studio.planning import meaning
 from discreet.studio.releasing import new_request
 from discreet.studio.settings import MEGABYTE
 from discreet.studio.shell import Studio, address
-from discreet.studio.sources import Source, column_names
+from discreet.studio.sources import DataSource, column_names
 
 MAX_FIELDS = 100
 INTERVAL = 0.95
@@ -122,7 +122,7 @@ def add_release(app: FastAPI, studio: Studio) -> None:
         return _attachment(text.encode(), "text/html; charset=utf-8", f"{name}.html")
 
 
-def _form_of(form: ReleaseForm, source: Source) -> str:
+def _form_of(form: ReleaseForm, source: DataSource) -> str:
     """The address of the form of a source, with what a plan has filled in already."""
     return address("/release", form.query(source=source.identifier, request=""))
 
@@ -143,7 +143,7 @@ def _attachment(content: bytes, kind: str, name: str) -> Response:
     )
 
 
-def _form(studio: Studio, source: Source, form: ReleaseForm) -> dict[str, Any]:
+def _form(studio: Studio, source: DataSource, form: ReleaseForm) -> dict[str, Any]:
     try:
         accounts = studio.releases.accounts()
     except MissingLedgerError:
