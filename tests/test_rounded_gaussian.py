@@ -1,0 +1,123 @@
+"""The rounded Gaussian: bounds by ball arithmetic, candidates against enclosures on the same bits, law."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from scipy.stats import chi2
+
+from discreet import rounded_gaussian as module
+from discreet.core import InvalidInput
+from discreet.randomness import OSEntropy, SeededEntropy
+from discreet.rigorous import ball
+from discreet.rounded_gaussian import rounded_gaussian, rounded_gaussians
+
+
+class Scripted:
+    """A source that hands out given numbers."""
+
+    def __init__(self, *values: int) -> None:
+        self.values = list(values)
+
+    def below(self, bound: int) -> int:
+        value = self.values.pop(0)
+        assert 0 <= value < bound
+        return value
+
+
+def exactly(variance: Fraction, size: int) -> float:
+    with ctx.workprec(256):
+        unit = (2 * ball(variance)).sqrt()
+        below, above = ((ball(Fraction(2 * size + s, 2)) / unit).erfc() for s in (-1, 1))
+        return float((below - above).mid()) / 2
+
+
+def test_the_tail_is_within_its_margin() -> None:
+    generator = np.random.default_rng(5)
+    points = np.concatenate([generator.uniform(0, 9.25, 300), np.arange(0, 296) / 32 + 1 / 64, [0.0]])
+    points = points[points < 9.25]
+    with ctx.workprec(256):
+        for x, value in zip(points, module._tail(points), strict=True):
+            exact = (ball(float(x)) / ball(2).sqrt()).erfc()
+            assert abs(ball(float(value)) / exact - 1) < module.MARGIN / 8
+            # The argument's own rounding: three operations, each by a factor 1 ± 2⁻⁵³.
+            moved = (ball(float(x)) * (1 + 3 * ball(2.0**-53)) / ball(2).sqrt()).erfc()
+            assert abs(moved / exact - 1) < module.MARGIN / 4
+
+
+def test_taylor_terms_left_out_are_below_the_margin() -> None:
+    """Lagrange: the next coefficient anywhere in the cell, by a ball that is the cell."""
+    with ctx.workprec(256):
+        for node in range(297):
+            cell = arb(node / 32, 1 / 64)
+            coefficient = abs(module.taylor(cell, module._TERMS + 1)[-1])
+            least = (arb(node / 32 + 1 / 64) / arb(2).sqrt()).erfc()
+            assert coefficient * arb(2) ** (-6 * module._TERMS) < least * 2.0**-50
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 9), Fraction(2), Fraction(10**7, 3), Fraction(10**18)])
+def test_candidates_agree_with_enclosures_on_the_same_bits(variance: Fraction) -> None:
+    heads = module._words(200, SeededEntropy(11)) >> np.uint64(1)
+    heads[:3] = 1, 5, 2**63 - 1
+    sizes, certain = module._candidates(float(variance), heads)
+    assert certain[10:].mean() > 0.9
+    for head, size, sure in zip(heads.tolist(), sizes.tolist(), certain.tolist(), strict=True):
+        if sure:  # whatever follows
+            assert module._decide(variance, head, Scripted(0, 1)) == size
+            assert module._decide(variance, head, Scripted(2**64 - 1)) == size
+
+
+def test_a_cell_is_as_likely_as_the_formula_says() -> None:
+    """The ends in U of each cell, found by bisection over 63 bits, are its probability to 2⁻⁶²."""
+    variance = Fraction(9, 4)
+
+    def size_at(head: int) -> int:
+        return module._decide(variance, head, Scripted(*[1 << 63] * 4))
+
+    ends = []
+    for size in range(4):
+        low, high = 0, 2**63
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if size_at(middle) > size else (low, middle)
+        ends.append(high)
+    share = [(2**63 - ends[0]) / 2**63, *((a - b) / 2**64 for a, b in itertools.pairwise(ends))]
+    assert share == pytest.approx([exactly(variance, size) for size in range(4)], rel=1e-13)
+
+
+def test_draws_follow_the_law() -> None:
+    variance, number = Fraction(7, 2), 40_000
+    draws = np.array(rounded_gaussians(variance, number, SeededEntropy(2)))
+    support = range(-7, 8)
+    expected = [number * exactly(variance, v) for v in support]
+    observed = [int((draws == v).sum()) for v in support]
+    rest = number - sum(expected)
+    statistic = sum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
+    statistic += (number - sum(observed) - rest) ** 2 / rest
+    assert statistic < chi2.isf(1e-9, len(expected))
+
+
+def test_undecided_words_are_decided_by_further_bits() -> None:
+    boundary = math.floor(float((ball(Fraction(1, 2)) / ball(2).sqrt()).erfc()) * 2**63)
+    sizes = {
+        rounded_gaussian(Fraction(1), Scripted(2 * (boundary + move), 1 << 63)) for move in (-1200, 1200)
+    }
+    assert sizes == {0, 1}
+    heads = np.array([boundary], dtype=np.uint64)
+    assert not module._candidates(1.0, heads)[1][0]
+    assert rounded_gaussian(Fraction(1), Scripted(1, 3)) < -9  # U below 2⁻⁶³
+
+
+def test_bulk_and_extremes() -> None:
+    assert len(rounded_gaussians(10**9, 10_000, OSEntropy())) == 10_000
+    assert rounded_gaussians(4, 0, OSEntropy()) == []
+    assert set(rounded_gaussians(Fraction(1, 10**8), 50, SeededEntropy(1))) == {0}
+    huge = rounded_gaussians(Fraction(10**60), 50, SeededEntropy(1))
+    assert 10**29 < max(map(abs, huge)) < 10**31
+    with pytest.raises(InvalidInput, match="variance"):
+        rounded_gaussians(0, 1, OSEntropy())
