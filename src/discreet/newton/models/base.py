@@ -1,0 +1,118 @@
+"""What a model of the response supplies: integer residuals and weights of a record, and their bounds."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.newton.design import Design
+
+FloatArray = npt.NDArray[np.float64]
+
+POINT_BITS = 16
+"""Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """One round's public integers: the point, the grid of its linear predictor, and tables over that grid.
+
+    The predictor of a record is e = ⌊(x·w)/2^shift + ½⌋, moved into [−reach, reach]; ``tables`` have an entry
+    for each of these 2·reach + 1 values. ``clip`` bounds the residual.
+    """
+
+    point: tuple[int, ...]
+    shift: int
+    reach: int
+    clip: int = 0
+    tables: tuple[FloatArray, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """Squares that one record can reach at once, entry by entry: of residual, weight and squared residual.
+
+    In the integers of the sums, for a row of length 1: the entries cover every predictor and response.
+    """
+
+    residual: FloatArray
+    weight: FloatArray
+    square: FloatArray
+
+
+class Model(ABC):
+    """A record's contribution at a point: g = r·x, H = v·xx' and perhaps r², all of them whole numbers."""
+
+    family: ClassVar[str]
+    link_bits: ClassVar[int] = 12
+    """The predictor is known in steps of 2^−link_bits."""
+    residual_bits: ClassVar[int] = 16
+    weight_bits: ClassVar[int] = 12
+    squares: ClassVar[bool] = False
+    """Whether the sum of squared residuals is wanted."""
+    outputs: int = 1
+    """Coefficient vectors: one less than the classes of a multinomial response, else one."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, design: Design) -> Model: ...
+
+    def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
+        """The public integers of a round at a point, which is rounded to the grid."""
+        whole = np.rint(np.asarray(point, dtype=np.float64) * 2**POINT_BITS)
+        shift = design.bits + POINT_BITS - self.link_bits
+        blocks = np.abs(whole).reshape(self.outputs, design.d)
+        by_entry = float((blocks @ design.reach).max())
+        by_length = design.norm * float(np.sqrt((blocks**2).sum(axis=1)).max())
+        reach = max(1, math.floor(min(by_entry, by_length) * (1 + 1e-12) / 2**shift + 0.5) + 1)
+        reach = min(reach, self.most_reach())
+        values = np.arange(-reach, reach + 1) / 2**self.link_bits
+        limit = 0 if clip is None else max(1, math.ceil(clip * 2**self.residual_bits))
+        return Link(tuple(int(w) for w in whole), shift, reach, limit, self.tables(values))
+
+    @staticmethod
+    def at(link: Link) -> FloatArray:
+        """The point, exactly as rounded."""
+        return np.array(link.point, dtype=np.float64) / 2**POINT_BITS
+
+    def most_reach(self) -> int:
+        """The predictor is cut off here, in steps."""
+        return 12 << self.link_bits
+
+    def tables(self, predictors: FloatArray) -> tuple[FloatArray, ...]:
+        """Integers (as doubles) by predictor."""
+        return ()
+
+    @abstractmethod
+    def extremes(self, link: Link) -> Extremes:
+        """What one record can reach; every case is listed."""
+
+    @abstractmethod
+    def residuals(self, link: Link, predictor: FloatArray, response: npt.NDArray[np.int64]) -> FloatArray:
+        """Whole numbers r by record, so that the gradient of the loss is r·x/2^residual_bits."""
+
+    @abstractmethod
+    def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
+        """Whole numbers v by record; None where all are 2^weight_bits."""
+
+    @abstractmethod
+    def sql(self, link: Link, e: str, y: str, divide: Any) -> tuple[str, str]:
+        """Residual and weight as expressions of the predictor, the response and the table columns t0, t1."""
+
+    def typical_weight(self) -> float:
+        """A guess of the mean weight where nothing is known yet."""
+        return 1.0
+
+
+def indexed(table: FloatArray, link: Link, predictor: FloatArray) -> FloatArray:
+    return np.asarray(table[(predictor + link.reach).astype(np.intp)], dtype=np.float64)
+
+
+def chosen(values: Sequence[FloatArray]) -> FloatArray:
+    return np.concatenate(list(values))

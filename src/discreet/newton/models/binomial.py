@@ -1,0 +1,42 @@
+"""Two levels, logit link: r = p − y and v = p(1 − p), from one table; a large residual has a small weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from discreet.newton.design import Design
+from discreet.newton.models.base import Extremes, FloatArray, Link, Model, chosen, indexed
+
+
+class Binomial(Model):
+    """P(second level) = 1/(1 + e^{−x·w})."""
+
+    family = "binomial"
+
+    @classmethod
+    def of(cls, design: Design) -> Binomial:
+        return cls()
+
+    def tables(self, predictors: FloatArray) -> tuple[FloatArray, ...]:
+        chance = expit(predictors)
+        return np.rint(chance * 2**self.residual_bits), np.rint(chance * (1 - chance) * 2**self.weight_bits)
+
+    def extremes(self, link: Link) -> Extremes:
+        chance, weight = link.tables
+        residual = chosen([chance, 2**self.residual_bits - chance])
+        return Extremes(residual**2, np.tile(weight**2, 2), np.zeros(1))
+
+    def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
+        return indexed(link.tables[0], link, predictor) - response * 2.0**self.residual_bits
+
+    def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
+        return indexed(link.tables[1], link, predictor)
+
+    def sql(self, link: Link, e: str, y: str, divide: Any) -> tuple[str, str]:
+        return f"(t0 - {y} * {2**self.residual_bits})", "t1"
+
+    def typical_weight(self) -> float:
+        return 0.2

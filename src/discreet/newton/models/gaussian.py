@@ -1,0 +1,47 @@
+"""Numbers with normal errors of unknown variance: r = x·w − y, clipped, and r²; the curvature is xx'."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discreet.newton.design import Design
+from discreet.newton.models.base import Extremes, FloatArray, Link, Model
+
+
+class Gaussian(Model):
+    """y = x·w + N(0, σ²), y scaled to [−1, 1] by its bounds. Residuals are clipped to the round's ``clip``."""
+
+    family = "gaussian"
+    link_bits = 13
+    residual_bits = 13
+    weight_bits = 0
+    squares = True
+
+    @classmethod
+    def of(cls, design: Design) -> Gaussian:
+        return cls()
+
+    def most_reach(self) -> int:
+        return 64 << self.link_bits
+
+    def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
+        found = super().link(design, point, clip)
+        farthest = found.reach + 2**self.residual_bits  # |x·w| + |y|
+        return Link(found.point, found.shift, found.reach, min(found.clip or farthest, farthest))
+
+    def extremes(self, link: Link) -> Extremes:
+        clip = np.array([float(link.clip)])
+        return Extremes(clip**2, np.ones(1), clip**4)
+
+    def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
+        raw = predictor - (response - 2.0**self.residual_bits)
+        return np.clip(raw, -link.clip, link.clip)
+
+    def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
+        return None
+
+    def sql(self, link: Link, e: str, y: str, divide: Any) -> tuple[str, str]:
+        raw = f"({e} - {y} + {2**self.residual_bits})"
+        return f"least(greatest({raw}, {-link.clip}), {link.clip})", "1"
