@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,24 @@ class Extremes:
     residual: FloatArray
     weight: FloatArray
     square: FloatArray
+
+
+@dataclass(frozen=True)
+class InSql:
+    """Expressions of whole numbers; ``steps`` are columns to be added first, in order."""
+
+    residuals: tuple[str, ...]
+    weights: tuple[str, ...]
+    steps: tuple[str, ...] = ()
+
+    @property
+    def square(self) -> str:
+        return f"({self.residuals[0]}) * ({self.residuals[0]})"
+
+    def weight(self, k: int, other: int) -> str:
+        """The weight of a pair of outputs, k ≤ other, in the order of an upper triangle."""
+        outputs = len(self.residuals)
+        return self.weights[k * outputs - k * (k - 1) // 2 + other - k]
 
 
 class Model(ABC):
@@ -102,8 +120,9 @@ class Model(ABC):
         """Whole numbers v by record; None where all are 2^weight_bits."""
 
     @abstractmethod
-    def sql(self, link: Link, e: str, y: str, divide: Any) -> tuple[str, str]:
-        """Residual and weight as expressions of the predictor, the response and the table columns t0, t1."""
+    def sql_columns(self, link: Link, divide: Callable[[str, int | str], str]) -> InSql:
+        """Residuals and weights as expressions of the predictors e0, e1, …, the response y and the table
+        entries u0_0 (predictor 0, table 0), …."""
 
     def typical_weight(self) -> float:
         """A guess of the mean weight where nothing is known yet."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from discreet.newton.design import Design
-from discreet.newton.models.base import Extremes, FloatArray, Link, Model
+from discreet.newton.models.base import Extremes, FloatArray, InSql, Link, Model
 
 
 class Gaussian(Model):
@@ -42,6 +42,6 @@ class Gaussian(Model):
     def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
         return None
 
-    def sql(self, link: Link, e: str, y: str, divide: Any) -> tuple[str, str]:
-        raw = f"({e} - {y} + {2**self.residual_bits})"
-        return f"least(greatest({raw}, {-link.clip}), {link.clip})", "1"
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        raw = f"(e0 - y + {2**self.residual_bits})"
+        return InSql((f"least(greatest({raw}, {-link.clip}), {link.clip})",), ("1",))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.newton.design import Design
-from discreet.newton.models.base import Extremes, FloatArray, Link, Model, indexed
+from discreet.newton.models.base import Extremes, FloatArray, InSql, Link, Model, indexed
 
 _TABLE_BITS = 30
 _SHARE_BITS = 10
@@ -73,8 +73,21 @@ class Multinomial(Model):
         own = shares[:, k] * 2.0**_SHARE_BITS if k == other else 0.0
         return np.asarray(own - shares[:, k] * shares[:, other], dtype=np.float64)
 
-    def sql(self, link: Link, e: str, y: str, divide: Any) -> tuple[str, str]:
-        raise NotImplementedError
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        outputs = range(self.outputs)
+        total = " + ".join([f"u{k}_0" for k in outputs] + [str(self.reference)])
+        shares = ", ".join(f"{divide(f'(u{k}_0 * {2**self.residual_bits})', 'total')} AS p{k}" for k in outputs)
+        cut = 2 ** (self.residual_bits - _SHARE_BITS)
+        tops = ", ".join(f"{divide(f'p{k}', cut)} AS q{k}" for k in outputs)
+        residuals = tuple(
+            f"(p{k} - CASE WHEN y = {k + 1} THEN {2**self.residual_bits} ELSE 0 END)" for k in outputs
+        )
+        weights = tuple(
+            f"(q{k} * {2**_SHARE_BITS} - q{k} * q{k})" if k == other else f"(-q{k} * q{other})"
+            for k in outputs
+            for other in range(k, self.outputs)
+        )
+        return InSql(residuals, weights, (f"{total} AS total", shares, tops))
 
     def typical_weight(self) -> float:
         return 0.8 / (self.outputs + 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.core import InvalidInput
 from discreet.newton.design import Design
-from discreet.newton.models.base import Extremes, FloatArray, Link, Model, chosen, indexed
+from discreet.newton.models.base import Extremes, FloatArray, InSql, Link, Model, chosen, indexed
 
 
 class Poisson(Model):
@@ -47,5 +47,5 @@ class Poisson(Model):
     def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
         return indexed(link.tables[1], link, predictor)
 
-    def sql(self, link: Link, e: str, y: str, divide: Any) -> tuple[str, str]:
-        return f"(t0 - {y} * {2**self.residual_bits})", "t1"
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        return InSql((f"(u0_0 - y * {2**self.residual_bits})",), ("u0_1",))
