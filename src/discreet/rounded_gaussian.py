@@ -35,8 +35,7 @@ _FAR = 9.25
 """Beyond it 2Φ(−x) is less than 2⁻⁶³."""
 _SPACING = 32
 _TERMS = 13
-MARGIN = 2.0**-42
-"""What :func:`tail` may be off by, relatively, its argument's own rounding included: see the proof."""
+_ULP = 2.0**-50
 _MOST_FLOAT = 2.0**45
 _BLOCK = 64
 
@@ -61,7 +60,7 @@ def rounded_gaussians(variance: Fraction | int, size: int, source: Source) -> li
     candidates, certain = _candidates(float(exact), heads)
     values: list[int] = np.where(negative, -candidates, candidates).tolist()
     for at in np.flatnonzero(~certain).tolist():
-        size_of_it = _decide(exact, int(heads[at]), source)
+        size_of_it = _decide(exact, int(heads[at]), int(candidates[at]), source)
         values[at] = -size_of_it if negative[at] else size_of_it
     return values
 
@@ -82,16 +81,22 @@ def _candidates(variance: float, heads: npt.NDArray[np.uint64]) -> tuple[npt.NDA
     sigma = math.sqrt(variance)
     if not 1e-3 < sigma < _MOST_FLOAT:
         return np.zeros(heads.shape, dtype=np.int64), np.zeros(heads.shape, dtype=bool)
-    low = heads.astype(np.float64) * 2.0**-_BITS  # rounded once, which the margin covers
+    low = heads.astype(np.float64) * 2.0**-_BITS  # rounded, which the margin covers
     high = low + 2.0**-_BITS
     size = np.floor(-ndtri((low + high) / 4) * sigma + 0.5)
-    above = low > _tail((size + 0.5) / sigma) * (1 + MARGIN)
-    below = (size == 0) | (high < _tail(np.maximum(size - 0.5, 0.0) / sigma) * (1 - MARGIN))
+    outer, inner = (size + 0.5) / sigma, np.maximum(size - 0.5, 0.0) / sigma
+    above = low > _tail(outer) * (1 + margin(outer))
+    below = (size == 0) | (high < _tail(inner) * (1 - margin(inner)))
     return size.astype(np.int64), above & below
 
 
+def margin(x: FloatArray) -> FloatArray:
+    """What :func:`_tail` may be off by, relatively, the rounding of its argument included: see the proof."""
+    return (16 + 2 * (x + 1) ** 2) * _ULP
+
+
 def _tail(x: FloatArray) -> FloatArray:
-    """2Φ(−x) for 0 ≤ x, within a relative error of MARGIN/2; 1 (which decides nothing) from _FAR on."""
+    """2Φ(−x) for 0 ≤ x, within a relative error of 16·2⁻⁵⁰; 1 (which decides nothing) from _FAR on."""
     values, coefficients = _table()
     node = np.minimum(np.rint(x * _SPACING), len(values) - 1).astype(np.intp)
     step = x - node / _SPACING  # exact: the two are within a factor 2, or node is 0
@@ -126,8 +131,11 @@ def taylor(at: Ball, terms: int) -> list[Ball]:
     return [derivatives[i] / math.factorial(i) for i in range(terms)]
 
 
-def _decide(variance: Fraction, head: int, source: Source) -> int:
-    """The integer m of a U of which the first 63 bits are ``head``, with as many further bits as it takes."""
+def _decide(variance: Fraction, head: int, guess: int, source: Source) -> int:
+    """The integer m of a U of which the first 63 bits are ``head``, with as many further bits as it takes.
+
+    ``guess`` says where to look first, nothing else.
+    """
     from flint import arb, ctx
 
     bits = _BITS
@@ -135,24 +143,28 @@ def _decide(variance: Fraction, head: int, source: Source) -> int:
         head, bits = (head << 64) | source.below(1 << 64), bits + 64
         with ctx.workprec(2 * bits):
             unit = arb(2) ** -bits
-            size = _inverse(variance, head * unit, (head + 1) * unit)
+            size = _inverse(variance, head * unit, (head + 1) * unit, guess)
         if size is not None:
             return size
 
 
-def _inverse(variance: Fraction, low: Ball, high: Ball) -> int | None:
+def _inverse(variance: Fraction, low: Ball, high: Ball, guess: int) -> int | None:
     """The m with q(m + ½) < low and high < q(m − ½), if there is one for certain."""
-    unit = (2 * ball(variance)).sqrt()
+    from flint import arb
 
-    def below_low(size: int) -> bool:
-        return bool((ball(Fraction(2 * size + 1, 2)) / unit).erfc() < low)
+    unit = (8 * ball(variance)).sqrt()
 
-    bottom, top = -1, 1
-    while not below_low(top):
-        bottom, top = top, 2 * top
+    def tail(doubled: int) -> Ball:
+        return (arb(doubled) / unit).erfc()
+
+    step, bottom, top = 1, guess - 1, guess
+    while bottom >= 0 and tail(2 * bottom + 1) < low:
+        bottom, top, step = max(-1, bottom - step), bottom, 2 * step
+    while not tail(2 * top + 1) < low:
+        bottom, top, step = top, top + step, 2 * step
         if top > 2**64 * (1 + math.isqrt(math.ceil(variance))):
             return None  # U is too near 0 for what is known of it
     while top - bottom > 1:
         middle = (top + bottom) // 2
-        bottom, top = (bottom, middle) if below_low(middle) else (middle, top)
-    return top if top == 0 or high < (ball(Fraction(2 * top - 1, 2)) / unit).erfc() else None
+        bottom, top = (bottom, middle) if tail(2 * middle + 1) < low else (middle, top)
+    return top if top == 0 or high < tail(2 * top - 1) else None

@@ -70,9 +70,9 @@ def run_rounds(
 
 
 def _clip(found: Posterior, last: Evidence, design: Design) -> float:
-    """Where residuals are clipped: four deviations, with what is not known of them yet on top."""
+    """Where residuals are clipped: two and a half deviations, with what is not known of them yet on top."""
     order = np.argsort(found.sigma_squared)
     cumulative = np.cumsum(found.weights[order])
-    upper = float(found.sigma_squared[order][min(np.searchsorted(cumulative, 0.99), len(order) - 1)])
+    upper = float(found.sigma_squared[order][min(np.searchsorted(cumulative, 0.9), len(order) - 1)])
     misfit = float(np.sum(found.curvature * found.covariance)) / found.records
-    return 4 * math.sqrt(upper + misfit)
+    return 2.5 * math.sqrt(upper + misfit)

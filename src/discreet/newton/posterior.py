@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ __all__ = ["Evidence", "Normal", "Posterior", "evidence", "posterior"]
 
 FloatArray = npt.NDArray[np.float64]
 
-_PASSES = 12
+_PASSES = 16
 _NODES = 21
 
 
@@ -107,38 +108,40 @@ def posterior(
     """The law of the scaled coefficients given all that was released."""
     size = design.d * model.outputs
     records = float(n) if n is not None else _records(model, seen)
-    guess = _guess(model, design) * records
-    curvatures, variances = _filtered(model, guess, seen)
+    carried, state, variances = _filtered(model, design, seen, records)
     precision = np.linalg.inv(prior.covariance)
     at_prior = precision @ prior.mean
-    gaussian = model.squares
-    scatter = _spread(seen, records) if gaussian else 1.0
-    mean, spread = prior.mean, prior.covariance  # of ŵ − what a round's error is multiplied with
-    last = curvatures[-1]
-    information = np.zeros((size, size))
-    vector = np.zeros(size)
+    mean, spread, last = prior.mean, prior.covariance, state
+    sigma, nodes, weights = 1.0, np.array([1.0]), np.array([1.0])
+    if model.squares:
+        sigma = max(seen[-1].square, math.sqrt(seen[-1].square_variance), 1e-9) / records
     for _ in range(_PASSES):
+        last = carried.to(mean)
+        if model.squares:
+            misfits = [_misfit(one, last, mean, spread) for one in seen]
+            nodes, weights = _scatter(seen, misfits, records, size)
+            sigma = float(weights @ nodes)
         information, vector = np.zeros((size, size)), np.zeros(size)
-        for one, own, variance in zip(seen, curvatures, variances, strict=True):
+        for at, (one, variance) in enumerate(zip(seen, variances, strict=True)):
             gap = mean - one.point
             second = spread + np.outer(gap, gap)
-            between = (own + last) / 2
-            error = one.gradient_variance * np.eye(size) + variance * second
-            error[np.diag_indices(size)] += variance @ np.diag(second) - np.diag(variance * second)
-            turned = (own - last) @ gap / 4
-            error = error + np.outer(turned, turned)
+            between = carried.along(one.point, mean)
+            error = variance * second
+            error[np.diag_indices(size)] += variance @ np.diag(second) - np.diag(error) + one.gradient_variance
+            bent = (between - last) @ gap / 4
+            error += np.outer(bent, bent) + np.eye(size) * float(bent @ bent) / size
+            if model.squares:
+                slope, moment = clipped_moments(sigma + misfits[at][0] / records, one.clip)
+                between = slope * between
+                error += max(moment - slope**2 * (sigma + misfits[at][0] / records), 0.0) * last
             solved = np.linalg.solve(error, between)
             information += between @ solved
             vector += solved.T @ (between @ one.point - one.gradient)
-        part = _one(information, vector, last / scatter, precision, at_prior)
-        mean, spread = part.mean, part.covariance
-        if gaussian:
-            scatter = _scatter(seen, last, mean, spread, records, size)[0]
-    nodes, weights = np.array([1.0]), np.array([1.0])
-    if gaussian:
-        nodes, weights = _nodes(*_scatter(seen, last, mean, spread, records, size), records, size)
+        part = _one(information, vector, last / sigma, precision, at_prior)
+        step = 0.5 if model.curved else 1.0
+        mean, spread = mean + step * (part.mean - mean), part.covariance
     parts = tuple(_one(information, vector, last / node, precision, at_prior) for node in nodes)
-    free = np.linalg.inv(last / float(weights @ nodes) + precision)
+    free = np.linalg.inv(last / sigma + precision)
     return Posterior(weights, parts, nodes, last, free, records)
 
 
@@ -153,13 +156,64 @@ def _one(
     return Normal(covariance @ (curvature @ solved[:, -1] + at_prior), (covariance + covariance.T) / 2)
 
 
-def _guess(model: Model, design: Design) -> FloatArray:
+@dataclass(frozen=True)
+class Carried:
+    """The curvature at one point, carried to others as if rows were normal with the second moments it shows.
+
+    For x ~ N(m, Σ) and predictors η = x·w, E f(η)xx' = a(Σ + mm') + b(Σw m' + m w'Σ) + c Σww'Σ with a, b, c the
+    means of f and its first two derivatives (Stein). What is used is the change between points only.
+    """
+
+    model: Model
+    moments: FloatArray
+    records: float
+
+    @classmethod
+    def of(cls, model: Model, curvature: FloatArray, point: FloatArray, records: float) -> Carried:
+        if not model.curved:
+            return cls(model, curvature / records, records)
+        moments = _positive(curvature / np.diag(curvature)[0])
+        for _ in range(4):
+            level, change = _stein(model, moments, point)
+            moments = (moments + _positive((curvature / records - change) / level)) / 2
+        return cls(model, moments, records)
+
+    def to(self, point: FloatArray) -> FloatArray:
+        if not self.model.curved:
+            return self.moments * self.records
+        return _positive(self._at(point))
+
+    def _at(self, point: FloatArray) -> FloatArray:
+        level, change = _stein(self.model, self.moments, point)
+        return self.records * (level * self.moments + change)
+
+    def along(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        """The mean of the curvature between two points."""
+        if not self.model.curved:
+            return self.to(end)
+        nodes, weights = np.polynomial.legendre.leggauss(3)
+        steps = (nodes + 1) / 2
+        return _positive(sum(u / 2 * self._at(start + t * (end - start)) for t, u in zip(steps, weights, strict=True)))
+
+
+def _stein(model: Model, moments: FloatArray, point: FloatArray) -> tuple[float, FloatArray]:
+    """a, and the rest, of the curvature per record at a point; the first column is the constant one."""
+    mean = moments[0] / moments[0, 0] if moments[0, 0] > 0 else np.eye(len(point))[0]
+    covariance = moments - np.outer(mean, mean)
+    along = covariance @ point
+    centre, variance = float(np.clip(mean @ point, -30, 30)), float(np.clip(point @ along, 0.0, 100.0))
+    level, first, second = model.curving(centre, variance)
+    across = np.outer(along, mean)
+    return level, first * (across + across.T) + second * np.outer(along, along)
+
+
+def _guess(model: Model, design: Design, point: FloatArray) -> FloatArray:
     """The curvature per record, were the records spread evenly over what is declared."""
     moments = design.second_moments
-    if model.outputs == 1:
-        return moments * model.typical_weight()
-    share = 1 / (model.outputs + 1)
-    return np.kron(share * np.eye(model.outputs) - share**2, moments)
+    if model.outputs > 1:
+        share = 1 / (model.outputs + 1)
+        return np.kron(share * np.eye(model.outputs) - share**2, moments)
+    return Carried(model, moments, 1.0).to(point)
 
 
 def _records(model: Model, seen: Sequence[Evidence]) -> float:
@@ -170,69 +224,115 @@ def _records(model: Model, seen: Sequence[Evidence]) -> float:
 
 
 def _filtered(
-    model: Model, guess: FloatArray, seen: Sequence[Evidence]
-) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Curvature at each round given all rounds up to it, entry by entry, with the variances that remain.
+    model: Model, design: Design, seen: Sequence[Evidence], records: float
+) -> tuple[Carried, FloatArray, list[FloatArray]]:
+    """The curvature given all rounds, ready to be carried, at the last point, and variances by round.
 
-    It starts from the guess, as uncertain as it is large, and may change between rounds as much as the
-    predictors moved.
+    It starts from the guess, with an uncertainty that the first curvature tells (empirical Bayes), is
+    carried from point to point, and may change on the way a tenth as much as the predictors moved.
     """
-    diagonal = np.sqrt(np.diag(guess))
-    loose = np.outer(diagonal, diagonal) ** 2
-    mean, variance = guess, loose
-    means, variances = [], []
-    place: FloatArray | None = None
+    mean = records * _guess(model, design, seen[0].point)
+    variance: FloatArray | None = None
+    place = seen[0].point
     for one in seen:
-        if place is not None and not model.squares:
-            moved = one.point - place
+        noise = one.curvature_variance * (np.eye(len(mean)) + 1) / 2
+        if variance is None and one.curvature is not None:
+            mean, variance = _shrinkage(mean, one.curvature, noise)
+        assert variance is not None
+        moved = one.point - place
+        if model.curved and moved.any():
             relative = min(1.0, float(moved @ mean @ moved) / float(np.trace(mean)) * len(mean))
-            variance = variance + relative * loose / 4
+            before = float(np.trace(mean))
+            mean = Carried.of(model, mean, place, records).to(one.point)
+            change = float(np.trace(mean)) / before
+            variance = variance * change**2 + relative * np.outer(np.diag(mean), np.diag(mean)) / 100
         if one.curvature is not None:
-            noise = one.curvature_variance * (np.eye(len(mean)) / 2 + 0.5)
             gain = variance / (variance + noise)
             mean = mean + gain * (one.curvature - mean)
             variance = variance * (1 - gain)
         place = one.point
-        means.append(_positive(mean, variance))
-        variances.append(variance)
-    return means, variances
+    assert variance is not None
+    mean = _positive(mean, variance)
+    return Carried.of(model, mean, place, records), mean, [variance] * len(seen)
 
 
-def _positive(matrix: FloatArray, variance: FloatArray) -> FloatArray:
+def _shrinkage(guess: FloatArray, found: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A normal law for the entries before they are seen: centre and variances, from how they scatter.
+
+    Diagonal entries are about the guess times a common factor; others about the guess's correlation. How far
+    they are off is estimated from all entries together, with an allowance for that estimate's own error.
+    """
+    size = len(guess)
+    ratio, ratio_noise = np.diag(found) / np.diag(guess), np.diag(noise) / np.diag(guess) ** 2
+    factor = float(np.clip(np.sum(ratio / (1 + ratio_noise)) / np.sum(1 / (1 + ratio_noise)), 0.05, 4.0))
+    spread = _excess(ratio - factor, ratio_noise, 0.5 * factor**2, 2.0)
+    diagonal = np.diag(guess) * factor
+    scale = np.sqrt(np.outer(diagonal, diagonal))
+    centre = guess * factor
+    upper = np.triu_indices(size, 1)
+    variance = np.zeros_like(guess)
+    if size > 1:
+        off = ((found - centre) / scale)[upper]
+        apart = _excess(off, (noise / scale**2)[upper], 0.1, 4.0)
+        variance[upper] = (apart * scale**2)[upper]
+        variance += variance.T
+    variance[np.diag_indices(size)] = spread * np.diag(guess) ** 2
+    return centre, variance
+
+
+def _excess(values: FloatArray, noise: FloatArray, first: float, weight: float) -> float:
+    """Variance of values beyond their noise, shrunk to a first guess that counts as ``weight`` of them."""
+    total = float(np.sum((values**2 - noise) / (1 + noise / first) ** 2))
+    number = float(np.sum(1 / (1 + noise / first) ** 2))
+    return max((total + weight * first) / (number + weight), 0.02 * first)
+
+
+def _positive(matrix: Any, variance: FloatArray | None = None) -> FloatArray:
     """The nearest matrix whose eigenvalues are not below a part of the noise of one entry."""
     values, vectors = np.linalg.eigh(matrix)
-    floor = max(0.2 * math.sqrt(float(variance.mean())), 1e-9 * float(values[-1]), 1e-12)
+    noise = 0.0 if variance is None else 0.2 * math.sqrt(float(variance.mean()))
+    floor = max(noise, 1e-3 * float(np.abs(values).mean()), 1e-12)
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def _spread(seen: Sequence[Evidence], records: float) -> float:
-    return max(seen[-1].square, math.sqrt(seen[-1].square_variance), 1e-9) / records
+def clipped_moments(variance: float, clip: float) -> tuple[float, float]:
+    """P(|r| < clip) and E min(r², clip²) of a normal r: the slope of E clip(r), and its second moment."""
+    k = clip / math.sqrt(variance)
+    inside = math.erf(k / math.sqrt(2))
+    density = math.exp(-k * k / 2) / math.sqrt(2 * math.pi)
+    return inside, variance * (inside - 2 * k * density + k * k * (1 - inside))
+
+
+def _misfit(one: Evidence, curvature: FloatArray, mean: FloatArray, spread: FloatArray) -> tuple[float, float]:
+    """Mean and variance of (w_t − ŵ)'H(w_t − ŵ)."""
+    gap = one.point - mean
+    reach = curvature @ spread
+    size = float(gap @ curvature @ gap + np.trace(reach))
+    return max(size, 0.0), float(2 * np.sum(reach * reach.T) + 4 * gap @ curvature @ spread @ curvature @ gap)
 
 
 def _scatter(
-    seen: Sequence[Evidence], curvature: FloatArray, mean: FloatArray, spread: FloatArray, records: float, size: int
-) -> tuple[float, float]:
-    """σ² as far as the sums of squared residuals tell: estimate, and variance of its noise."""
-    total = weight = 0.0
-    for one in seen:
-        gap = one.point - mean
-        misfit = float(gap @ curvature @ gap) + float(np.sum(curvature * spread))
-        known = one.square_variance + 2 * float(np.sum((curvature @ spread) ** 2))
-        known += 4 * float(gap @ curvature @ spread @ curvature @ gap)
-        total += (one.square - misfit) / known
-        weight += 1 / known
-    freedom = max(records - size, 1.0)
-    value, variance = total / weight / freedom, 1 / weight / freedom**2
-    return max(value, 0.1 * math.sqrt(variance), 1e-8), variance
+    seen: Sequence[Evidence], misfits: Sequence[tuple[float, float]], records: float, size: int
+) -> tuple[FloatArray, FloatArray]:
+    """Nodes of σ² with weights, p(σ²) ∝ 1/σ² before: from the noisy sums of squared, clipped residuals.
 
-
-def _nodes(value: float, variance: float, records: float, size: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes of σ² on a logarithmic scale, with weights: p(σ²) ∝ 1/σ², times the normal law of its estimate."""
+    The records' own part of these sums is the same in every round: a common variance 2nσ⁴.
+    """
+    top = 1.5 * max(one.square + 4 * math.sqrt(one.square_variance + 1) for one in seen) / records
+    logs = np.linspace(math.log(1e-7), math.log(max(top, 1e-6)), 400)
     freedom = max(records - size, 1.0)
-    wide = math.sqrt(variance / value**2 + 2 / freedom)
-    logs = np.log(value) + np.linspace(-5, 5, _NODES) * min(wide, 1.0)
-    nodes = np.exp(logs)
-    total = variance + 2 * nodes**2 / freedom
-    score = -((value - nodes) ** 2) / (2 * total) - 0.5 * np.log(total)
-    weights = np.exp(score - score.max())
-    return nodes, weights / weights.sum()
+    score = np.zeros(len(logs))
+    for at, node in enumerate(np.exp(logs)):
+        total = precision = 0.0
+        for one, (misfit, unsure) in zip(seen, misfits, strict=True):
+            _, moment = clipped_moments(node + misfit / records, one.clip)
+            known = one.square_variance + unsure
+            total += (one.square - freedom * moment) / known
+            precision += 1 / known
+        spread = 1 / precision + 2 * freedom * node**2
+        score[at] = -((total / precision) ** 2) / (2 * spread) - 0.5 * math.log(spread)
+    chance = np.exp(score - score.max())
+    cumulative = np.cumsum(chance) / chance.sum()
+    levels = (np.arange(_NODES) + 0.5) / _NODES
+    nodes = np.exp(np.interp(levels, cumulative, logs))
+    return nodes, np.full(_NODES, 1 / _NODES)

@@ -88,12 +88,12 @@ def noise_for(
     squares = found.square
     largest = float(gradient.max())
 
-    def whole(ratio: float, square_ratio: float) -> float:
-        parts = gradient.copy()
+    def whole(ratio: float, square_ratio: float, every: int = 1) -> float:
+        parts = gradient[::every]
         if curvature_share:
-            parts = parts + curvature / ratio
+            parts = parts + curvature[::every] / ratio
         if square_share:
-            parts = parts + squares / square_ratio
+            parts = parts + squares[::every] / square_ratio
         return float(parts.max())
 
     # Ratios are powers of √2 from public numbers only; any ratio is correct, the best is only better.
@@ -103,7 +103,7 @@ def noise_for(
     if curvature_share:
         start = math.log2(float(curvature.max()) / largest)
         ratios = [2.0 ** (round(2 * start) / 2 + step / 2) for step in range(-10, 24)]
-        worth = [math.log(whole(r, square_ratio)) + curvature_share * math.log(r) for r in ratios]
+        worth = [math.log(whole(r, square_ratio, 61)) + curvature_share * math.log(r) for r in ratios]
         ratio = ratios[int(np.argmin(worth))]
     exact = Fraction(ratio).limit_denominator(1 << 30) if ratio < 1e9 else Fraction(round(ratio))
     reached = whole(float(exact), square_ratio) * (1 + 1e-9) * (2 if twice else 1) * per_person**2

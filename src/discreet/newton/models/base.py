@@ -124,6 +124,13 @@ class Model(ABC):
         """Residuals and weights as expressions of the predictors e0, e1, …, the response y and the table
         entries u0_0 (predictor 0, table 0), …."""
 
+    curved: ClassVar[bool] = False
+    """Whether the curvature changes with the point in a way that :meth:`curving` tells."""
+
+    def curving(self, centre: float, variance: float) -> tuple[float, float, float]:
+        """Means over η ~ N(centre, variance) of the weight and its first two derivatives."""
+        raise NotImplementedError
+
     def typical_weight(self) -> float:
         """A guess of the mean weight where nothing is known yet."""
         return 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ from scipy.special import expit
 from discreet.newton.design import Design
 from discreet.newton.models.base import Extremes, FloatArray, InSql, Link, Model, chosen, indexed
 
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
 
 class Binomial(Model):
     """P(second level) = 1/(1 + e^{−x·w})."""
 
     family = "binomial"
+    curved = True
 
     @classmethod
     def of(cls, design: Design) -> Binomial:
@@ -37,6 +42,13 @@ class Binomial(Model):
 
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         return InSql((f"(u0_0 - y * {2**self.residual_bits})",), ("u0_1",))
+
+    def curving(self, centre: float, variance: float) -> tuple[float, float, float]:
+        chance = expit(centre + math.sqrt(variance) * _NODES)
+        weight = chance * (1 - chance)
+        bend = 1 - 2 * chance
+        values = (weight, weight * bend, weight * (bend**2 - 2 * weight))
+        return tuple(float(_WEIGHTS @ value) for value in values)  # type: ignore[return-value]
 
     def typical_weight(self) -> float:
         return 0.2

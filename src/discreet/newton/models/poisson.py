@@ -16,6 +16,7 @@ class Poisson(Model):
     """y ~ Poisson(e^{x·w}), counted up to ``most``; the predictor is cut off at log(most)."""
 
     family = "poisson"
+    curved = True
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -49,3 +50,7 @@ class Poisson(Model):
 
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         return InSql((f"(u0_0 - y * {2**self.residual_bits})",), ("u0_1",))
+
+    def curving(self, centre: float, variance: float) -> tuple[float, float, float]:
+        rate = math.exp(min(centre + variance / 2, math.log(self.most)))
+        return rate, rate, rate
