@@ -111,7 +111,7 @@ def posterior(
     carried, state, variances = _filtered(model, design, seen, records)
     precision = np.linalg.inv(prior.covariance)
     at_prior = precision @ prior.mean
-    mean, spread, last = prior.mean, prior.covariance, state
+    mean, spread, last = seen[-1].point, np.zeros((size, size)), state
     sigma, nodes, weights = 1.0, np.array([1.0]), np.array([1.0])
     if model.squares:
         sigma = max(seen[-1].square, math.sqrt(seen[-1].square_variance), 1e-9) / records
@@ -198,7 +198,7 @@ class Carried:
 
 def _stein(model: Model, moments: FloatArray, point: FloatArray) -> tuple[float, FloatArray]:
     """a, and the rest, of the curvature per record at a point; the first column is the constant one."""
-    mean = moments[0] / moments[0, 0] if moments[0, 0] > 0 else np.eye(len(point))[0]
+    mean = moments[0] / math.sqrt(max(moments[0, 0], 1e-12))
     covariance = moments - np.outer(mean, mean)
     along = covariance @ point
     centre, variance = float(np.clip(mean @ point, -30, 30)), float(np.clip(point @ along, 0.0, 100.0))
