@@ -20,7 +20,7 @@ from discreet.newton.design import Design
 from discreet.newton.models import Model
 from discreet.newton.sums import Round, Sums
 
-__all__ = ["Evidence", "Normal", "Posterior", "evidence", "posterior"]
+__all__ = ["Evidence", "Normal", "Posterior", "Prior", "evidence", "posterior"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -51,6 +51,28 @@ class Normal:
 
 
 @dataclass(frozen=True)
+class Prior(Normal):
+    """What is declared of the coefficients, as a normal law; ``scales`` are factors of its deviations.
+
+    With several factors the scale of the coefficients, all but that of constant columns (``fixed``), is unknown
+    too, each factor as likely as the others, and is learned from what is released.
+    """
+
+    scales: tuple[float, ...] = (1.0,)
+    fixed: tuple[int, ...] = ()
+
+    def precisions(self) -> list[FloatArray]:
+        """The inverse covariance at each scale."""
+        inverse = np.linalg.inv(self.covariance)
+        found = []
+        for scale in self.scales:
+            factor = np.full(len(self.mean), 1 / scale)
+            factor[list(self.fixed)] = 1.0
+            found.append(inverse * np.outer(factor, factor))
+        return found
+
+
+@dataclass(frozen=True)
 class Posterior:
     """A mixture of normal laws, over nodes of σ² for the gaussian model and of one law otherwise.
 
@@ -60,6 +82,7 @@ class Posterior:
     weights: FloatArray
     parts: tuple[Normal, ...]
     sigma_squared: FloatArray
+    sigma_weights: FloatArray
     curvature: FloatArray
     noise_free: FloatArray
     records: float
@@ -103,26 +126,26 @@ def evidence(model: Model, design: Design, turn: Round, sums: Sums) -> Evidence:
 
 
 def posterior(
-    model: Model, design: Design, prior: Normal, seen: Sequence[Evidence], n: int | None
+    model: Model, design: Design, prior: Prior, seen: Sequence[Evidence], n: int | None
 ) -> Posterior:
     """The law of the scaled coefficients given all that was released."""
     size = design.d * model.outputs
     records = float(n) if n is not None else _records(model, seen)
-    carried, state, variances = _filtered(model, design, seen, records)
-    precision = np.linalg.inv(prior.covariance)
-    at_prior = precision @ prior.mean
-    mean, spread, last = seen[-1].point, np.zeros((size, size)), state
+    carried, last, variance = _filtered(model, design, seen, records)
+    precisions = prior.precisions()
+    precision = precisions[len(precisions) // 2]
+    mean, spread, wide = seen[-1].point, np.zeros((size, size)), np.zeros((size, size))
     sigma, nodes, weights = 1.0, np.array([1.0]), np.array([1.0])
     if model.squares:
         sigma = max(seen[-1].square, math.sqrt(seen[-1].square_variance), 1e-9) / records
     for _ in range(_PASSES):
         last = carried.to(mean)
+        misfits = [_misfit(one, last, mean, wide) for one in seen] if model.squares else []
         if model.squares:
-            misfits = [_misfit(one, last, mean, spread) for one in seen]
             nodes, weights = _scatter(seen, misfits, records, size)
             sigma = float(weights @ nodes)
-        information, vector = np.zeros((size, size)), np.zeros(size)
-        for at, (one, variance) in enumerate(zip(seen, variances, strict=True)):
+        views = []
+        for at, one in enumerate(seen):
             gap = mean - one.point
             second = spread + np.outer(gap, gap)
             between = carried.along(one.point, mean)
@@ -131,29 +154,87 @@ def posterior(
             bent = (between - last) @ gap / 4
             error += np.outer(bent, bent) + np.eye(size) * float(bent @ bent) / size
             if model.squares:
-                slope, moment = clipped_moments(sigma + misfits[at][0] / records, one.clip)
+                total = sigma + misfits[at][0] / records
+                slope, moment = clipped_moments(total, one.clip)
                 between = slope * between
-                error += max(moment - slope**2 * (sigma + misfits[at][0] / records), 0.0) * last
-            solved = np.linalg.solve(error, between)
-            information += between @ solved
-            vector += solved.T @ (between @ one.point - one.gradient)
-        part = _one(information, vector, last / sigma, precision, at_prior)
+                error += max(moment - slope**2 * total, 0.0) * last
+            inverse = np.linalg.inv(error)
+            left = one.gradient + between @ gap
+            fit = float(left @ inverse @ left + np.sum(inverse * (between @ spread @ between))) / size
+            pull = max(0.0, 1 - fit) * (variance @ (1 / np.diag(error)))
+            views.append(_View(one.point, one.gradient, between, inverse, pull))
+        scores = [_evidence(views, last / sigma, each, prior.mean) for each in precisions]
+        precision = precisions[int(np.argmax(scores))]
+        minimum, law = _given(views, last, sigma, precision, prior.mean)
         step = 0.5 if model.curved else 1.0
-        mean, spread = mean + step * (part.mean - mean), part.covariance
-    parts = tuple(_one(information, vector, last / node, precision, at_prior) for node in nodes)
+        mean, spread, wide = mean + step * (minimum.mean - mean), minimum.covariance, law.covariance
+    parts, shares = [], []
+    for node, weight in zip(nodes, weights, strict=True):
+        chances = _softmax(np.array([_evidence(views, last / node, each, prior.mean) for each in precisions]))
+        for each, chance in zip(precisions, chances, strict=True):
+            if chance > 1e-3:
+                parts.append(_given(views, last, node, each, prior.mean)[1])
+                shares.append(weight * chance)
     free = np.linalg.inv(last / sigma + precision)
-    return Posterior(weights, parts, nodes, last, free, records)
+    return Posterior(np.array(shares) / sum(shares), tuple(parts), nodes, weights, last, free, records)
 
 
-def _one(
-    information: FloatArray, vector: FloatArray, curvature: FloatArray, precision: FloatArray, at_prior: FloatArray
-) -> Normal:
-    """ŵ has precision P and Pŵ = b; w given ŵ has precision H: together P(P+H)⁻¹H and H(P+H)⁻¹b."""
+@dataclass(frozen=True)
+class _View:
+    """G̃ = H̄(w_t − ŵ) + error, with the inverse of the error's covariance.
+
+    The error grows with the distance from w_t. Where the gradient is nearer to what H̄ says than the error allows,
+    the distance is likely less: ``pull`` is the precision of that, the slope of −½ log det of the error.
+    """
+
+    point: FloatArray
+    gradient: FloatArray
+    between: FloatArray
+    inverse: FloatArray
+    pull: FloatArray
+
+
+def _given(
+    views: Sequence[_View], curvature: FloatArray, sigma: float, precision: FloatArray, centre: FloatArray
+) -> tuple[Normal, Normal]:
+    """The laws of the penalised minimum u and of the coefficients w, for one σ² and one prior N(centre, Λ⁻¹).
+
+    G̃ + σ²Λ(w_t − centre) = (H̄ + σ²Λ)(w_t − u) + error, u ~ N(centre, Λ⁻¹ − σ²(H + σ²Λ)⁻¹) before it is seen, and
+    w given the records is N(u, σ²(H + σ²Λ)⁻¹). With H known this is the same as a prior times a likelihood of ŵ;
+    with H in error it matters that u, unlike ŵ, stays where the prior is in directions that are not seen.
+    """
+    size = len(centre)
+    whole, vector = np.zeros((size, size)), np.zeros(size)
+    for one in views:
+        slope = one.between + sigma * precision
+        solved = one.inverse @ slope
+        whole += slope.T @ solved
+        gap = one.point - centre
+        vector += solved.T @ (slope @ gap - one.gradient - sigma * precision @ gap) + one.pull * gap
+        whole[np.diag_indices(size)] += one.pull
+    sampling = sigma * np.linalg.inv(curvature + sigma * precision)
+    before = np.linalg.inv(precision) - sampling
+    covariance = np.linalg.solve(np.eye(size) + before @ whole, before)
+    covariance = (covariance + covariance.T) / 2
+    mean = centre + covariance @ vector
+    return Normal(mean, covariance), Normal(mean, covariance + sampling)
+
+
+def _evidence(views: Sequence[_View], curvature: FloatArray, precision: FloatArray, centre: FloatArray) -> float:
+    """log p(released | prior) but for what is the same for every prior: ŵ has precision P and Pŵ = b."""
+    information = sum(one.between @ one.inverse @ one.between for one in views)
+    vector = sum(one.between @ one.inverse @ (one.between @ one.point - one.gradient) for one in views)
     solved = np.linalg.solve(information + curvature, np.column_stack([curvature, vector]))
-    whole = information @ solved[:, :-1]
-    whole = (whole + whole.T) / 2 + precision
-    covariance = np.linalg.inv(whole)
-    return Normal(covariance @ (curvature @ solved[:, -1] + at_prior), (covariance + covariance.T) / 2)
+    whole = np.asarray(information @ solved[:, :-1])
+    total = (whole + whole.T) / 2 + precision
+    height = curvature @ solved[:, -1] + precision @ centre
+    fit = height @ np.linalg.solve(total, height) - centre @ precision @ centre
+    return float(np.linalg.slogdet(precision)[1] - np.linalg.slogdet(total)[1] + fit) / 2
+
+
+def _softmax(scores: FloatArray) -> FloatArray:
+    chances = np.exp(scores - scores.max())
+    return np.asarray(chances / chances.sum())
 
 
 @dataclass(frozen=True)
@@ -225,20 +306,22 @@ def _records(model: Model, seen: Sequence[Evidence]) -> float:
 
 def _filtered(
     model: Model, design: Design, seen: Sequence[Evidence], records: float
-) -> tuple[Carried, FloatArray, list[FloatArray]]:
-    """The curvature given all rounds, ready to be carried, at the last point, and variances by round.
+) -> tuple[Carried, FloatArray, FloatArray]:
+    """The curvature given all rounds, ready to be carried, at the last point, and variances of its entries.
 
     It starts from the guess, with an uncertainty that the first curvature tells (empirical Bayes), is
     carried from point to point, and may change on the way a tenth as much as the predictors moved.
     """
-    mean = records * _guess(model, design, seen[0].point)
     variance: FloatArray | None = None
     place = seen[0].point
     for one in seen:
-        noise = one.curvature_variance * (np.eye(len(mean)) + 1) / 2
+        noise = one.curvature_variance * (np.eye(len(place)) + 1) / 2
         if variance is None and one.curvature is not None:
-            mean, variance = _shrinkage(mean, one.curvature, noise)
-        assert variance is not None
+            place = one.point
+            mean, variance = _shrinkage(records * _guess(model, design, place), one.curvature, noise)
+        if variance is None:
+            place = one.point
+            continue
         moved = one.point - place
         if model.curved and moved.any():
             relative = min(1.0, float(moved @ mean @ moved) / float(np.trace(mean)) * len(mean))
@@ -251,9 +334,11 @@ def _filtered(
             mean = mean + gain * (one.curvature - mean)
             variance = variance * (1 - gain)
         place = one.point
-    assert variance is not None
+    if variance is None:  # no round had a curvature: the guess, as uncertain as it is large
+        mean = records * _guess(model, design, place)
+        variance = np.outer(np.diag(mean), np.diag(mean)) / 4
     mean = _positive(mean, variance)
-    return Carried.of(model, mean, place, records), mean, [variance] * len(seen)
+    return Carried.of(model, mean, place, records), mean, variance
 
 
 def _shrinkage(guess: FloatArray, found: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:

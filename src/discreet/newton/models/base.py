@@ -131,6 +131,10 @@ class Model(ABC):
         """Means over η ~ N(centre, variance) of the weight and its first two derivatives."""
         raise NotImplementedError
 
+    def most_weight(self) -> float:
+        """The largest curvature of one record with a row of length 1."""
+        return 1.0
+
     def typical_weight(self) -> float:
         """A guess of the mean weight where nothing is known yet."""
         return 1.0

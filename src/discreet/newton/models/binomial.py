@@ -52,3 +52,6 @@ class Binomial(Model):
 
     def typical_weight(self) -> float:
         return 0.2
+
+    def most_weight(self) -> float:
+        return 0.25

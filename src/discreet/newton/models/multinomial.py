@@ -91,3 +91,6 @@ class Multinomial(Model):
 
     def typical_weight(self) -> float:
         return 0.8 / (self.outputs + 1)
+
+    def most_weight(self) -> float:
+        return 0.5
