@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.newton.design import Design
-from discreet.newton.models import Model
-from discreet.newton.sums import Round, Sums
+from discreet._typing import FloatArray
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models import Model
+from discreet.regression.newton.sums import Round, Sums
 
 __all__ = ["Evidence", "Normal", "Posterior", "Prior", "evidence", "posterior"]
 
-FloatArray = npt.NDArray[np.float64]
 
 _PASSES = 16
 _NODES = 21
@@ -150,7 +149,9 @@ def posterior(
             second = spread + np.outer(gap, gap)
             between = carried.along(one.point, mean)
             error = variance * second
-            error[np.diag_indices(size)] += variance @ np.diag(second) - np.diag(error) + one.gradient_variance
+            error[np.diag_indices(size)] += (
+                variance @ np.diag(second) - np.diag(error) + one.gradient_variance
+            )
             bent = (between - last) @ gap / 4
             error += np.outer(bent, bent) + np.eye(size) * float(bent @ bent) / size
             if model.squares:
@@ -220,7 +221,9 @@ def _given(
     return Normal(mean, covariance), Normal(mean, covariance + sampling)
 
 
-def _evidence(views: Sequence[_View], curvature: FloatArray, precision: FloatArray, centre: FloatArray) -> float:
+def _evidence(
+    views: Sequence[_View], curvature: FloatArray, precision: FloatArray, centre: FloatArray
+) -> float:
     """log p(released | prior) but for what is the same for every prior: ŵ has precision P and Pŵ = b."""
     information = sum(one.between @ one.inverse @ one.between for one in views)
     vector = sum(one.between @ one.inverse @ (one.between @ one.point - one.gradient) for one in views)
@@ -274,7 +277,9 @@ class Carried:
             return self.to(end)
         nodes, weights = np.polynomial.legendre.leggauss(3)
         steps = (nodes + 1) / 2
-        return _positive(sum(u / 2 * self._at(start + t * (end - start)) for t, u in zip(steps, weights, strict=True)))
+        return _positive(
+            sum(u / 2 * self._at(start + t * (end - start)) for t, u in zip(steps, weights, strict=True))
+        )
 
 
 def _stein(model: Model, moments: FloatArray, point: FloatArray) -> tuple[float, FloatArray]:
@@ -388,7 +393,9 @@ def clipped_moments(variance: float, clip: float) -> tuple[float, float]:
     return inside, variance * (inside - 2 * k * density + k * k * (1 - inside))
 
 
-def _misfit(one: Evidence, curvature: FloatArray, mean: FloatArray, spread: FloatArray) -> tuple[float, float]:
+def _misfit(
+    one: Evidence, curvature: FloatArray, mean: FloatArray, spread: FloatArray
+) -> tuple[float, float]:
     """Mean and variance of (w_t − ŵ)'H(w_t − ŵ)."""
     gap = one.point - mean
     reach = curvature @ spread

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from discreet.newton.design import Design
-from discreet.newton.models.base import Extremes, FloatArray, InSql, Link, Model, chosen, indexed
+from discreet._typing import FloatArray
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models.base import Extremes, InSql, Link, Model, chosen, indexed
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.newton.design import Design
-from discreet.newton.models.base import Extremes, FloatArray, InSql, Link, Model, indexed
+from discreet._typing import FloatArray
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models.base import Extremes, InSql, Link, Model, indexed
 
 _TABLE_BITS = 30
 _SHARE_BITS = 10
@@ -58,9 +59,7 @@ class Multinomial(Model):
         total = powers.sum(axis=1) + self.reference
         return np.asarray((powers << self.residual_bits) // total[:, None], dtype=np.float64)
 
-    def residuals(
-        self, link: Link, predictor: FloatArray, response: npt.NDArray[np.int64]
-    ) -> FloatArray:
+    def residuals(self, link: Link, predictor: FloatArray, response: npt.NDArray[np.int64]) -> FloatArray:
         is_class = response[:, None] == np.arange(1, self.outputs + 1)[None, :]
         return np.asarray(self.shares(link, predictor) - is_class * 2.0**self.residual_bits)
 
@@ -76,7 +75,9 @@ class Multinomial(Model):
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         outputs = range(self.outputs)
         total = " + ".join([f"u{k}_0" for k in outputs] + [str(self.reference)])
-        shares = ", ".join(f"{divide(f'(u{k}_0 * {2**self.residual_bits})', 'total')} AS p{k}" for k in outputs)
+        shares = ", ".join(
+            f"{divide(f'(u{k}_0 * {2**self.residual_bits})', 'total')} AS p{k}" for k in outputs
+        )
         cut = 2 ** (self.residual_bits - _SHARE_BITS)
         tops = ", ".join(f"{divide(f'p{k}', cut)} AS q{k}" for k in outputs)
         residuals = tuple(

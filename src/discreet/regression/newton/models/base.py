@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from discreet.newton.design import Design
-
-FloatArray = npt.NDArray[np.float64]
+from discreet._typing import FloatArray
+from discreet.regression.newton.design import Design
 
 POINT_BITS = 16
 """Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core import InvalidInput
-from discreet.newton.design import Design
-from discreet.newton.models.base import Extremes, FloatArray, InSql, Link, Model, chosen, indexed
+from discreet._typing import FloatArray
+from discreet.errors import InvalidInput
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models.base import Extremes, InSql, Link, Model, chosen, indexed
 
 
 class Poisson(Model):
@@ -24,7 +25,9 @@ class Poisson(Model):
         self.residual_bits = 16 - max(0, most.bit_length() - 4)  # type: ignore[misc]
         self.weight_bits = 12 - max(0, most.bit_length() - 2)  # type: ignore[misc]
         if self.weight_bits < 2:
-            raise InvalidInput(f"counts up to {most} are too large for a Poisson regression; declare at most 2048")
+            raise InvalidInput(
+                f"counts up to {most} are too large for a Poisson regression; declare at most 2048"
+            )
 
     @classmethod
     def of(cls, design: Design) -> Poisson:

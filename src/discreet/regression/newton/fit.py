@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.core import InvalidInput, Relation
-from discreet.newton.design import Design
-from discreet.newton.models import Model
-from discreet.newton.posterior import Evidence, Posterior, Prior, evidence, posterior
-from discreet.newton.sums import Round, Sums, noise_for, released
-
-FloatArray = npt.NDArray[np.float64]
+from discreet.declarations import Relation
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models import Model
+from discreet.regression.newton.posterior import Evidence, Posterior, Prior, evidence, posterior
+from discreet.regression.newton.sums import Round, Sums, noise_for, released
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,11 @@ def run_rounds(
     seen: list[Evidence] = []
     found: Posterior | None = None
     if plan.steps:
-        seen.append(_descend(design, model, mu_squared * plan.descent, plan.steps, sums, source, relation, n, per_person))
+        seen.append(
+            _descend(
+                design, model, mu_squared * plan.descent, plan.steps, sums, source, relation, n, per_person
+            )
+        )
         found = None if plan.shares else posterior(model, design, prior, seen, n)
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
         point = found.mean if found is not None else seen[-1].point if seen else prior.mean * 0
@@ -97,7 +98,11 @@ def _descend(
     points, gradients, variances = [], [], []
     for step in range(steps):
         link = model.link(design, ahead)
-        turn = Round(link, noise_for(model, design, link, mu_squared / steps, relation, per_person, 0.0), mu_squared / steps)
+        turn = Round(
+            link,
+            noise_for(model, design, link, mu_squared / steps, relation, per_person, 0.0),
+            mu_squared / steps,
+        )
         one = evidence(model, design, turn, released(sums(link, False), turn.noise, source))
         points.append(one.point)
         gradients.append(one.gradient)
@@ -106,7 +111,9 @@ def _descend(
         ahead, point = new + step / (step + 3) * (new - point), new
     late = slice(steps // 2, None)
     noise = float(np.mean(variances[late])) / len(points[late])
-    return Evidence(np.mean(points[late], axis=0), np.mean(gradients[late], axis=0), noise, None, 0.0, 0.0, 0.0, 0.0)
+    return Evidence(
+        np.mean(points[late], axis=0), np.mean(gradients[late], axis=0), noise, None, 0.0, 0.0, 0.0, 0.0
+    )
 
 
 def _clip(found: Posterior, last: Evidence, design: Design) -> float:

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import DataError, InvalidInput
+from discreet._typing import IntArray
 from discreet.data.engines import as_frame, as_table, withheld_words
 from discreet.data.files import opened
 from discreet.data.paths import is_files
-from discreet.newton.design import Design
-from discreet.newton.models import Link, Model
-from discreet.newton.remote import sums_by_sql
-from discreet.newton.sums import Block, Sums, exact_sums, records
+from discreet.errors import DataError, InvalidInput
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models import Link, Model
+from discreet.regression.newton.remote import sums_by_sql
+from discreet.regression.newton.sums import Block, Sums, exact_sums, records
 
 if TYPE_CHECKING:
     from discreet.data.engines import Table
 
 __all__ = ["Records", "read"]
 
-IntArray = npt.NDArray[np.int64]
 
 _KEPT_BYTES = 1 << 29
 _BATCH = 1 << 16
@@ -82,7 +82,11 @@ class Remote(Records):
 
 @contextmanager
 def read(
-    design: Design, data: Any, person: str | None = None, per_person: int | None = None, pushdown: bool = False
+    design: Design,
+    data: Any,
+    person: str | None = None,
+    per_person: int | None = None,
+    pushdown: bool = False,
 ) -> Iterator[Records]:
     """The records of any table or file while it is open. ``pushdown``: DuckDB adds up by SQL, as Spark does."""
     if isinstance(data, Mapping):

@@ -11,11 +11,11 @@ import pytest
 from flint import arb, ctx
 from scipy.stats import chi2
 
-from discreet import rounded_gaussian as module
-from discreet.core import InvalidInput
-from discreet.randomness import OSEntropy, SeededEntropy
-from discreet.rigorous import ball
-from discreet.rounded_gaussian import rounded_gaussian, rounded_gaussians
+from discreet.errors import InvalidInput
+from discreet.numerics.enclosures import ball
+from discreet.randomness import gaussian as module
+from discreet.randomness.entropy import OSEntropy, SeededEntropy
+from discreet.randomness.gaussian import rounded_gaussian, rounded_gaussians
 
 
 class Scripted:

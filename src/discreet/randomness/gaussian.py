@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import InvalidInput
-from discreet.rigorous import Ball, ball
+from discreet._typing import FloatArray
+from discreet.errors import InvalidInput
+from discreet.numerics.enclosures import Ball, ball
 
 if TYPE_CHECKING:
-    from discreet.randomness import Source
+    from discreet.randomness.entropy import Source
 
 __all__ = ["rounded_gaussian", "rounded_gaussians"]
 
-FloatArray = npt.NDArray[np.float64]
 
 _BITS = 63
 _FAR = 9.25
@@ -48,7 +48,7 @@ def rounded_gaussian(variance: Fraction, source: Source) -> int:
 def rounded_gaussians(variance: Fraction | int, size: int, source: Source) -> list[int]:
     """``size`` independent draws with P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ) exactly, σ² = ``variance``.
 
-    >>> from discreet.randomness import SeededEntropy
+    >>> from discreet.randomness.entropy import SeededEntropy
     >>> rounded_gaussians(Fraction(25), 5, SeededEntropy(1))
     [-4, 3, 2, 2, -4]
     """

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.core import InvalidInput
-from discreet.newton.design import Design
-from discreet.newton.models.base import Link, Model
-from discreet.newton.models.binomial import Binomial
-from discreet.newton.models.gaussian import Gaussian
-from discreet.newton.models.multinomial import Multinomial
-from discreet.newton.models.poisson import Poisson
+from discreet.errors import InvalidInput
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models.base import Link, Model
+from discreet.regression.newton.models.binomial import Binomial
+from discreet.regression.newton.models.gaussian import Gaussian
+from discreet.regression.newton.models.multinomial import Multinomial
+from discreet.regression.newton.models.poisson import Poisson
 
 __all__ = ["MODELS", "Link", "Model", "model_of"]
 
 MODELS: dict[str, type[Model]] = {
-    one.family: one for one in (Gaussian, Binomial, Multinomial, Poisson)  # type: ignore[type-abstract]
+    one.family: one
+    for one in (Gaussian, Binomial, Multinomial, Poisson)  # type: ignore[type-abstract]
 }
 
 

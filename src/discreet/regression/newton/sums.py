@@ -2,7 +2,7 @@
 
 In process the arithmetic is that of doubles that hold whole numbers below 2⁵³, so that BLAS adds them up
 exactly, in any order; every block of records is short enough for that. Elsewhere it is SQL over 64-bit
-integers (:mod:`discreet.newton.remote`). Both give the same integers.
+integers (:mod:`discreet.regression.newton.remote`). Both give the same integers.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.core import DataError, Relation
-from discreet.newton.design import Design
-from discreet.newton.models import Link, Model
-from discreet.rounded_gaussian import rounded_gaussians
+from discreet._typing import FloatArray, IntArray
+from discreet.declarations import Relation
+from discreet.errors import DataError
+from discreet.randomness.gaussian import rounded_gaussians
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models import Link, Model
 
 if TYPE_CHECKING:
-    from discreet.randomness import Source
+    from discreet.randomness.entropy import Source
 
 __all__ = ["Noise", "Round", "Sums", "exact_sums", "noise_for", "records", "released"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _EXACT_BITS = 53
 
@@ -151,7 +150,9 @@ def undeclared(name: str, unknown: int, missing: int) -> DataError:
     )
 
 
-def exact_sums(model: Model, design: Design, link: Link, blocks: Iterable[Block], curvature: bool = True) -> Sums:
+def exact_sums(
+    model: Model, design: Design, link: Link, blocks: Iterable[Block], curvature: bool = True
+) -> Sums:
     """The sums of all records, exactly."""
     d, m = design.d, model.outputs
     gradient = [0] * (d * m)

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import Domain, InvalidInput
+from discreet._typing import FloatArray, IntArray
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
+from discreet.declarations import Domain
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.data.values import Coder
 
 __all__ = ["Column", "Design", "Variable", "design"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 EXCLUDE = "exclude"
 ROW_BITS = 14
@@ -223,7 +223,9 @@ def variable(
     if role in ("binomial", "multinomial") and name not in levels:
         raise InvalidInput(f"the response {name!r} needs levels={{{name!r}: (…)}} in a {role} regression")
     if role in ("gaussian", "poisson") and name not in bounds:
-        raise InvalidInput(f"the response {name!r} needs bounds={{{name!r}: (lowest, highest)}} in a {role} regression")
+        raise InvalidInput(
+            f"the response {name!r} needs bounds={{{name!r}: (lowest, highest)}} in a {role} regression"
+        )
     coder: Coder
     if name in bounds:
         whole = role == "poisson"
@@ -245,8 +247,31 @@ def _declared_once(bounds: Mapping[str, Any], levels: Mapping[str, Any]) -> None
         raise InvalidInput(f"column {both[0]!r} has both bounds and levels; declare one of them")
 
 
-_FUNCTIONS = {"C", "I", "bs", "cr", "cc", "cs", "log", "exp", "sqrt", "np.log", "np.exp", "np.sqrt", "np.log1p"}
-_FUNCTIONS |= {"np.sin", "np.cos", "np.abs", "np.maximum", "np.minimum", "log1p", "contr.treatment", "contr.sum"}
+_FUNCTIONS = {
+    "C",
+    "I",
+    "bs",
+    "cr",
+    "cc",
+    "cs",
+    "log",
+    "exp",
+    "sqrt",
+    "np.log",
+    "np.exp",
+    "np.sqrt",
+    "np.log1p",
+}
+_FUNCTIONS |= {
+    "np.sin",
+    "np.cos",
+    "np.abs",
+    "np.maximum",
+    "np.minimum",
+    "log1p",
+    "contr.treatment",
+    "contr.sum",
+}
 _SPLINES = {"bs", "cr", "cc", "cs"}
 
 
@@ -344,9 +369,13 @@ def _factored(right: Any, variables: Sequence[Variable], coarse: Sequence[Variab
 
     number = max([_PROBES, *(v.coder.size for v in variables if not v.numeric)])
     probes = [
-        np.concatenate([np.arange(min(v.coder.size, number)), [v.coder.size - 1], generator.integers(0, v.coder.size, number)])[
-            :number
-        ]
+        np.concatenate(
+            [
+                np.arange(min(v.coder.size, number)),
+                [v.coder.size - 1],
+                generator.integers(0, v.coder.size, number),
+            ]
+        )[:number]
         if not v.numeric
         else np.concatenate([[0, v.coder.size - 1], generator.integers(0, v.coder.size, number - 2)])
         for v in variables
@@ -395,7 +424,9 @@ def _factored(right: Any, variables: Sequence[Variable], coarse: Sequence[Variab
         raise InvalidInput("a term of the formula mixes several columns other than as a product of functions")
     centred = [[(v, *_scaled(table)) for v, table in parts] for parts in factors]
     for centring in (True, False):
-        scaled = [[(v, t if centring else raw / np.abs(raw).max()) for v, t, raw in parts] for parts in centred]
+        scaled = [
+            [(v, t if centring else raw / np.abs(raw).max()) for v, t, raw in parts] for parts in centred
+        ]
         rows = np.ones_like(values)
         for j, parts in enumerate(scaled):
             for v, table in parts:
@@ -409,9 +440,7 @@ def _factored(right: Any, variables: Sequence[Variable], coarse: Sequence[Variab
         if np.allclose(rows @ mix, values, rtol=1e-7, atol=1e-8 * np.abs(values).max()):
             break
     mix[np.abs(mix) < 1e-10 * np.abs(mix).max(axis=0)] = 0
-    return _Factored(
-        names, tuple(tuple(parts) for parts in scaled), np.linalg.inv(mix)
-    )
+    return _Factored(names, tuple(tuple(parts) for parts in scaled), np.linalg.inv(mix))
 
 
 def _scaled(table: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -444,5 +473,7 @@ def _box(columns: Sequence[Sequence[tuple[int, FloatArray]]], size: Any) -> floa
         if len(variables) <= 1:
             total += float(np.max(np.sum([size(p[0][1]) ** 2 if p else np.ones(1) for p in members], axis=0)))
         else:
-            total += sum(float(np.prod([np.max(size(table)) ** 2 for _, table in parts])) for parts in members)
+            total += sum(
+                float(np.prod([np.max(size(table)) ** 2 for _, table in parts])) for parts in members
+            )
     return total

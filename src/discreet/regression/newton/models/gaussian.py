@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet.newton.design import Design
-from discreet.newton.models.base import Extremes, FloatArray, InSql, Link, Model
+from discreet._typing import FloatArray
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models.base import Extremes, InSql, Link, Model
 
 
 class Gaussian(Model):

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core import DataError
-from discreet.newton.design import Design
-from discreet.newton.models import Link, Model
-from discreet.newton.sums import Sums, undeclared
+from discreet.errors import DataError
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models import Link, Model
+from discreet.regression.newton.sums import Sums, undeclared
 
 __all__ = ["query_of", "sums_by_sql"]
 
@@ -57,7 +57,8 @@ class _Tables:
         """A table with its position ``at`` and columns t0, t1, … as a source in FROM."""
         if self.dialect == "duckdb":
             entries = ", ".join(
-                f"unnest([{', '.join(map(str, column))}]::BIGINT[]) AS t{i}" for i, column in enumerate(columns)
+                f"unnest([{', '.join(map(str, column))}]::BIGINT[]) AS t{i}"
+                for i, column in enumerate(columns)
             )
             return f"(SELECT unnest(range({len(columns[0])})) AS at, {entries}) AS {name}"
         session = self.native.sparkSession
@@ -81,7 +82,10 @@ class _Tables:
 def query_of(model: Model, design: Design, link: Link, tables: _Tables, curvature: bool) -> str:
     """One SELECT with a single row: bad records by column, whether any record entered, and the sums."""
     variables = (*design.variables, design.response)
-    bad = [f"count(CASE WHEN k{i} = {v.coder.size} OR k{i} > {v.coder.size + 1} THEN 1 END)" for i, v in enumerate(variables)]
+    bad = [
+        f"count(CASE WHEN k{i} = {v.coder.size} OR k{i} > {v.coder.size + 1} THEN 1 END)"
+        for i, v in enumerate(variables)
+    ]
     bad += [f"count(CASE WHEN k{i} = {v.coder.size + 1} THEN 1 END)" for i, v in enumerate(variables)]
     valid = " AND ".join(f"k{i} < {v.coder.size}" for i, v in enumerate(variables))
     response = f"k{len(variables) - 1}"
@@ -129,7 +133,9 @@ def query_of(model: Model, design: Design, link: Link, tables: _Tables, curvatur
         dot = " + ".join(f"{x} * {w}" for x, w in zip(xs, point, strict=True))
         limit = (reach + 1) << link.shift
         inside = f"least(greatest({dot}, {-limit}), {limit}) + {limit + half}"
-        eta.append(f"least(greatest({tables.divide(f'({inside})', 1 << link.shift)} - {reach + 1}, {-reach}), {reach}) AS e{k}")
+        eta.append(
+            f"least(greatest({tables.divide(f'({inside})', 1 << link.shift)} - {reach + 1}, {-reach}), {reach}) AS e{k}"
+        )
     rows = f"SELECT *, {', '.join(eta)} FROM ({rows}) AS d"
     made = model.sql_columns(link, tables.divide)
     looked = ""
@@ -150,7 +156,7 @@ def query_of(model: Model, design: Design, link: Link, tables: _Tables, curvatur
     rows = f"SELECT {hint}{', '.join([*xs, 'y', *(f'e{k}' for k in range(model.outputs)), *powers])} FROM ({rows}) AS g {looked}"
     for step in made.steps:
         rows = f"SELECT *, {step} FROM ({rows}) AS h"
-    total = [f"count(*)", f"sum(CAST({made.square} AS {_MOST_TOTAL}))" if model.squares else "0"]
+    total = ["count(*)", f"sum(CAST({made.square} AS {_MOST_TOTAL}))" if model.squares else "0"]
     size = design.d * model.outputs
     total += [
         f"sum(CAST({made.residuals[k]} * {x} AS {_MOST_TOTAL}))" for k in range(model.outputs) for x in xs
