@@ -124,34 +124,66 @@ def evidence(model: Model, design: Design, turn: Round, sums: Sums) -> Evidence:
     )
 
 
-def posterior(
-    model: Model, design: Design, prior: Prior, seen: Sequence[Evidence], n: int | None
-) -> Posterior:
+def posterior(model: Model, design: Design, prior: Prior, seen: Sequence[Evidence], n: int | None) -> Posterior:
     """The law of the scaled coefficients given all that was released."""
-    size = design.d * model.outputs
     records = float(n) if n is not None else _records(model, seen)
-    carried, last, variance = _filtered(model, design, seen, records)
-    precisions = prior.precisions()
-    precision = precisions[len(precisions) // 2]
+    carried, variance = _filtered(model, design, seen, records)
+    found = [_solved(model, seen, carried, variance, precision, prior.mean) for precision in prior.precisions()]
+    chances = _softmax(np.array([one.score for one in found]))
+    parts, shares = [], []
+    for one, chance in zip(found, chances, strict=True):
+        for node, weight in zip(one.nodes, one.weights, strict=True):
+            if chance > 1e-3:
+                parts.append(_given(one.views, one.curvature, node, one.precision, prior.mean)[1])
+                shares.append(weight * chance)
+    best = found[int(np.argmax(chances))]
+    free = np.linalg.inv(best.curvature / float(best.weights @ best.nodes) + best.precision)
+    return Posterior(
+        np.array(shares) / sum(shares), tuple(parts), best.nodes, best.weights, best.curvature, free, records
+    )
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """What one scale of the prior makes of the rounds; ``score`` is log p(released | scale) up to a constant."""
+
+    views: tuple[_View, ...]
+    curvature: FloatArray
+    nodes: FloatArray
+    weights: FloatArray
+    precision: FloatArray
+    score: float
+
+
+def _solved(
+    model: Model,
+    seen: Sequence[Evidence],
+    carried: Carried,
+    variance: FloatArray,
+    precision: FloatArray,
+    centre: FloatArray,
+) -> _Solved:
+    """Errors depend on how far the minimum is from each point, and it on them: a few passes settle both."""
+    size, records = len(centre), carried.records
     mean, spread, wide = seen[-1].point, np.zeros((size, size)), np.zeros((size, size))
     sigma, nodes, weights = 1.0, np.array([1.0]), np.array([1.0])
     if model.squares:
         sigma = max(seen[-1].square, math.sqrt(seen[-1].square_variance), 1e-9) / records
+    views: tuple[_View, ...] = ()
+    last = carried.to(mean)
     for _ in range(_PASSES):
-        last = carried.to(mean)
         misfits = [_misfit(one, last, mean, wide) for one in seen] if model.squares else []
         if model.squares:
             nodes, weights = _scatter(seen, misfits, records, size)
             sigma = float(weights @ nodes)
-        views = []
+        made = []
         for at, one in enumerate(seen):
             gap = mean - one.point
             second = spread + np.outer(gap, gap)
             between = carried.along(one.point, mean)
             error = variance * second
-            error[np.diag_indices(size)] += (
-                variance @ np.diag(second) - np.diag(error) + one.gradient_variance
-            )
+            error[np.diag_indices(size)] += variance @ np.diag(second) - np.diag(error)
+            error[np.diag_indices(size)] += one.gradient_variance
             bent = (between - last) @ gap / 4
             error += np.outer(bent, bent) + np.eye(size) * float(bent @ bent) / size
             if model.squares:
@@ -163,21 +195,14 @@ def posterior(
             left = one.gradient + between @ gap
             fit = float(left @ inverse @ left + np.sum(inverse * (between @ spread @ between))) / size
             pull = max(0.0, 1 - fit) * (variance @ (1 / np.diag(error)))
-            views.append(_View(one.point, one.gradient, between, inverse, pull))
-        scores = [_evidence(views, last / sigma, each, prior.mean) for each in precisions]
-        precision = precisions[int(np.argmax(scores))]
-        minimum, law = _given(views, last, sigma, precision, prior.mean)
+            made.append(_View(one.point, one.gradient, between, error, inverse, pull))
+        views = tuple(made)
+        minimum, law = _given(views, last, sigma, precision, centre)
         step = 0.5 if model.curved else 1.0
         mean, spread, wide = mean + step * (minimum.mean - mean), minimum.covariance, law.covariance
-    parts, shares = [], []
-    for node, weight in zip(nodes, weights, strict=True):
-        chances = _softmax(np.array([_evidence(views, last / node, each, prior.mean) for each in precisions]))
-        for each, chance in zip(precisions, chances, strict=True):
-            if chance > 1e-3:
-                parts.append(_given(views, last, node, each, prior.mean)[1])
-                shares.append(weight * chance)
-    free = np.linalg.inv(last / sigma + precision)
-    return Posterior(np.array(shares) / sum(shares), tuple(parts), nodes, weights, last, free, records)
+        last = carried.to(mean)
+    score = _score(views, last / sigma, precision, centre)
+    return _Solved(views, last, nodes, weights, precision, score)
 
 
 @dataclass(frozen=True)
@@ -191,6 +216,7 @@ class _View:
     point: FloatArray
     gradient: FloatArray
     between: FloatArray
+    error: FloatArray
     inverse: FloatArray
     pull: FloatArray
 
@@ -221,18 +247,22 @@ def _given(
     return Normal(mean, covariance), Normal(mean, covariance + sampling)
 
 
-def _evidence(
+def _score(
     views: Sequence[_View], curvature: FloatArray, precision: FloatArray, centre: FloatArray
 ) -> float:
-    """log p(released | prior) but for what is the same for every prior: ŵ has precision P and Pŵ = b."""
-    information = sum(one.between @ one.inverse @ one.between for one in views)
-    vector = sum(one.between @ one.inverse @ (one.between @ one.point - one.gradient) for one in views)
-    solved = np.linalg.solve(information + curvature, np.column_stack([curvature, vector]))
-    whole = np.asarray(information @ solved[:, :-1])
-    total = (whole + whole.T) / 2 + precision
-    height = curvature @ solved[:, -1] + precision @ centre
-    fit = height @ np.linalg.solve(total, height) - centre @ precision @ centre
-    return float(np.linalg.slogdet(precision)[1] - np.linalg.slogdet(total)[1] + fit) / 2
+    """log p(released | prior) up to a constant: ŵ ~ N(centre, S), S = H⁻¹ + Λ⁻¹, and each view is normal given ŵ."""
+    size = len(centre)
+    before = np.linalg.inv(curvature) + np.linalg.inv(precision)
+    whole, vector, total = np.zeros((size, size)), np.zeros(size), 0.0
+    for one in views:
+        solved = one.inverse @ one.between
+        left = one.gradient - one.between @ (one.point - centre)
+        whole += one.between.T @ solved
+        vector -= solved.T @ left
+        total += float(np.linalg.slogdet(one.error)[1] + left @ one.inverse @ left)
+    grown = np.eye(size) + before @ whole
+    total += float(np.linalg.slogdet(grown)[1] - vector @ np.linalg.solve(grown, before @ vector))
+    return -total / 2
 
 
 def _softmax(scores: FloatArray) -> FloatArray:
@@ -277,9 +307,8 @@ class Carried:
             return self.to(end)
         nodes, weights = np.polynomial.legendre.leggauss(3)
         steps = (nodes + 1) / 2
-        return _positive(
-            sum(u / 2 * self._at(start + t * (end - start)) for t, u in zip(steps, weights, strict=True))
-        )
+        found = [u / 2 * self._at(start + t * (end - start)) for t, u in zip(steps, weights, strict=True)]
+        return np.asarray(sum(found))
 
 
 def _stein(model: Model, moments: FloatArray, point: FloatArray) -> tuple[float, FloatArray]:
@@ -311,8 +340,8 @@ def _records(model: Model, seen: Sequence[Evidence]) -> float:
 
 def _filtered(
     model: Model, design: Design, seen: Sequence[Evidence], records: float
-) -> tuple[Carried, FloatArray, FloatArray]:
-    """The curvature given all rounds, ready to be carried, at the last point, and variances of its entries.
+) -> tuple[Carried, FloatArray]:
+    """The curvature given all rounds, ready to be carried, and the variances of its entries.
 
     It starts from the guess, with an uncertainty that the first curvature tells (empirical Bayes), is
     carried from point to point, and may change on the way a tenth as much as the predictors moved.
@@ -343,7 +372,7 @@ def _filtered(
         mean = records * _guess(model, design, place)
         variance = np.outer(np.diag(mean), np.diag(mean)) / 4
     mean = _positive(mean, variance)
-    return Carried.of(model, mean, place, records), mean, variance
+    return Carried.of(model, mean, place, records), variance
 
 
 def _shrinkage(guess: FloatArray, found: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
