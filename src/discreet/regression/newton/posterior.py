@@ -23,7 +23,8 @@ from discreet.regression.newton.sums import Round, Sums
 __all__ = ["Evidence", "Normal", "Posterior", "Prior", "evidence", "posterior"]
 
 
-_PASSES = 16
+_PASSES = 14
+_THREE = tuple((t / 2 + 0.5, u / 2) for t, u in zip(*np.polynomial.legendre.leggauss(3), strict=True))
 _NODES = 21
 
 
@@ -34,11 +35,11 @@ class Evidence:
     point: FloatArray
     gradient: FloatArray
     gradient_variance: float
-    curvature: FloatArray | None
-    curvature_variance: float
-    square: float
-    square_variance: float
-    clip: float
+    curvature: FloatArray | None = None
+    curvature_variance: float = 0.0
+    square: float = 0.0
+    square_variance: float = 0.0
+    clip: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,15 @@ def evidence(model: Model, design: Design, turn: Round, sums: Sums) -> Evidence:
     )
 
 
-def posterior(model: Model, design: Design, prior: Prior, seen: Sequence[Evidence], n: int | None) -> Posterior:
+def posterior(
+    model: Model, design: Design, prior: Prior, seen: Sequence[Evidence], n: int | None
+) -> Posterior:
     """The law of the scaled coefficients given all that was released."""
     records = float(n) if n is not None else _records(model, seen)
     carried, variance = _filtered(model, design, seen, records)
-    found = [_solved(model, seen, carried, variance, precision, prior.mean) for precision in prior.precisions()]
+    found = [
+        _solved(model, seen, carried, variance, precision, prior.mean) for precision in prior.precisions()
+    ]
     chances = _softmax(np.array([one.score for one in found]))
     parts, shares = [], []
     for one, chance in zip(found, chances, strict=True):
@@ -247,9 +252,7 @@ def _given(
     return Normal(mean, covariance), Normal(mean, covariance + sampling)
 
 
-def _score(
-    views: Sequence[_View], curvature: FloatArray, precision: FloatArray, centre: FloatArray
-) -> float:
+def _score(views: Sequence[_View], curvature: FloatArray, precision: FloatArray, centre: FloatArray) -> float:
     """log p(released | prior) up to a constant: ŵ ~ N(centre, S), S = H⁻¹ + Λ⁻¹, and each view is normal given ŵ."""
     size = len(centre)
     before = np.linalg.inv(curvature) + np.linalg.inv(precision)
@@ -305,9 +308,7 @@ class Carried:
         """The mean of the curvature between two points."""
         if not self.model.curved:
             return self.to(end)
-        nodes, weights = np.polynomial.legendre.leggauss(3)
-        steps = (nodes + 1) / 2
-        found = [u / 2 * self._at(start + t * (end - start)) for t, u in zip(steps, weights, strict=True)]
+        found = [u * self._at(start + t * (end - start)) for t, u in _THREE]
         return np.asarray(sum(found))
 
 
@@ -332,10 +333,12 @@ def _guess(model: Model, design: Design, point: FloatArray) -> FloatArray:
 
 
 def _records(model: Model, seen: Sequence[Evidence]) -> float:
-    """About how many records there are, where that is not public: from the largest entry of the curvature."""
-    found = [one for one in seen if one.curvature is not None]
-    top = max(float(np.diag(one.curvature).max()) for one in found)  # type: ignore[arg-type]
-    return max(top, math.sqrt(found[-1].curvature_variance), 1.0) / model.typical_weight()
+    """About how many records there are, where that is private: from the constant column of the curvature."""
+    one = next(one for one in seen if one.curvature is not None)
+    assert one.curvature is not None
+    top = max(float(np.diag(one.curvature).max()), math.sqrt(one.curvature_variance), 1.0)
+    level = model.curving(float(one.point[0]), 0.0)[0] if model.curved else model.typical_weight()
+    return top / level
 
 
 def _filtered(

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,15 @@ import numpy.typing as npt
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 
+if TYPE_CHECKING:
+    from discreet.regression.newton.posterior import Posterior
+
 POINT_BITS = 16
 """Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
+
+
+_FARTHEST = 2.0**28
+"""No coefficient of a point is larger, so that predictors stay below 2⁵³."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class Model(ABC):
 
     def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
         """The public integers of a round at a point, which is rounded to the grid."""
-        whole = np.rint(np.asarray(point, dtype=np.float64) * 2**POINT_BITS)
+        whole = np.clip(np.rint(np.asarray(point, dtype=np.float64) * 2**POINT_BITS), -_FARTHEST, _FARTHEST)
         shift = design.bits + POINT_BITS - self.link_bits
         blocks = np.abs(whole).reshape(self.outputs, design.d)
         by_entry = float((blocks @ design.reach).max())
@@ -90,8 +97,8 @@ class Model(ABC):
         reach = max(1, math.floor(min(by_entry, by_length) * (1 + 1e-12) / 2**shift + 0.5) + 1)
         reach = min(reach, self.most_reach())
         values = np.arange(-reach, reach + 1) / 2**self.link_bits
-        limit = 0 if clip is None else max(1, math.ceil(clip * 2**self.residual_bits))
-        return Link(tuple(int(w) for w in whole), shift, reach, limit, self.tables(values))
+        limit = self.limit(clip)
+        return Link(tuple(int(w) for w in whole), shift, reach, limit, self.tables(values, limit))
 
     @staticmethod
     def at(link: Link) -> FloatArray:
@@ -102,9 +109,24 @@ class Model(ABC):
         """The predictor is cut off here, in steps."""
         return 12 << self.link_bits
 
-    def tables(self, predictors: FloatArray) -> tuple[FloatArray, ...]:
+    def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
         """Integers (as doubles) by predictor."""
         return ()
+
+    def limit(self, clip: float | None) -> int:
+        """Where residuals or responses are cut off in a round, as a whole number; 0 where they are not."""
+        return 0
+
+    def clip(self, found: Posterior) -> float | None:
+        """Where to cut off in the next round, from what was released so far."""
+        return None
+
+    def start(self, design: Design) -> FloatArray:
+        """Where the first round looks."""
+        return np.zeros(design.d * self.outputs)
+
+    descends: ClassVar[bool] = False
+    """Whether the curvature has a bound, :meth:`most_weight`, so that steps of a fixed size are safe."""
 
     @abstractmethod
     def extremes(self, link: Link) -> Extremes:

@@ -20,13 +20,14 @@ class Binomial(Model):
     """P(second level) = 1/(1 + e^{−x·w})."""
 
     family = "binomial"
+    descends = True
     curved = True
 
     @classmethod
     def of(cls, design: Design) -> Binomial:
         return cls()
 
-    def tables(self, predictors: FloatArray) -> tuple[FloatArray, ...]:
+    def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
         chance = expit(predictors)
         return np.rint(chance * 2**self.residual_bits), np.rint(chance * (1 - chance) * 2**self.weight_bits)
 

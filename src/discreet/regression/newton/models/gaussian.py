@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models.base import Extremes, InSql, Link, Model
+
+if TYPE_CHECKING:
+    from discreet.regression.newton.posterior import Posterior
 
 
 class Gaussian(Model):
@@ -27,10 +32,21 @@ class Gaussian(Model):
     def most_reach(self) -> int:
         return 64 << self.link_bits
 
+    def limit(self, clip: float | None) -> int:
+        return 0 if clip is None else max(1, math.ceil(clip * 2**self.residual_bits))
+
     def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
         found = super().link(design, point, clip)
         farthest = found.reach + 2**self.residual_bits  # |x·w| + |y|
-        return Link(found.point, found.shift, found.reach, min(found.clip or farthest, farthest))
+        return replace(found, clip=min(found.clip or farthest, farthest))
+
+    def clip(self, found: Posterior) -> float | None:
+        """Two and a half deviations, with what is not known of them yet on top."""
+        order = np.argsort(found.sigma_squared)
+        below = np.searchsorted(np.cumsum(found.sigma_weights[order]), 0.9)
+        upper = float(found.sigma_squared[order][min(int(below), len(order) - 1)])
+        misfit = float(np.sum(found.curvature * found.covariance)) / found.records
+        return 2.5 * math.sqrt(upper + misfit)
 
     def extremes(self, link: Link) -> Extremes:
         clip = np.array([float(link.clip)])

@@ -24,6 +24,7 @@ class Multinomial(Model):
     """P(level k) ∝ e^{x·w_k}, w₀ = 0."""
 
     family = "multinomial"
+    descends = True
     weight_bits = 2 * _SHARE_BITS
 
     def __init__(self, classes: int) -> None:
@@ -36,7 +37,7 @@ class Multinomial(Model):
     def most_reach(self) -> int:
         return 8 << self.link_bits
 
-    def tables(self, predictors: FloatArray) -> tuple[FloatArray, ...]:
+    def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
         # e^{±8} in whole numbers of at most 30 bits; the reference level has e⁰.
         return (np.rint(np.exp(predictors - 8) * 2**_TABLE_BITS),)
 
