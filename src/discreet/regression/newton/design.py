@@ -106,6 +106,11 @@ class Design:
     def unit(self) -> int:
         return 1 << self.bits
 
+    @property
+    def constant(self) -> int | None:
+        """The position of the intercept."""
+        return next((j for j, column in enumerate(self.columns) if not column.factors), None)
+
     @cached_property
     def reach(self) -> FloatArray:
         """The largest size of each entry of a row."""
@@ -459,8 +464,10 @@ def _longest(factored: _Factored) -> float:
 
 def _longest_squared(columns: Sequence[Column], variables: Sequence[Variable], bits: int) -> int:
     """A bound on the integer squared length of a row. Entries are cut towards zero, so products bound them."""
-    exact = [[(v, np.asarray(table, dtype=np.float64) / 2**bits) for v, table in c.factors] for c in columns]
-    return math.ceil(_box(exact, np.abs) * (1 + 1e-9) * 4**bits)
+    whole = [[(v, np.asarray(table, dtype=np.float64)) for v, table in c.factors] for c in columns]
+    singles = [parts for parts in whole if len(parts) == 1]
+    others = [column for column in columns if len(column.factors) != 1]
+    return round(_box(singles, np.abs)) + sum(column.reach(bits) ** 2 for column in others)
 
 
 def _box(columns: Sequence[Sequence[tuple[int, FloatArray]]], size: Any) -> float:

@@ -23,12 +23,12 @@ from discreet.errors import DataError, InvalidInput
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, Model
 from discreet.regression.newton.remote import sums_by_sql
-from discreet.regression.newton.sums import Block, Sums, exact_sums, records
+from discreet.regression.newton.sums import Block, Sums, exact_sums, records, undeclared
 
 if TYPE_CHECKING:
     from discreet.data.engines import Table
 
-__all__ = ["Records", "read"]
+__all__ = ["Records", "codes_of", "read"]
 
 
 _KEPT_BYTES = 1 << 29
@@ -99,6 +99,27 @@ def read(
     if frame is None:
         raise InvalidInput("a regression needs a table or a file with the columns of the formula")
     yield _of(design, as_table(frame, design.coders, person), per_person, pushdown)
+
+
+def codes_of(design: Design, frame: Any) -> list[IntArray]:
+    """The codes of a table's records, for the variables alone; an undeclared value is an error."""
+    if isinstance(frame, Mapping):
+        frame = _framed(frame)
+    found = as_frame(frame)
+    if found is None:
+        raise InvalidInput("frame must be a table with the columns of the formula")
+    coders: dict[str | None, Any] = {variable.name: variable.coder for variable in design.variables}
+    if not coders:
+        raise InvalidInput("the formula has no columns: there is nothing to predict from")
+    table = as_table(found, coders, None)
+    with withheld_words():
+        eager = table.frame.select(**{f"k{i}": code for i, code in enumerate(table.codes)}).collect()
+        codes = [np.asarray(eager[f"k{i}"].to_numpy(), dtype=np.int64) for i in range(len(coders))]
+    for variable, values in zip(design.variables, codes, strict=True):
+        if (values >= variable.coder.size).any():
+            unknown = int((values == variable.coder.size).sum())
+            raise undeclared(variable.name, unknown, int((values > variable.coder.size).sum()))
+    return codes
 
 
 def _framed(data: Mapping[str, Any]) -> Any:

@@ -94,6 +94,10 @@ class Question:
         guess = self.n * model.typical_weight() * float(np.trace(design.second_moments)) / design.d
         return reach / guess
 
+    def design_moments(self) -> FloatArray:
+        """E xx' guessed for each of the outputs."""
+        return np.kron(np.eye(self.model.outputs), self.design.second_moments)
+
     def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> Noise:
         return noise_for(
             self.model,
