@@ -20,7 +20,7 @@ from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Model
 from discreet.regression.newton.sums import Round, Sums
 
-__all__ = ["Evidence", "Normal", "Posterior", "Prior", "evidence", "posterior"]
+__all__ = ["Evidence", "Normal", "Posterior", "Prior", "evidence", "posterior", "unseen"]
 
 
 _PASSES = 14
@@ -139,7 +139,7 @@ def posterior(
     for one, chance in zip(found, chances, strict=True):
         for node, weight in zip(one.nodes, one.weights, strict=True):
             if chance > 1e-3:
-                parts.append(_given(one.views, one.curvature, node, one.precision, prior.mean)[1])
+                parts.append(_given(one.view, one.curvature, node, one.precision, prior.mean)[1])
                 shares.append(weight * chance)
     best = found[int(np.argmax(chances))]
     free = np.linalg.inv(best.curvature / float(best.weights @ best.nodes) + best.precision)
@@ -148,11 +148,19 @@ def posterior(
     )
 
 
+def unseen(prior: Prior, point: FloatArray, records: float) -> Posterior:
+    """Where no curvature was published: the point that descent reached, no surer than the prior."""
+    law = Normal(point, prior.covariance)
+    nothing = np.zeros_like(prior.covariance)
+    one = np.ones(1)
+    return Posterior(one, (law,), one, one, nothing, nothing, records)
+
+
 @dataclass(frozen=True)
 class _Solved:
     """What one scale of the prior makes of the rounds; ``score`` is log p(released | scale) up to a constant."""
 
-    views: tuple[_View, ...]
+    view: _View
     curvature: FloatArray
     nodes: FloatArray
     weights: FloatArray
@@ -174,98 +182,92 @@ def _solved(
     sigma, nodes, weights = 1.0, np.array([1.0]), np.array([1.0])
     if model.squares:
         sigma = max(seen[-1].square, math.sqrt(seen[-1].square_variance), 1e-9) / records
-    views: tuple[_View, ...] = ()
     last = carried.to(mean)
+    view = _View(mean, np.zeros(size), last, np.eye(size), np.eye(size), np.zeros(size))
     for _ in range(_PASSES):
-        misfits = [_misfit(one, last, mean, wide) for one in seen] if model.squares else []
+        misfits = [_misfit(one, last, mean, wide) for one in seen] if model.squares else [(0.0, 0.0)] * len(seen)
         if model.squares:
             nodes, weights = _scatter(seen, misfits, records, size)
             sigma = float(weights @ nodes)
-        made = []
-        for at, one in enumerate(seen):
-            gap = mean - one.point
-            second = spread + np.outer(gap, gap)
-            between = carried.along(one.point, mean)
-            error = variance * second
-            error[np.diag_indices(size)] += variance @ np.diag(second) - np.diag(error)
-            error[np.diag_indices(size)] += one.gradient_variance
-            bent = (between - last) @ gap / 4
-            error += np.outer(bent, bent) + np.eye(size) * float(bent @ bent) / size
+        total, point, gradient, blurred = 0.0, np.zeros(size), np.zeros(size), 0.0
+        for one, (misfit, _) in zip(seen, misfits, strict=True):
+            gap = one.point - mean
+            bent = (carried.along(one.point, mean) - last) @ gap  # how far the gradient is from a straight line
+            slope, blur = 1.0, 0.0
             if model.squares:
-                total = sigma + misfits[at][0] / records
-                slope, moment = clipped_moments(total, one.clip)
-                between = slope * between
-                error += max(moment - slope**2 * total, 0.0) * last
-            inverse = np.linalg.inv(error)
-            left = one.gradient + between @ gap
-            fit = float(left @ inverse @ left + np.sum(inverse * (between @ spread @ between))) / size
-            pull = max(0.0, 1 - fit) * (variance @ (1 / np.diag(error)))
-            made.append(_View(one.point, one.gradient, between, error, inverse, pull))
-        views = tuple(made)
-        minimum, law = _given(views, last, sigma, precision, centre)
+                wide_by = sigma + misfit / records
+                slope, moment = clipped_moments(wide_by, one.clip)
+                blur = max(moment / slope**2 - wide_by, 0.0)
+            precise = 1 / (one.gradient_variance / slope**2 + float(bent @ bent) / size / 16)
+            total += precise
+            point = point + precise * one.point
+            gradient = gradient + precise * (one.gradient / slope - bent)
+            blurred += precise * blur
+        point, gradient = point / total, gradient / total
+        gap = mean - point
+        second = spread + np.outer(gap, gap)
+        error = variance * second
+        error[np.diag_indices(size)] += variance @ np.diag(second) - np.diag(error) + 1 / total
+        error += blurred / total * last
+        inverse = np.linalg.inv(error)
+        left = gradient + last @ gap
+        fit = float(left @ inverse @ left + np.sum(inverse * (last @ spread @ last))) / size
+        pull = max(0.0, 1 - fit) * (variance @ (1 / np.diag(error)))
+        view = _View(point, gradient, last, error, inverse, pull)
+        minimum, law = _given(view, last, sigma, precision, centre)
         step = 0.5 if model.curved else 1.0
         mean, spread, wide = mean + step * (minimum.mean - mean), minimum.covariance, law.covariance
         last = carried.to(mean)
-    score = _score(views, last / sigma, precision, centre)
-    return _Solved(views, last, nodes, weights, precision, score)
+    return _Solved(view, view.slope, nodes, weights, precision, _score(view, view.slope / sigma, precision, centre))
 
 
 @dataclass(frozen=True)
 class _View:
-    """G̃ = H̄(w_t − ŵ) + error, with the inverse of the error's covariance.
+    """All rounds as one: G̃ = H(w̄ − ŵ) + error, at the mean of their points by precision.
 
-    The error grows with the distance from w_t. Where the gradient is nearer to what H̄ says than the error allows,
-    the distance is likely less: ``pull`` is the precision of that, the slope of −½ log det of the error.
+    With one curvature for all rounds the likelihood of ŵ depends on them through these means only. The error grows
+    with the distance from w̄, because the curvature is in error. Where the gradient is nearer to what H says than the
+    error allows, the distance is likely less: ``pull`` is the precision of that, the slope of −½ log det of the error.
     """
 
     point: FloatArray
     gradient: FloatArray
-    between: FloatArray
+    slope: FloatArray
     error: FloatArray
     inverse: FloatArray
     pull: FloatArray
 
 
 def _given(
-    views: Sequence[_View], curvature: FloatArray, sigma: float, precision: FloatArray, centre: FloatArray
+    view: _View, curvature: FloatArray, sigma: float, precision: FloatArray, centre: FloatArray
 ) -> tuple[Normal, Normal]:
     """The laws of the penalised minimum u and of the coefficients w, for one σ² and one prior N(centre, Λ⁻¹).
 
-    G̃ + σ²Λ(w_t − centre) = (H̄ + σ²Λ)(w_t − u) + error, u ~ N(centre, Λ⁻¹ − σ²(H + σ²Λ)⁻¹) before it is seen, and
-    w given the records is N(u, σ²(H + σ²Λ)⁻¹). With H known this is the same as a prior times a likelihood of ŵ;
-    with H in error it matters that u, unlike ŵ, stays where the prior is in directions that are not seen.
+    G̃ + σ²Λ(w̄ − centre) = (H + σ²Λ)(w̄ − u) + error, u ~ N(centre, Λ⁻¹ − σ²(H + σ²Λ)⁻¹) before it is seen, and w
+    given the records is N(u, σ²(H + σ²Λ)⁻¹). With H known this is the same as a prior times a likelihood of ŵ; with
+    H in error it matters that u, unlike ŵ, stays where the prior is in directions that are not seen.
     """
     size = len(centre)
-    whole, vector = np.zeros((size, size)), np.zeros(size)
-    for one in views:
-        slope = one.between + sigma * precision
-        solved = one.inverse @ slope
-        whole += slope.T @ solved
-        gap = one.point - centre
-        vector += solved.T @ (slope @ gap - one.gradient - sigma * precision @ gap) + one.pull * gap
-        whole[np.diag_indices(size)] += one.pull
+    gap = view.point - centre
+    slope = view.slope + sigma * precision
+    solved = view.inverse @ slope
+    whole = slope.T @ solved + np.diag(view.pull)
+    vector = solved.T @ (view.slope @ gap - view.gradient) + view.pull * gap
     sampling = sigma * np.linalg.inv(curvature + sigma * precision)
-    before = np.linalg.inv(precision) - sampling
-    covariance = np.linalg.solve(np.eye(size) + before @ whole, before)
+    values, vectors = np.linalg.eigh(np.linalg.inv(precision) - sampling)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    covariance = root @ np.linalg.solve(np.eye(size) + root.T @ whole @ root, root.T)
     covariance = (covariance + covariance.T) / 2
     mean = centre + covariance @ vector
     return Normal(mean, covariance), Normal(mean, covariance + sampling)
 
 
-def _score(views: Sequence[_View], curvature: FloatArray, precision: FloatArray, centre: FloatArray) -> float:
-    """log p(released | prior) up to a constant: ŵ ~ N(centre, S), S = H⁻¹ + Λ⁻¹, and each view is normal given ŵ."""
-    size = len(centre)
+def _score(view: _View, curvature: FloatArray, precision: FloatArray, centre: FloatArray) -> float:
+    """log p(released | prior) up to a constant: ŵ ~ N(centre, S), S = H⁻¹ + Λ⁻¹, and G̃ is normal given ŵ."""
     before = np.linalg.inv(curvature) + np.linalg.inv(precision)
-    whole, vector, total = np.zeros((size, size)), np.zeros(size), 0.0
-    for one in views:
-        solved = one.inverse @ one.between
-        left = one.gradient - one.between @ (one.point - centre)
-        whole += one.between.T @ solved
-        vector -= solved.T @ left
-        total += float(np.linalg.slogdet(one.error)[1] + left @ one.inverse @ left)
-    grown = np.eye(size) + before @ whole
-    total += float(np.linalg.slogdet(grown)[1] - vector @ np.linalg.solve(grown, before @ vector))
-    return -total / 2
+    whole = view.error + view.slope @ before @ view.slope
+    left = view.gradient - view.slope @ (view.point - centre)
+    return -float(np.linalg.slogdet(whole)[1] + left @ np.linalg.solve(whole, left)) / 2
 
 
 def _softmax(scores: FloatArray) -> FloatArray:

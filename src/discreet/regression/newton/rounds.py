@@ -18,7 +18,7 @@ from discreet._typing import FloatArray
 from discreet.declarations import Relation
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, Model
-from discreet.regression.newton.posterior import Evidence, Posterior, Prior, evidence, posterior
+from discreet.regression.newton.posterior import Evidence, Posterior, Prior, evidence, posterior, unseen
 from discreet.regression.newton.sums import Noise, Round, Sums, noise_for, released
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ CROWDED = 0.08
 BLIND = 8.0
 """From this ratio on no curvature is published at all."""
 _STEPS = 100
+_MOST_CURVED = 300
+"""Coefficients up to which intervals are tried whatever the noise of the curvature."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,12 @@ class Schedule:
         few = cls((Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)), (0.2,) * 4)
         if question.n is None or not question.model.descends:
             return few
+        if aim != "prediction" and question.design.d * question.model.outputs <= _MOST_CURVED:
+            return few
         crowded = question.crowding(few)
         if crowded >= BLIND:
             return cls((), (), descent=Fraction(1), steps=_STEPS)
-        if crowded < CROWDED or aim != "prediction":
+        if crowded < CROWDED:
             return few
         return cls((Fraction(1, 5),), (0.5,), descent=Fraction(4, 5), steps=_STEPS)
 
@@ -143,7 +147,7 @@ def ask(
         seen.append(evidence(model, design, turn, out))
         found = posterior(model, design, question.prior, seen, question.n)
     if found is None:
-        found = posterior(model, design, question.prior, seen, question.n)
+        found = unseen(question.prior, seen[-1].point, float(question.n or 0))
     return Outcome(plan, tuple(seen), found)
 
 
