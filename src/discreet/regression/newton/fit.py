@@ -443,19 +443,25 @@ class Fit:
 
 def doubts(question: Question, outcome: Outcome) -> tuple[str, ...]:
     """Why intervals may be off, as far as released values tell; none where they are to be trusted."""
-    found = outcome.posterior
-    said = []
-    last = next((one for one in reversed(outcome.seen) if one.curvature is not None), None)
-    if last is None:
-        said.append(
-            "no curvature was published, because its noise would have drowned it: use the fit to predict; its "
-            "intervals are guesses"
+    found, said = outcome.posterior, []
+    curved = [one for one in outcome.seen if one.curvature is not None]
+    if not curved:
+        return (
+            "no curvature was published, because its noise would have drowned it: the fit predicts, and its "
+            "intervals are those of the prior around it",
         )
-    if question.model.family in ("binomial", "multinomial") and question.n is not None and last is not None:
-        heights = float(np.sqrt(np.mean([found.mean @ question.design_moments() @ found.mean])))
-        if heights > 4:
+    size = len(found.mean)
+    noise = 2 * math.sqrt(size / 2 / sum(1 / one.curvature_variance for one in curved))
+    if question.model.curved and noise > 0.7 * float(np.trace(found.curvature)) / size:
+        said.append(
+            "the noise on the curvature is about as large as the curvature: take more records, a larger epsilon "
+            "or fewer columns, or declare a prior"
+        )
+    if question.model.family in ("binomial", "multinomial"):
+        spread = float(found.mean @ question.design_moments() @ found.mean) / question.model.outputs
+        if spread > 16:
             said.append(
-                "the classes are nearly separated: the normal approximation of the posterior is doubtful"
+                "the classes are nearly separated: the posterior is not as symmetric as these intervals"
             )
     return tuple(said)
 

@@ -23,7 +23,7 @@ from discreet.regression.newton.sums import Round, Sums
 __all__ = ["Evidence", "Normal", "Posterior", "Prior", "evidence", "posterior", "unseen"]
 
 
-_PASSES = 14
+_PASSES = 16
 _THREE = tuple((t / 2 + 0.5, u / 2) for t, u in zip(*np.polynomial.legendre.leggauss(3), strict=True))
 _NODES = 21
 
@@ -185,14 +185,18 @@ def _solved(
     last = carried.to(mean)
     view = _View(mean, np.zeros(size), last, np.eye(size), np.eye(size), np.zeros(size))
     for _ in range(_PASSES):
-        misfits = [_misfit(one, last, mean, wide) for one in seen] if model.squares else [(0.0, 0.0)] * len(seen)
+        misfits = (
+            [_misfit(one, last, mean, wide) for one in seen] if model.squares else [(0.0, 0.0)] * len(seen)
+        )
         if model.squares:
             nodes, weights = _scatter(seen, misfits, records, size)
             sigma = float(weights @ nodes)
         total, point, gradient, blurred = 0.0, np.zeros(size), np.zeros(size), 0.0
         for one, (misfit, _) in zip(seen, misfits, strict=True):
             gap = one.point - mean
-            bent = (carried.along(one.point, mean) - last) @ gap  # how far the gradient is from a straight line
+            bent = (
+                carried.along(one.point, mean) - last
+            ) @ gap  # how far the gradient is from a straight line
             slope, blur = 1.0, 0.0
             if model.squares:
                 wide_by = sigma + misfit / records
@@ -215,10 +219,15 @@ def _solved(
         pull = max(0.0, 1 - fit) * (variance @ (1 / np.diag(error)))
         view = _View(point, gradient, last, error, inverse, pull)
         minimum, law = _given(view, last, sigma, precision, centre)
-        step = 0.5 if model.curved else 1.0
-        mean, spread, wide = mean + step * (minimum.mean - mean), minimum.covariance, law.covariance
+        move = minimum.mean - mean
+        if model.curved:  # half a step, and not far at once: predictors move by a quarter at most
+            far = math.sqrt(max(float(move @ carried.moments @ move), 0.0))
+            move = move / 2 * min(1.0, 0.5 / max(far, 1e-12))
+        mean, spread, wide = mean + move, minimum.covariance, law.covariance
         last = carried.to(mean)
-    return _Solved(view, view.slope, nodes, weights, precision, _score(view, view.slope / sigma, precision, centre))
+    return _Solved(
+        view, view.slope, nodes, weights, precision, _score(view, view.slope / sigma, precision, centre)
+    )
 
 
 @dataclass(frozen=True)

@@ -27,19 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "Question", "Schedule", "ask"]
 
 CROWDED = 0.08
-"""From this ratio of the curvature's noise to its guessed size on, descent comes first."""
-BLIND = 8.0
-"""From this ratio on no curvature is published at all."""
+"""From this ratio of the curvature's noise to its guessed size on, descent predicts better."""
 _STEPS = 100
 _MOST_CURVED = 300
-"""Coefficients up to which intervals are tried whatever the noise of the curvature."""
+"""Coefficients up to which a curvature is published."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How μ² is spent: a share for each round with its weight of the curvature, and perhaps a descent before.
+    """How μ² is spent: a share for each round with its weight of the curvature, or ``steps`` of descent.
 
-    ``steps`` are rounds of the gradient alone, ``descent`` their share together.
+    ``descent`` is the share of all steps together, which are rounds of the gradient alone.
     """
 
     shares: tuple[Fraction, ...]
@@ -53,21 +51,17 @@ class Schedule:
         """The library's choice, from public numbers.
 
         ``aim``: four rounds with curvature for ``"intervals"``; for ``"prediction"``, where the noise of the
-        curvature would be felt, descent and one such round. Descent takes a hundred passes over the records.
+        curvature would be felt, descent on the gradient alone, which takes a hundred passes over the records.
         """
         if question.model.squares:
             return cls((Fraction(1, 3), Fraction(2, 3)), (0.3, 0.15), squares=0.1)
         few = cls((Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)), (0.2,) * 4)
         if question.n is None or not question.model.descends:
             return few
-        if aim != "prediction" and question.design.d * question.model.outputs <= _MOST_CURVED:
-            return few
-        crowded = question.crowding(few)
-        if crowded >= BLIND:
+        crowded = aim == "prediction" and question.crowding(few) >= CROWDED
+        if crowded or question.design.d * question.model.outputs > _MOST_CURVED:
             return cls((), (), descent=Fraction(1), steps=_STEPS)
-        if crowded < CROWDED:
-            return few
-        return cls((Fraction(1, 5),), (0.5,), descent=Fraction(4, 5), steps=_STEPS)
+        return few
 
 
 @dataclass(frozen=True)
