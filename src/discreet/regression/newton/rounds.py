@@ -111,7 +111,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What all rounds released: the sums of each, or of a descent the means over its later steps."""
+    """What the rounds with curvature released, and the posterior given all of it."""
 
     schedule: Schedule
     seen: tuple[Evidence, ...]
@@ -129,35 +129,31 @@ def ask(
     plan = Schedule.of(question, aim) if schedule is None else schedule
     design, model = question.design, question.model
     seen: list[Evidence] = []
-    if plan.steps:
-        seen.append(_descend(question, plan, sums, source))
     found: Posterior | None = None
+    if plan.steps:
+        found = unseen(question.prior, _descend(question, plan, sums, source), float(question.n or 0))
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
-        point = found.mean if found is not None else seen[-1].point if seen else model.start(design)
+        point = model.start(design) if found is None else found.mean
         clip = None if found is None else model.clip(found)
         link = model.link(design, point, clip)
         turn = Round(link, question.noise(link, share, curved, plan.squares), share * question.mu_squared)
         out = released(sums(link, turn.noise.curvature is not None), turn.noise, source)
         seen.append(evidence(model, design, turn, out))
         found = posterior(model, design, question.prior, seen, question.n)
-    if found is None:
-        found = unseen(question.prior, seen[-1].point, float(question.n or 0))
+    assert found is not None
     return Outcome(plan, tuple(seen), found)
 
 
 def _descend(
     question: Question, plan: Schedule, sums: Callable[[Link, bool], Sums], source: Source
-) -> Evidence:
-    """Nesterov's accelerated descent on noisy gradients; the later steps as one round at their mean point.
-
-    Given the curvature, the likelihood of ŵ depends on the steps through the means of points and gradients.
-    """
+) -> FloatArray:
+    """Nesterov's accelerated descent on noisy gradients, as the mean of the later half of the points reached."""
     design, model = question.design, question.model
     assert question.n is not None
     most = question.n * (design.norm / design.unit) ** 2 * model.most_weight()
     point = ahead = np.zeros(design.d * model.outputs)
     share = plan.descent / plan.steps
-    late: list[Evidence] = []
+    later = np.zeros_like(point)
     for step in range(plan.steps):
         link = model.link(design, ahead)
         turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
@@ -165,9 +161,5 @@ def _descend(
         new: FloatArray = one.point - one.gradient / most
         ahead, point = new + step / (step + 3) * (new - point), new
         if 2 * step >= plan.steps:
-            late.append(one)
-    return Evidence(
-        np.mean([one.point for one in late], axis=0),
-        np.mean([one.gradient for one in late], axis=0),
-        float(np.mean([one.gradient_variance for one in late])) / len(late),
-    )
+            later = later + point
+    return later / (plan.steps - (plan.steps + 1) // 2)
