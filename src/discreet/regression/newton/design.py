@@ -289,7 +289,7 @@ def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
     if not isinstance(formula, str) or formula.count("~") != 1:
         raise InvalidInput(f"formula={formula!r} must be a text such as 'income ~ age + C(sex)'")
     try:
-        parsed = Formula(formula, _ordering="none")
+        parsed = Formula(formula)
         left, right = list(parsed.lhs), list(parsed.rhs)
     except Exception as error:
         raise InvalidInput(f"formula={formula!r} cannot be read ({type(error).__name__})") from None
