@@ -38,7 +38,8 @@ def test_one_record_moves_the_sums_by_what_the_noise_covers(steps: int) -> None:
 
 
 def test_the_interval_is_as_narrow_as_promised_and_holds_the_truth() -> None:
-    """n = 400, ε = ½, bounds 0–120: at most ±3.2. Of 60 intervals of 95 % fewer than 45 has a chance below 10⁻⁸."""
+    """n = 400, ε = ½, bounds 0–120: at most ±3.2. Of 60 intervals of 95 % fewer than 45 has a chance below
+    10⁻⁸."""
     generator = np.random.default_rng(1)
     widths, inside = [], 0
     for repetition in range(60):

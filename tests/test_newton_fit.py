@@ -218,7 +218,8 @@ def test_quantiles_of_mixtures() -> None:
 
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
 def test_intervals_hold_the_truth(family: str) -> None:
-    """40 fits with coefficients from the prior: of 120 intervals of 90 % fewer than 88 has a chance below 10⁻⁷,
+    """40 fits with coefficients from the prior: of 120 intervals of 90 % fewer than 88 has a chance below
+    10⁻⁷,
 
     were they independent; the bound allows for fits that share their error.
     """

@@ -1,4 +1,5 @@
-"""Private sums: every pair of records on a small grid, planted faults, exact integers, the same on every engine."""
+"""Private sums: every pair of records on a small grid, planted faults, exact integers, the same on every
+engine."""
 
 from __future__ import annotations
 
@@ -141,7 +142,8 @@ def test_no_sum_is_released_without_noise() -> None:
     draws = np.array(
         [[*(s := released(zero, noise, source)).gradient, *s.curvature, s.square] for _ in range(400)]
     )
-    assert noise.curvature is not None and noise.square is not None
+    assert noise.curvature is not None
+    assert noise.square is not None
     wanted = [noise.gradient] * 2 + [noise.curvature, noise.curvature / 2, noise.curvature, noise.square]
     ratio = draws.std(axis=0) / np.sqrt([float(one) for one in wanted])
     assert (np.abs(ratio - 1) < 0.25).all()  # a deviation of 400 draws is within 7/√800 but for 10⁻¹¹

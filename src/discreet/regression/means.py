@@ -1,10 +1,10 @@
 """The mean of a bounded column with unknown variance, from noisy sums, with intervals that know of the noise.
 
-A value is put on a grid of M steps and centred: u ∈ {−M/2, …, M/2}. Released are Σu, Σu² and, where the number of
-values is private, their count, each with exact integer noise. With pure ε the noises are discrete Laplace of rates
-ε/M, ε/M² and ε/4: one record more or less, or another, moves Σu + Σu²/M + count·M/4 by at most M in total. With
-(ε, δ) they are rounded Gaussians with deviations s = M/μ, sM/√11 and 4s/M: the second moment and the count cost
-nothing beside the sum. Proof: ``proofs/regression.md``, *Means*.
+A value is put on a grid of M steps and centred: u ∈ {−M/2, …, M/2}. Released are Σu, Σu² and, where the
+number of values is private, their count, each with exact integer noise. With pure ε the noises are discrete
+Laplace of rates ε/M, ε/M² and ε/4: one record more or less, or another, moves Σu + Σu²/M + count·M/4 by at
+most M in total. With (ε, δ) they are rounded Gaussians with deviations s = M/μ, sM/√11 and 4s/M: the second
+moment and the count cost nothing beside the sum. Proof: ``proofs/regression.md``, *Means*.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,8 +146,9 @@ def mean(
 ) -> Any:
     """The private mean of a column of numbers between declared ``bounds``, with its standard deviation.
 
-    Pure ε without ``delta``, else (ε, δ). ``by`` names a column of groups with declared ``levels``: then the answer
-    is a mapping from level to mean. ``missing``: ``"exclude"`` for the mean among those who answered, or a value.
+    Pure ε without ``delta``, else (ε, δ). ``by`` names a column of groups with declared ``levels``: then
+    the answer is a mapping from level to mean. ``missing``: ``"exclude"`` for the mean among those who
+    answered, or a value.
     """
     if (person is None) != (per_person is None):
         raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
@@ -249,7 +251,8 @@ def column_sums(
 def posterior_of_mean(
     sums: NoisySums, column: str, bounds: tuple[float, float], guarantee: Guarantee
 ) -> Mean:
-    """Quadrature over the records' own count, mean and variance; the population's mean is normal around theirs.
+    """Quadrature over the records' own count, mean and variance; the population's mean is normal around
+    theirs.
 
     Before they are seen, mean and standard deviation are uniform over what the bounds allow.
     """
@@ -299,7 +302,7 @@ def posterior_of_mean(
     order = np.argsort(np.concatenate(values))
     deviation, shares = np.concatenate(values)[order], np.concatenate(mass)[order]
     edges = np.linspace(0, len(order), 400).astype(int)
-    parts = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a and shares[a:b].sum() > 0]
+    parts = [slice(a, b) for a, b in pairwise(edges) if b > a and shares[a:b].sum() > 0]
     held = np.array([shares[part].sum() for part in parts])
     typical = np.array([deviation[part] @ shares[part] for part in parts]) / held
     return Mean(

@@ -1,4 +1,5 @@
-"""What a regression asks, fixed before any data: the columns of its rows as whole numbers, from public tables.
+"""What a regression asks, fixed before any data: the columns of its rows as whole numbers, from public
+tables.
 
 A formula is evaluated on *public* points only: the points of the grid between declared bounds, and declared
 levels. Each column of the model is a product of functions of one variable each; these become tables of whole
@@ -176,7 +177,8 @@ def design(
         if column not in bounds and column not in levels:
             raise InvalidInput(
                 f"column {column!r} of the formula has neither bounds nor levels; declare them, such as "
-                f"bounds={{{column!r}: (0, 100)}} or levels={{{column!r}: ('no', 'yes')}}: nothing is read from the data"
+                f"bounds={{{column!r}: (0, 100)}} or levels={{{column!r}: ('no', 'yes')}}: nothing is read "
+                "from the data"
             )
     for name, given in (("bounds", bounds), ("levels", levels), ("missing", missing)):
         for column in given:
@@ -309,8 +311,8 @@ def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
                 names = _checked_call(str(factor.expr))
                 if len(names) > 1:
                     raise InvalidInput(
-                        f"formula={formula!r}: {factor.expr} mixes the columns {', '.join(names)}; make such a "
-                        "column beforehand and declare its own bounds"
+                        f"formula={formula!r}: {factor.expr} mixes the columns {', '.join(names)}; make such "
+                        "a column beforehand and declare its own bounds"
                     )
                 wanted.update(dict.fromkeys(names))
     if response in wanted:
@@ -413,9 +415,9 @@ def _factored(right: Any, variables: Sequence[Variable], coarse: Sequence[Variab
         using = [j for j in range(len(names)) if v in depends[j]]
         for base in sorted({int(bases[j]) for j in using}):
             size = one.coder.size
-            codes = [np.full(size, probe[base]) for probe in probes]
-            codes[v] = np.arange(size)
-            table = np.asarray(spec.get_model_matrix(frame(codes, variables)), dtype=np.float64)
+            around = [np.full(size, probe[base]) for probe in probes]
+            around[v] = np.arange(size)
+            table = np.asarray(spec.get_model_matrix(frame(around, variables)), dtype=np.float64)
             for j in using:
                 if int(bases[j]) == base:
                     factors[j].append((v, table[:, j] / values[base, j]))
@@ -463,7 +465,8 @@ def _longest(factored: _Factored) -> float:
 
 
 def _longest_squared(columns: Sequence[Column], variables: Sequence[Variable], bits: int) -> int:
-    """A bound on the integer squared length of a row. Entries are cut towards zero, so products bound them."""
+    """A bound on the integer squared length of a row. Entries are cut towards zero, so products bound
+    them."""
     whole = [[(v, np.asarray(table, dtype=np.float64)) for v, table in c.factors] for c in columns]
     singles = [parts for parts in whole if len(parts) == 1]
     others = [column for column in columns if len(column.factors) != 1]

@@ -195,7 +195,8 @@ class Regression:
 
 @dataclass(frozen=True)
 class Units:
-    """From scaled coefficients w to those of the formula, in the units of the columns: mixing @ w + offset."""
+    """From scaled coefficients w to those of the formula, in the units of the columns: mixing @ w +
+    offset."""
 
     names: tuple[str, ...]
     mixing: FloatArray
@@ -213,7 +214,7 @@ class Units:
         if model.outputs > 1:
             levels = design.response.coder.levels[1:]  # type: ignore[attr-defined]
             names = tuple(f"{level}: {name}" for level in levels for name in design.names)
-            mixing = np.kron(np.eye(model.outputs), mixing)
+            mixing = np.asarray(np.kron(np.eye(model.outputs), mixing), dtype=np.float64)
             offset = np.zeros(len(names))
         return cls(names, mixing, offset)
 
@@ -232,8 +233,8 @@ class Prediction:
 class Fit:
     """The posterior of a regression's coefficients given private sums: what may be published.
 
-    Arrays are in the order of ``names`` and in the units of the formula's columns. ``warnings`` is empty where
-    the intervals are to be trusted; it depends on released values only.
+    Arrays are in the order of ``names`` and in the units of the formula's columns. ``warnings`` is empty
+    where the intervals are to be trusted; it depends on released values only.
     """
 
     question: Regression
@@ -310,7 +311,8 @@ class Fit:
         return np.clip(1 - free / self.std() ** 2, 0.0, 1.0)
 
     def sigma(self, level: float = 0.9) -> tuple[float, float, float]:
-        """The standard deviation of the errors of a gaussian model: median and interval, in the response's units."""
+        """The standard deviation of the errors of a gaussian model: median and interval, in the response's
+        units."""
         if not self.question.model.squares:
             raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
         coder = self.question.design.response.coder
@@ -322,7 +324,8 @@ class Fit:
         return float(found[0]), float(found[1]), float(found[2])
 
     def rows(self, level: float = 0.9) -> list[dict[str, Any]]:
-        """One dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if any."""
+        """One dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if
+        any."""
         ends, ratio = self.interval(level), _RATIOS.get(self.question.family)
         found = []
         for name, mean, std, (low, high), share in zip(
@@ -369,8 +372,8 @@ class Fit:
     def predict(self, frame: Any, level: float = 0.9) -> Prediction:
         """The mean response of records in their own units: probabilities, rates, or numbers.
 
-        ``frame`` is a table with the formula's columns. Of a multinomial model the arrays have a column for each
-        level, in the declared order.
+        ``frame`` is a table with the formula's columns. Of a multinomial model the arrays have a column for
+        each level, in the declared order.
         """
         tail = (1 - as_level(level)) / 2
         asked, model = self.question, self.question.model
@@ -454,8 +457,8 @@ def doubts(question: Question, outcome: Outcome) -> tuple[str, ...]:
     noise = 2 * math.sqrt(size / 2 / sum(1 / one.curvature_variance for one in curved))
     if question.model.curved and noise > 0.7 * float(np.trace(found.curvature)) / size:
         said.append(
-            "the noise on the curvature is about as large as the curvature: take more records, a larger epsilon "
-            "or fewer columns, or declare a prior"
+            "the noise on the curvature is about as large as the curvature: take more records, a larger "
+            "epsilon or fewer columns, or declare a prior"
         )
     if question.model.family in ("binomial", "multinomial"):
         spread = float(found.mean @ question.design_moments() @ found.mean) / question.model.outputs
@@ -508,12 +511,13 @@ def regress(
     ``bounds``, to which it is clipped, and every category its ``levels``. ``family``: ``"gaussian"``,
     ``"binomial"`` (two levels), ``"multinomial"`` or ``"poisson"`` (counts from 0 to a declared bound).
 
-    ``prior`` maps names of coefficients to (mean, standard deviation) in the units of the columns; without it
-    coefficients have a weak normal prior whose scale is learned from what is released. ``missing`` maps columns
-    to ``"exclude"``, a value or a level. ``n`` is the public number of records, checked. ``relation``:
-    ``"replace-one"`` or ``"add-remove"``; with ``person`` and ``per_person`` people are protected. ``norm``
-    shortens rows, of columns scaled to [−1, 1], to that length: less noise, for a model of shortened rows. ``aim``:
-    ``"intervals"``, or ``"prediction"``, which takes a hundred passes where many columns make curvature noisy.
+    ``prior`` maps names of coefficients to (mean, standard deviation) in the units of the columns; without
+    it coefficients have a weak normal prior whose scale is learned from what is released. ``missing`` maps
+    columns to ``"exclude"``, a value or a level. ``n`` is the public number of records, checked.
+    ``relation``: ``"replace-one"`` or ``"add-remove"``; with ``person`` and ``per_person`` people are
+    protected. ``norm`` shortens rows, of columns scaled to [−1, 1], to that length: less noise, for a model
+    of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
+    many columns make curvature noisy.
     """
     asked = regression(
         formula,
@@ -560,8 +564,8 @@ def regression(
         kind = Relation.REPLACE_PERSON
     if kind is Relation.REPLACE_PERSON:
         raise InvalidInput(
-            f"relation={relation!r} must be 'replace-one' or 'add-remove'; people are protected with person=… "
-            "and per_person=…"
+            f"relation={relation!r} must be 'replace-one' or 'add-remove'; people are protected with "
+            "person=… and per_person=…"
         )
     most = None if per_person is None else as_integer(per_person, "per_person")
     if most is not None and most < 1:

@@ -1,9 +1,9 @@
 """The posterior of the coefficients given the noisy sums of all rounds: everything that is noisy is modelled.
 
-In scaled coefficients. The loss of the records has its minimum at ŵ and curvature H there; w given the records
-is N(ŵ, σ²H⁻¹) times the prior (σ² = 1 but for the gaussian model). A round at w_t published
-G̃_t = H̄_t(w_t − ŵ) + N(0, s_t²) and H̃_t = H_t + noise. The rounds are combined on ŵ, the sampling part
-H⁻¹ is added once. See ``proofs/regression.md`` for what is exact here and what is an approximation.
+In scaled coefficients. The loss of the records has its minimum at ŵ and curvature H there; w given the
+records is N(ŵ, σ²H⁻¹) times the prior (σ² = 1 but for the gaussian model). A round at w_t published G̃_t =
+H̄_t(w_t − ŵ) + N(0, s_t²) and H̃_t = H_t + noise. The rounds are combined on ŵ, the sampling part H⁻¹ is
+added once. See ``proofs/regression.md`` for what is exact here and what is an approximation.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Normal:
 class Prior(Normal):
     """What is declared of the coefficients, as a normal law; ``scales`` are factors of its deviations.
 
-    With several factors the scale of the coefficients, all but that of constant columns (``fixed``), is unknown
-    too, each factor as likely as the others, and is learned from what is released.
+    With several factors the scale of the coefficients, all but that of constant columns (``fixed``), is
+    unknown too, each factor as likely as the others, and is learned from what is released.
     """
 
     scales: tuple[float, ...] = (1.0,)
@@ -64,11 +64,11 @@ class Prior(Normal):
     def precisions(self) -> list[FloatArray]:
         """The inverse covariance at each scale."""
         inverse = np.linalg.inv(self.covariance)
-        found = []
+        found: list[FloatArray] = []
         for scale in self.scales:
             factor = np.full(len(self.mean), 1 / scale)
             factor[list(self.fixed)] = 1.0
-            found.append(inverse * np.outer(factor, factor))
+            found.append(np.asarray(inverse * np.outer(factor, factor), dtype=np.float64))
         return found
 
 
@@ -142,7 +142,7 @@ def posterior(
                 parts.append(_given(one.view, one.curvature, node, one.precision, prior.mean)[1])
                 shares.append(weight * chance)
     best = found[int(np.argmax(chances))]
-    free = np.linalg.inv(best.curvature / float(best.weights @ best.nodes) + best.precision)
+    free = np.asarray(np.linalg.inv(best.curvature / float(best.weights @ best.nodes) + best.precision))
     return Posterior(
         np.array(shares) / sum(shares), tuple(parts), best.nodes, best.weights, best.curvature, free, records
     )
@@ -158,7 +158,8 @@ def unseen(prior: Prior, point: FloatArray, records: float) -> Posterior:
 
 @dataclass(frozen=True)
 class _Solved:
-    """What one scale of the prior makes of the rounds; ``score`` is log p(released | scale) up to a constant."""
+    """What one scale of the prior makes of the rounds; ``score`` is log p(released | scale) up to a
+    constant."""
 
     view: _View
     curvature: FloatArray
@@ -213,7 +214,7 @@ def _solved(
         error = variance * second
         error[np.diag_indices(size)] += variance @ np.diag(second) - np.diag(error) + 1 / total
         error += blurred / total * last
-        inverse = np.linalg.inv(error)
+        inverse = np.asarray(np.linalg.inv(error), dtype=np.float64)
         left = gradient + last @ gap
         fit = float(left @ inverse @ left + np.sum(inverse * (last @ spread @ last))) / size
         pull = max(0.0, 1 - fit) * (variance @ (1 / np.diag(error)))
@@ -234,9 +235,10 @@ def _solved(
 class _View:
     """All rounds as one: G̃ = H(w̄ − ŵ) + error, at the mean of their points by precision.
 
-    With one curvature for all rounds the likelihood of ŵ depends on them through these means only. The error grows
-    with the distance from w̄, because the curvature is in error. Where the gradient is nearer to what H says than the
-    error allows, the distance is likely less: ``pull`` is the precision of that, the slope of −½ log det of the error.
+    With one curvature for all rounds the likelihood of ŵ depends on them through these means only. The
+    error grows with the distance from w̄, because the curvature is in error. Where the gradient is nearer
+    to what H says than the error allows, the distance is likely less: ``pull`` is the precision of that,
+    the slope of −½ log det of the error.
     """
 
     point: FloatArray
@@ -252,9 +254,10 @@ def _given(
 ) -> tuple[Normal, Normal]:
     """The laws of the penalised minimum u and of the coefficients w, for one σ² and one prior N(centre, Λ⁻¹).
 
-    G̃ + σ²Λ(w̄ − centre) = (H + σ²Λ)(w̄ − u) + error, u ~ N(centre, Λ⁻¹ − σ²(H + σ²Λ)⁻¹) before it is seen, and w
-    given the records is N(u, σ²(H + σ²Λ)⁻¹). With H known this is the same as a prior times a likelihood of ŵ; with
-    H in error it matters that u, unlike ŵ, stays where the prior is in directions that are not seen.
+    G̃ + σ²Λ(w̄ − centre) = (H + σ²Λ)(w̄ − u) + error, u ~ N(centre, Λ⁻¹ − σ²(H + σ²Λ)⁻¹) before it is seen,
+    and w given the records is N(u, σ²(H + σ²Λ)⁻¹). With H known this is the same as a prior times a
+    likelihood of ŵ; with H in error it matters that u, unlike ŵ, stays where the prior is in directions
+    that are not seen.
     """
     size = len(centre)
     gap = view.point - centre
@@ -288,8 +291,8 @@ def _softmax(scores: FloatArray) -> FloatArray:
 class Carried:
     """The curvature at one point, carried to others as if rows were normal with the second moments it shows.
 
-    For x ~ N(m, Σ) and predictors η = x·w, E f(η)xx' = a(Σ + mm') + b(Σw m' + m w'Σ) + c Σww'Σ with a, b, c the
-    means of f and its first two derivatives (Stein). What is used is the change between points only.
+    For x ~ N(m, Σ) and predictors η = x·w, E f(η)xx' = a(Σ + mm') + b(Σw m' + m w'Σ) + c Σww'Σ with a, b, c
+    the means of f and its first two derivatives (Stein). What is used is the change between points only.
     """
 
     model: Model
@@ -339,7 +342,7 @@ def _guess(model: Model, design: Design, point: FloatArray) -> FloatArray:
     moments = design.second_moments
     if model.outputs > 1:
         share = 1 / (model.outputs + 1)
-        return np.kron(share * np.eye(model.outputs) - share**2, moments)
+        return np.asarray(np.kron(share * np.eye(model.outputs) - share**2, moments), dtype=np.float64)
     return Carried(model, moments, 1.0).to(point)
 
 

@@ -88,7 +88,8 @@ def read(
     per_person: int | None = None,
     pushdown: bool = False,
 ) -> Iterator[Records]:
-    """The records of any table or file while it is open. ``pushdown``: DuckDB adds up by SQL, as Spark does."""
+    """The records of any table or file while it is open. ``pushdown``: DuckDB adds up by SQL, as Spark
+    does."""
     if isinstance(data, Mapping):
         data = _framed(data)
     if is_files(data):
@@ -183,9 +184,11 @@ def _streamed(design: Design, native: Any) -> Records:
 
 
 def _bounded_by_sql(native: Any, names: Sequence[str], most: int, dialect: str) -> Any:
-    """At most ``most`` records of each person: the first by their codes, whatever their order in the table."""
+    """At most ``most`` records of each person: the first by their codes, whatever their order in the
+    table."""
     listed = ", ".join(names)
-    ranked = f"SELECT {listed}, person, row_number() OVER (PARTITION BY person ORDER BY {listed}) AS place FROM {{t}}"
+    place = f"row_number() OVER (PARTITION BY person ORDER BY {listed}) AS place"
+    ranked = f"SELECT {listed}, person, {place} FROM {{t}}"
     kept = f"SELECT {listed} FROM ({ranked}) WHERE place <= {most}"
     with withheld_words():
         if dialect == "duckdb":

@@ -115,16 +115,16 @@ def query_of(model: Model, design: Design, link: Link, tables: _Tables, curvatur
         joined(f"f{v}", tables.lookup(f"f{v}", known), f"k{v}")
     xs = [f"x{j}" for j in range(design.d)]
     hint = tables.hint.format(", ".join(hinted)) if hinted else ""
-    rows = f"SELECT {hint}{', '.join(entries)}, {response} AS y FROM {tables.codes} {' '.join(joins)} WHERE {valid}"
+    rows = f"SELECT {hint}{', '.join(entries)}, {response} AS y FROM {tables.codes} {' '.join(joins)}"
+    rows = f"{rows} WHERE {valid}"
     # Rows that are too long: s > √N from a correctly rounded square root, as in process.
     squares = " + ".join(f"{x} * {x}" for x in xs)
     rows = f"SELECT *, {squares} AS squares FROM ({rows}) AS a"
     length = "CAST(floor(sqrt(CAST(squares AS DOUBLE))) AS BIGINT) + 1"
     rows = f"SELECT {', '.join(xs)}, y, squares, {length} AS size FROM ({rows}) AS b"
-    short = [
-        f"CASE WHEN squares > {design.norm**2} THEN {tables.divide(f'({x} * {design.norm})', 'size')} ELSE {x} END AS {x}"
-        for x in xs
-    ]
+    quotients = [tables.divide(f"({x} * {design.norm})", "size") for x in xs]
+    too_long = f"squares > {design.norm**2}"
+    short = [f"CASE WHEN {too_long} THEN {q} ELSE {x} END AS {x}" for x, q in zip(xs, quotients, strict=True)]
     rows = f"SELECT {', '.join(short)}, y FROM ({rows}) AS c"
     half, reach = 1 << (link.shift - 1), link.reach
     eta = []
@@ -133,9 +133,8 @@ def query_of(model: Model, design: Design, link: Link, tables: _Tables, curvatur
         dot = " + ".join(f"{x} * {w}" for x, w in zip(xs, point, strict=True))
         limit = (reach + 1) << link.shift
         inside = f"least(greatest({dot}, {-limit}), {limit}) + {limit + half}"
-        eta.append(
-            f"least(greatest({tables.divide(f'({inside})', 1 << link.shift)} - {reach + 1}, {-reach}), {reach}) AS e{k}"
-        )
+        nearest = f"{tables.divide(f'({inside})', 1 << link.shift)} - {reach + 1}"
+        eta.append(f"least(greatest({nearest}, {-reach}), {reach}) AS e{k}")
     rows = f"SELECT *, {', '.join(eta)} FROM ({rows}) AS d"
     made = model.sql_columns(link, tables.divide)
     looked = ""
@@ -153,7 +152,8 @@ def query_of(model: Model, design: Design, link: Link, tables: _Tables, curvatur
         looked = " ".join(pieces)
     hint = tables.hint.format(", ".join(f"link{k}" for k in range(model.outputs))) if link.tables else ""
     powers = [f"link{k}.t{i} AS u{k}_{i}" for k in range(model.outputs) for i in range(len(link.tables))]
-    rows = f"SELECT {hint}{', '.join([*xs, 'y', *(f'e{k}' for k in range(model.outputs)), *powers])} FROM ({rows}) AS g {looked}"
+    kept = [*xs, "y", *(f"e{k}" for k in range(model.outputs)), *powers]
+    rows = f"SELECT {hint}{', '.join(kept)} FROM ({rows}) AS g {looked}"
     for step in made.steps:
         rows = f"SELECT *, {step} FROM ({rows}) AS h"
     total = ["count(*)", f"sum(CAST({made.square} AS {_MOST_TOTAL}))" if model.squares else "0"]
@@ -168,7 +168,8 @@ def query_of(model: Model, design: Design, link: Link, tables: _Tables, curvatur
                 total.append(f"sum(CAST({made.weight(k, other)} * x{i} * x{j} AS {_MOST_TOTAL}))")
     sums = ", ".join(f"{text} AS s{i}" for i, text in enumerate(total))
     bads = ", ".join(f"{text} AS b{i}" for i, text in enumerate(bad))
-    return f"SELECT * FROM (SELECT {bads} FROM {tables.codes}) AS p CROSS JOIN (SELECT {sums} FROM ({rows}) AS i) AS q"
+    checks, totals = f"SELECT {bads} FROM {tables.codes}", f"SELECT {sums} FROM ({rows}) AS i"
+    return f"SELECT * FROM ({checks}) AS p CROSS JOIN ({totals}) AS q"
 
 
 def _line(table: tuple[int, ...]) -> tuple[int, int] | None:

@@ -94,7 +94,7 @@ class Question:
 
     def design_moments(self) -> FloatArray:
         """E xx' guessed for each of the outputs."""
-        return np.kron(np.eye(self.model.outputs), self.design.second_moments)
+        return np.asarray(np.kron(np.eye(self.model.outputs), self.design.second_moments), dtype=np.float64)
 
     def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> Noise:
         return noise_for(
@@ -147,7 +147,8 @@ def ask(
 def _descend(
     question: Question, plan: Schedule, sums: Callable[[Link, bool], Sums], source: Source
 ) -> FloatArray:
-    """Nesterov's accelerated descent on noisy gradients, as the mean of the later half of the points reached."""
+    """Nesterov's accelerated descent on noisy gradients, as the mean of the later half of the points
+    reached."""
     design, model = question.design, question.model
     assert question.n is not None
     most = question.n * (design.norm / design.unit) ** 2 * model.most_weight()

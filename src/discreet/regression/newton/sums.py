@@ -71,13 +71,13 @@ def noise_for(
     curvature_share: float = 1 / 6,
     square_share: float = 0.0,
 ) -> Noise:
-    """The noise with which a round at ``link`` is μ-private, least for the gradient and the curvature together.
+    """The noise with which a round at ``link`` is μ-private, least for the gradient and the curvature
+    together.
 
-    One record's sums, divided by the deviations of the noise, have a squared length of at most
-    r²N/s² + v²N²/s_H² + r⁴/s_q², N the longest squared row. Two records differ by at most
-    2(2r²N/s² + v²N²/s_H² + r⁴/s_q²) at the worst (r, v): see ``proofs/regression.md``. ``model.extremes`` lists
-    what r and v can be at once. With s_H² = κs² the whole is F(κ)/s², and κ is chosen where
-    log F(κ) + share·log κ is least.
+    One record's sums, divided by the deviations of the noise, have a squared length of at most r²N/s² +
+    v²N²/s_H² + r⁴/s_q², N the longest squared row. Two records differ by at most 2(2r²N/s² + v²N²/s_H² +
+    r⁴/s_q²) at the worst (r, v): see ``proofs/regression.md``. ``model.extremes`` lists what r and v can be
+    at once. With s_H² = κs² the whole is F(κ)/s², and κ is chosen where log F(κ) + share·log κ is least.
     """
     found = model.extremes(link)
     rows = float(design.norm) ** 2
@@ -142,11 +142,12 @@ def records(design: Design, codes: Sequence[IntArray]) -> Block:
 def undeclared(name: str, unknown: int, missing: int) -> DataError:
     if unknown:
         return DataError(
-            f"column {name!r}: {unknown} records hold a value that is not declared; add the level, or declare "
-            "a Domain with other=LEVEL"
+            f"column {name!r}: {unknown} records hold a value that is not declared; add the level, or "
+            "declare a Domain with other=LEVEL"
         )
     return DataError(
-        f"column {name!r}: {missing} records are missing; say missing={{{name!r}: 'exclude'}}, or a value or level"
+        f"column {name!r}: {missing} records are missing; say missing={{{name!r}: 'exclude'}}, or a value or "
+        "level"
     )
 
 

@@ -1,4 +1,5 @@
-"""The models, one file each: what a record adds at a public point, how far that reaches, and its curvature."""
+"""The models, one file each: what a record adds at a public point, how far that reaches, and its
+curvature."""
 
 from __future__ import annotations
 
@@ -14,10 +15,7 @@ from discreet.regression.newton.models.poisson import Poisson
 
 __all__ = ["MODELS", "Link", "Model", "model_of"]
 
-MODELS: dict[str, type[Model]] = {
-    one.family: one
-    for one in (Gaussian, Binomial, Multinomial, Poisson)  # type: ignore[type-abstract]
-}
+MODELS: dict[str, type[Model]] = {one.family: one for one in (Gaussian, Binomial, Multinomial, Poisson)}
 
 
 def model_of(family: Any, design: Design) -> Model:

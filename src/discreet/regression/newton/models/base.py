@@ -103,7 +103,7 @@ class Model(ABC):
     @staticmethod
     def at(link: Link) -> FloatArray:
         """The point, exactly as rounded."""
-        return np.array(link.point, dtype=np.float64) / 2**POINT_BITS
+        return np.asarray(np.array(link.point, dtype=np.float64) / 2**POINT_BITS)
 
     def most_reach(self) -> int:
         """The predictor is cut off here, in steps."""

@@ -37,7 +37,7 @@ class Binomial(Model):
         return Extremes(residual**2, np.tile(weight**2, 2), np.zeros(1))
 
     def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
-        return indexed(link.tables[0], link, predictor) - response * 2.0**self.residual_bits
+        return np.asarray(indexed(link.tables[0], link, predictor) - response * 2.0**self.residual_bits)
 
     def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
         return indexed(link.tables[1], link, predictor)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Gaussian(Model):
-    """y = x·w + N(0, σ²), y scaled to [−1, 1] by its bounds. Residuals are clipped to the round's ``clip``."""
+    """y = x·w + N(0, σ²), y scaled to [−1, 1] by its bounds. Residuals are clipped to the round's
+    ``clip``."""
 
     family = "gaussian"
     link_bits = 13
@@ -54,7 +55,7 @@ class Gaussian(Model):
 
     def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
         raw = predictor - (response - 2.0**self.residual_bits)
-        return np.clip(raw, -link.clip, link.clip)
+        return np.asarray(np.clip(raw, -link.clip, link.clip))
 
     def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
         return None

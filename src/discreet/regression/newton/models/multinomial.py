@@ -7,6 +7,7 @@ bits q are used, and V = 2¹⁰ diag(q) − qq' is positive semidefinite in whol
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Multinomial(Model):
         return cls(design.response.coder.size)
 
     def most_reach(self) -> int:
-        return 8 << self.link_bits
+        return 8 * (1 << self.link_bits)
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
         # e^{±8} in whole numbers of at most 30 bits; the reference level has e⁰.
@@ -43,7 +44,7 @@ class Multinomial(Model):
 
     @property
     def reference(self) -> int:
-        return round(float(np.exp(-8.0)) * 2**_TABLE_BITS)
+        return round(math.exp(-8.0) * (1 << _TABLE_BITS))
 
     def extremes(self, link: Link) -> Extremes:
         """Σ_k (p_k − y_k)² ≤ 2, and ‖diag q − qq'‖ ≤ ½ for shares q with Σq ≤ 1.

@@ -1,4 +1,5 @@
-"""Counts, log link, cut off at a public number q: r = E min(Y, q) − min(y, q), which is 0 on average at the truth."""
+"""Counts, log link, cut off at a public number q: r = E min(Y, q) − min(y, q), which is 0 on average at the
+truth."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ class Poisson(Model):
         return rate + 4 * math.sqrt(rate) + 2
 
     def most_reach(self) -> int:
-        return math.floor((math.log(self.most) + 4) * 2**self.link_bits)
+        return math.floor((math.log(self.most) + 4) * (1 << self.link_bits))
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
         rate = np.exp(predictors)
@@ -75,7 +76,7 @@ class Poisson(Model):
 
     def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
         kept = np.minimum(response, link.clip)
-        return indexed(link.tables[0], link, predictor) - kept * 2.0**self.residual_bits
+        return np.asarray(indexed(link.tables[0], link, predictor) - kept * 2.0**self.residual_bits)
 
     def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
         return indexed(link.tables[1], link, predictor)
