@@ -39,10 +39,10 @@ def declared(family: str, formula: str = "a + b", **options: Any) -> Design:
     )
 
 
-def links(model: Model, made: Design) -> list[Link]:
+def links(model: Model, made: Design, size: float = 1.5) -> list[Link]:
     """Rounds at several points; the residuals of the gaussian model and the counts clipped and not."""
     generator = np.random.default_rng(4)
-    points = [np.zeros(made.d * model.outputs), *generator.normal(0, 1.5, (2, made.d * model.outputs))]
+    points = [np.zeros(made.d * model.outputs), *generator.normal(0, size, (2, made.d * model.outputs))]
     clips = {"gaussian": 0.3, "poisson": 3.0}
     found = [model.link(made, point) for point in points]
     return [*found, model.link(made, points[1], clips.get(model.family))]
@@ -214,7 +214,7 @@ def test_engines_give_the_same_integers(family: str, norm: float | None, tmp_pat
     frame = table()
     made = declared(family, "a + b + a:b + np.log(a + 1)", norm=norm)
     model = model_of(family, made)
-    link = links(model, made)[-1]
+    link = links(model, made, 0.2)[-1]
     relation = duckdb.connect().from_df(frame)
     frame.to_parquet(tmp_path / "records.parquet")
     found = []
@@ -235,7 +235,7 @@ def test_bounded_contributions_are_the_same_on_every_engine() -> None:
     frame = table()
     made = declared("binomial", "a + b")
     model = model_of("binomial", made)
-    link = links(model, made)[1]
+    link = links(model, made, 0.2)[1]
     sums = []
     for data, pushdown in (
         (frame, False),
@@ -257,7 +257,7 @@ def test_spark_gives_the_same_integers(family: str) -> None:
     frame = table()
     made = declared(family, "a + b + a:b + np.log(a + 1)", norm=1.1)
     model = model_of(family, made)
-    link = links(model, made)[-1]
+    link = links(model, made, 0.2)[-1]
     found = []
     for data in (frame, spark.createDataFrame(frame.to_dict("records"))):
         with read(made, data) as those:

@@ -160,11 +160,7 @@ def mean(
         None if delta is None else as_target_delta(delta, n or 1, "leave delta out for pure epsilon")
     )
     grid = Grid(bounds, STEPS, False, None if missing == EXCLUDE else missing)
-    groups = (
-        None
-        if by is None or levels is None
-        else Levels(levels if isinstance(levels, Domain) else Domain(levels))
-    )
+    groups = levels if levels is None or isinstance(levels, Domain) else Domain(levels)
     # One record that moves to another group leaves one and enters another: two changes of one record.
     people = (1 if per_person is None else as_integer(per_person, "per_person")) * (
         2 if groups is not None and kind is not Relation.ADD_REMOVE else 1
@@ -205,7 +201,7 @@ def column_sums(
     column: str | None,
     grid: Grid,
     by: str | None,
-    groups: Levels | None,
+    groups: Domain | None,
     exclude: bool,
     person: str | None,
     per_person: int | None,
@@ -213,7 +209,7 @@ def column_sums(
     """By group the exact (count, Σu, Σu²), and the number of all records, from a table or a file."""
     coders: dict[str | None, Any] = {column: grid}
     if groups is not None:
-        coders[by] = groups
+        coders[by] = Levels(groups)
     if is_files(data):
         with opened(data, coders, person) as table:
             cells = count_cells(table, per_person).kept
@@ -226,12 +222,12 @@ def column_sums(
         if frame is None:
             raise InvalidInput("data must be a table, a column or a file")
         cells = count_cells(as_table(frame, coders, person), per_person).kept
-    names: tuple[Any, ...] = (None,) if groups is None else groups.levels
+    names: tuple[Any, ...] = (None,) if groups is None else tuple(groups.levels)
     sums = {name: [0, 0, 0] for name in names}
     total, half = 0, grid.steps // 2
     for place, records in cells.items():
         total += records
-        if groups is not None and place[1] >= groups.size:
+        if groups is not None and place[1] >= groups.k:
             raise undeclared(str(by), records, 0)
         if place[0] >= grid.size:
             if not (exclude and place[0] == grid.size + 1):

@@ -45,6 +45,7 @@ class Variable:
     coder: Coder
     excluded: bool
     """Whether a record without a value is left out, instead of being an error."""
+    levels: tuple[Any, ...] = ()
 
     @property
     def numeric(self) -> bool:
@@ -56,8 +57,7 @@ class Variable:
 
         if isinstance(self.coder, Grid):
             return self.coder.low + codes * (self.coder.width / self.coder.steps)
-        levels = list(self.coder.levels) if isinstance(self.coder, Levels) else []
-        return pd.Categorical.from_codes(np.asarray(codes), categories=levels)
+        return pd.Categorical.from_codes(np.asarray(codes), categories=list(self.levels))
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def variable(
         domain = given if isinstance(given, Domain) else Domain(given, missing=value)
         if role == "binomial" and domain.k != 2:
             raise InvalidInput(f"levels={domain.levels!r} of {name!r}: a binomial response has two levels")
-        coder = Levels(domain)
+        return Variable(name, Levels(domain), rule == EXCLUDE, tuple(domain.levels))
     return Variable(name, coder, rule == EXCLUDE)
 
 

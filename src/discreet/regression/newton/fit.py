@@ -212,7 +212,7 @@ class Units:
             mixing = mixing * (coder.width / 2)
             offset[design.constant] = (coder.low + coder.high) / 2 if design.constant is not None else 0.0
         if model.outputs > 1:
-            levels = design.response.coder.levels[1:]  # type: ignore[attr-defined]
+            levels = design.response.levels[1:]
             names = tuple(f"{level}: {name}" for level in levels for name in design.names)
             mixing = np.asarray(np.kron(np.eye(model.outputs), mixing), dtype=np.float64)
             offset = np.zeros(len(names))

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import IntArray
-from discreet.data.engines import as_frame, as_table, withheld_words
+from discreet.data.engines import as_frame, as_table
 from discreet.data.files import opened
 from discreet.data.paths import is_files
+from discreet.data.withheld import withheld
 from discreet.errors import DataError, InvalidInput
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, Model
@@ -62,6 +63,7 @@ class Streamed(Records):
     def __init__(self, design: Design, batches: Callable[[], Iterator[list[IntArray]]], n: int) -> None:
         self.design, self.batches, self.n = design, batches, n
 
+    @withheld
     def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
         blocks = (records(self.design, codes) for codes in self.batches())
         return exact_sums(model, self.design, link, blocks, curvature)
@@ -70,14 +72,14 @@ class Streamed(Records):
 class Remote(Records):
     """Codes that stay on their engine, which adds up."""
 
+    @withheld
     def __init__(self, design: Design, native: Any, dialect: str) -> None:
         self.design, self.native, self.dialect = design, native, dialect
-        with withheld_words():
-            self.n = native.count() if dialect == "spark" else native.aggregate("count(*)").fetchall()[0][0]
+        self.n = native.count() if dialect == "spark" else native.aggregate("count(*)").fetchall()[0][0]
 
+    @withheld
     def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
-        with withheld_words():
-            return sums_by_sql(model, self.design, link, self.native, self.dialect, curvature)
+        return sums_by_sql(model, self.design, link, self.native, self.dialect, curvature)
 
 
 @contextmanager
@@ -102,6 +104,7 @@ def read(
     yield _of(design, as_table(frame, design.coders, person), per_person, pushdown)
 
 
+@withheld
 def codes_of(design: Design, frame: Any) -> list[IntArray]:
     """The codes of a table's records, for the variables alone; an undeclared value is an error."""
     if isinstance(frame, Mapping):
@@ -113,9 +116,8 @@ def codes_of(design: Design, frame: Any) -> list[IntArray]:
     if not coders:
         raise InvalidInput("the formula has no columns: there is nothing to predict from")
     table = as_table(found, coders, None)
-    with withheld_words():
-        eager = table.frame.select(**{f"k{i}": code for i, code in enumerate(table.codes)}).collect()
-        codes = [np.asarray(eager[f"k{i}"].to_numpy(), dtype=np.int64) for i in range(len(coders))]
+    eager = table.frame.select(**{f"k{i}": code for i, code in enumerate(table.codes)}).collect()
+    codes = [np.asarray(eager[f"k{i}"].to_numpy(), dtype=np.int64) for i in range(len(coders))]
     for variable, values in zip(design.variables, codes, strict=True):
         if (values >= variable.coder.size).any():
             unknown = int((values == variable.coder.size).sum())
@@ -132,6 +134,7 @@ def _framed(data: Mapping[str, Any]) -> Any:
         raise InvalidInput("data must map column names to columns of one length") from None
 
 
+@withheld
 def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) -> Records:
     import narwhals as nw
 
@@ -139,9 +142,8 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
     columns = {name: code.cast(nw.Int64) for name, code in zip(names, table.codes, strict=True)}
     if table.person is not None:
         columns["person"] = nw.col(table.person)
-    with withheld_words():
-        frame = table.frame.select(**columns)
-        native: Any = frame.to_native()
+    frame = table.frame.select(**columns)
+    native: Any = frame.to_native()
     if frame.implementation.is_spark_like() or frame.implementation.is_duckdb():
         dialect = "duckdb" if frame.implementation.is_duckdb() else "spark"
         if per_person is not None:
@@ -149,12 +151,11 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
         if dialect == "spark" or pushdown:
             return _checked(Remote(design, native, dialect))
         return _streamed(design, native)
-    with withheld_words():
-        eager = frame.collect()
-        codes = [np.asarray(eager[name].to_numpy(), dtype=np.int64) for name in names]
-        if per_person is not None:
-            keep = _bounded(codes, eager["person"], per_person)
-            codes = [values[keep] for values in codes]
+    eager = frame.collect()
+    codes = [np.asarray(eager[name].to_numpy(), dtype=np.int64) for name in names]
+    if per_person is not None:
+        keep = _bounded(codes, eager["person"], per_person)
+        codes = [values[keep] for values in codes]
     return _checked(InMemory(design, [records(design, codes)], len(codes[0])))
 
 
@@ -164,11 +165,11 @@ def _checked(found: Records) -> Records:
     return found
 
 
+@withheld
 def _streamed(design: Design, native: Any) -> Records:
     def batches() -> Iterator[list[IntArray]]:
-        with withheld_words():
-            for batch in native.to_arrow_reader(_BATCH):
-                yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
+        for batch in native.to_arrow_reader(_BATCH):
+            yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
 
     kept: list[Block] | None = []
     number = size = 0
@@ -183,6 +184,7 @@ def _streamed(design: Design, native: Any) -> Records:
     return Streamed(design, batches, number)
 
 
+@withheld
 def _bounded_by_sql(native: Any, names: Sequence[str], most: int, dialect: str) -> Any:
     """At most ``most`` records of each person: the first by their codes, whatever their order in the
     table."""
@@ -190,13 +192,12 @@ def _bounded_by_sql(native: Any, names: Sequence[str], most: int, dialect: str) 
     place = f"row_number() OVER (PARTITION BY person ORDER BY {listed}) AS place"
     ranked = f"SELECT {listed}, person, {place} FROM {{t}}"
     kept = f"SELECT {listed} FROM ({ranked}) WHERE place <= {most}"
-    with withheld_words():
-        if dialect == "duckdb":
-            nobody = native.query("t", "SELECT count(*) FROM t WHERE person IS NULL").fetchall()[0][0]
-            bounded = native.query("t", kept.format(t="t"))
-        else:
-            nobody = native.filter("person IS NULL").count()
-            bounded = native.sparkSession.sql(kept, t=native)
+    if dialect == "duckdb":
+        nobody = native.query("t", "SELECT count(*) FROM t WHERE person IS NULL").fetchall()[0][0]
+        bounded = native.query("t", kept.format(t="t"))
+    else:
+        nobody = native.filter("person IS NULL").count()
+        bounded = native.sparkSession.sql(kept, t=native)
     _check_keys(nobody)
     return bounded
 
