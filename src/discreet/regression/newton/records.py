@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Records", "codes_of", "read"]
 
 
-_KEPT_BYTES = 1 << 29
+_KEPT_BYTES = 1 << 27
 _BATCH = 1 << 16
 
 
