@@ -28,7 +28,7 @@ __all__ = ["Outcome", "Question", "Schedule", "ask"]
 
 CROWDED = 0.08
 """From this ratio of the curvature's noise to its guessed size on, descent predicts better."""
-_STEPS = 100
+_STEPS = (30, 100)
 _MOST_CURVED = 300
 """Coefficients up to which a curvature is published."""
 
@@ -51,7 +51,7 @@ class Schedule:
         """The library's choice, from public numbers.
 
         ``aim``: four rounds with curvature for ``"intervals"``; for ``"prediction"``, where the noise of the
-        curvature would be felt, descent on the gradient alone, which takes a hundred passes over the records.
+        curvature would be felt, descent on the gradient alone, which takes up to a hundred passes.
         """
         if question.model.squares:
             return cls((Fraction(1, 3), Fraction(2, 3)), (0.3, 0.15), squares=0.1)
@@ -60,7 +60,7 @@ class Schedule:
             return few
         crowded = aim == "prediction" and question.crowding(few) >= CROWDED
         if crowded or question.design.d * question.model.outputs > _MOST_CURVED:
-            return cls((), (), descent=Fraction(1), steps=_STEPS)
+            return cls((), (), descent=Fraction(1), steps=question.steps())
         return few
 
 
@@ -91,6 +91,12 @@ class Question:
         reach = math.sqrt(float(noise.curvature) / 2) / unit * 2 * math.sqrt(size)
         guess = self.n * model.typical_weight() * float(np.trace(design.second_moments)) / design.d
         return reach / guess
+
+    def steps(self) -> int:
+        """Steps of descent: more where the noise is small beside the sums."""
+        least, most = _STEPS
+        signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
+        return min(most, max(least, round(1.6 * math.sqrt(signal))))
 
     def design_moments(self) -> FloatArray:
         """E xx' guessed for each of the outputs."""
