@@ -132,7 +132,8 @@ def posterior(
     records = float(n) if n is not None else _records(model, seen)
     carried, variance = _filtered(model, design, seen, records)
     found = [
-        _solved(model, seen, carried, variance, precision, prior.mean) for precision in prior.precisions()
+        _solved(model, seen, carried, records, variance, precision, prior.mean)
+        for precision in prior.precisions()
     ]
     chances = _softmax(np.array([one.score for one in found]))
     parts, shares = [], []
@@ -173,12 +174,13 @@ def _solved(
     model: Model,
     seen: Sequence[Evidence],
     carried: Carried,
+    records: float,
     variance: FloatArray,
     precision: FloatArray,
     centre: FloatArray,
 ) -> _Solved:
     """Errors depend on how far the minimum is from each point, and it on them: a few passes settle both."""
-    size, records = len(centre), carried.records
+    size = len(centre)
     mean, spread, wide = seen[-1].point, np.zeros((size, size)), np.zeros((size, size))
     sigma, nodes, weights = 1.0, np.array([1.0]), np.array([1.0])
     if model.squares:
@@ -298,37 +300,52 @@ class Carried:
     model: Model
     moments: FloatArray
     records: float
+    constant: int | None
+    """The position of the constant column, whose second moment is public."""
 
     @classmethod
-    def of(cls, model: Model, curvature: FloatArray, point: FloatArray, records: float) -> Carried:
+    def of(
+        cls, model: Model, design: Design, curvature: FloatArray, point: FloatArray, records: float
+    ) -> Carried:
         if not model.curved:
-            return cls(model, curvature / records, records)
-        moments = _positive(curvature / np.diag(curvature)[0])
-        for _ in range(4):
-            level, change = _stein(model, moments, point)
-            moments = (moments + _positive((curvature / records - change) / level)) / 2
-        return cls(model, moments, records)
+            return cls(model, curvature / records, records, design.constant)
+        at = design.constant
+        moments = design.second_moments
+        for _ in range(10):
+            level, change = _stein(model, moments, point, at)
+            new = _positive((curvature / records - change) / level)
+            if at is not None:  # or a small moment would make itself smaller: predictors that vary less
+                new = new * (design.second_moments[at, at] / new[at, at])
+            moments = (moments + new) / 2
+        whole = cls(model, moments, records, at)
+        share = float(np.trace(curvature)) / float(np.trace(whole.at(point)))
+        return cls(model, moments, records * min(max(share, 0.5), 2.0), at)
 
     def to(self, point: FloatArray) -> FloatArray:
         if not self.model.curved:
             return self.moments * self.records
-        return _positive(self._at(point))
+        return _positive(self.at(point))
 
-    def _at(self, point: FloatArray) -> FloatArray:
-        level, change = _stein(self.model, self.moments, point)
+    def at(self, point: FloatArray) -> FloatArray:
+        """The same, perhaps not positive."""
+        level, change = _stein(self.model, self.moments, point, self.constant)
         return self.records * (level * self.moments + change)
 
     def along(self, start: FloatArray, end: FloatArray) -> FloatArray:
         """The mean of the curvature between two points."""
         if not self.model.curved:
             return self.to(end)
-        found = [u * self._at(start + t * (end - start)) for t, u in _THREE]
+        found = [u * self.at(start + t * (end - start)) for t, u in _THREE]
         return np.asarray(sum(found))
 
 
-def _stein(model: Model, moments: FloatArray, point: FloatArray) -> tuple[float, FloatArray]:
-    """a, and the rest, of the curvature per record at a point; the first column is the constant one."""
-    mean = moments[0] / math.sqrt(max(moments[0, 0], 1e-12))
+def _stein(
+    model: Model, moments: FloatArray, point: FloatArray, constant: int | None
+) -> tuple[float, FloatArray]:
+    """a, and the rest, of the curvature per record at a point; without a constant column rows have mean 0."""
+    mean = np.zeros(len(point))
+    if constant is not None:
+        mean = moments[constant] / math.sqrt(max(moments[constant, constant], 1e-12))
     covariance = moments - np.outer(mean, mean)
     along = covariance @ point
     centre, variance = float(np.clip(mean @ point, -30, 30)), float(np.clip(point @ along, 0.0, 100.0))
@@ -343,7 +360,7 @@ def _guess(model: Model, design: Design, point: FloatArray) -> FloatArray:
     if model.outputs > 1:
         share = 1 / (model.outputs + 1)
         return np.asarray(np.kron(share * np.eye(model.outputs) - share**2, moments), dtype=np.float64)
-    return Carried(model, moments, 1.0).to(point)
+    return Carried(model, moments, 1.0, design.constant).to(point)
 
 
 def _records(model: Model, seen: Sequence[Evidence]) -> float:
@@ -377,7 +394,7 @@ def _filtered(
         if model.curved and moved.any():
             relative = min(1.0, float(moved @ mean @ moved) / float(np.trace(mean)) * len(mean))
             before = float(np.trace(mean))
-            mean = Carried.of(model, mean, place, records).to(one.point)
+            mean = Carried.of(model, design, mean, place, records).to(one.point)
             change = float(np.trace(mean)) / before
             variance = variance * change**2 + relative * np.outer(np.diag(mean), np.diag(mean)) / 100
         if one.curvature is not None:
@@ -389,7 +406,7 @@ def _filtered(
         mean = records * _guess(model, design, place)
         variance = np.outer(np.diag(mean), np.diag(mean)) / 4
     mean = _positive(mean, variance)
-    return Carried.of(model, mean, place, records), variance
+    return Carried.of(model, design, mean, place, records), variance
 
 
 def _shrinkage(guess: FloatArray, found: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
