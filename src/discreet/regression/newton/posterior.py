@@ -185,6 +185,7 @@ def _solved(
     sigma, nodes, weights = 1.0, np.array([1.0]), np.array([1.0])
     if model.squares:
         sigma = max(seen[-1].square, math.sqrt(seen[-1].square_variance), 1e-9) / records
+    unsure = 0.0
     last = carried.to(mean)
     view = _View(mean, np.zeros(size), last, np.eye(size), np.eye(size), np.zeros(size))
     for _ in range(_PASSES):
@@ -198,7 +199,7 @@ def _solved(
         for one, (misfit, _) in zip(seen, misfits, strict=True):
             gap = one.point - mean
             bent = (
-                carried.along(one.point, mean) - last
+                carried.along(one.point, mean, unsure) - last
             ) @ gap  # how far the gradient is from a straight line
             slope, blur = 1.0, 0.0
             if model.squares:
@@ -227,7 +228,8 @@ def _solved(
             far = math.sqrt(max(float(move @ carried.moments @ move), 0.0))
             move = move / 2 * min(1.0, 0.5 / max(far, 1e-12))
         mean, spread, wide = mean + move, minimum.covariance, law.covariance
-        last = carried.to(mean)
+        unsure = max(float(np.sum(carried.moments * wide)), 0.0)
+        last = carried.to(mean, unsure)
     return _Solved(
         view, view.slope, nodes, weights, precision, _score(view, view.slope / sigma, precision, centre)
     )
@@ -321,26 +323,27 @@ class Carried:
         share = float(np.trace(curvature)) / float(np.trace(whole.at(point)))
         return cls(model, moments, records * min(max(share, 0.5), 2.0), at)
 
-    def to(self, point: FloatArray) -> FloatArray:
+    def to(self, point: FloatArray, unsure: float = 0.0) -> FloatArray:
+        """The curvature at a point that is known up to a variance ``unsure`` of the predictors."""
         if not self.model.curved:
             return self.moments * self.records
-        return _positive(self.at(point))
+        return _positive(self.at(point, unsure))
 
-    def at(self, point: FloatArray) -> FloatArray:
+    def at(self, point: FloatArray, unsure: float = 0.0) -> FloatArray:
         """The same, perhaps not positive."""
-        level, change = _stein(self.model, self.moments, point, self.constant)
+        level, change = _stein(self.model, self.moments, point, self.constant, unsure)
         return self.records * (level * self.moments + change)
 
-    def along(self, start: FloatArray, end: FloatArray) -> FloatArray:
-        """The mean of the curvature between two points."""
+    def along(self, start: FloatArray, end: FloatArray, unsure: float) -> FloatArray:
+        """The mean of the curvature between a point and one that is known up to ``unsure``."""
         if not self.model.curved:
             return self.to(end)
-        found = [u * self.at(start + t * (end - start)) for t, u in _THREE]
+        found = [u * self.at(start + t * (end - start), t * t * unsure) for t, u in _THREE]
         return np.asarray(sum(found))
 
 
 def _stein(
-    model: Model, moments: FloatArray, point: FloatArray, constant: int | None
+    model: Model, moments: FloatArray, point: FloatArray, constant: int | None, unsure: float = 0.0
 ) -> tuple[float, FloatArray]:
     """a, and the rest, of the curvature per record at a point; without a constant column rows have mean 0."""
     mean = np.zeros(len(point))
@@ -348,7 +351,8 @@ def _stein(
         mean = moments[constant] / math.sqrt(max(moments[constant, constant], 1e-12))
     covariance = moments - np.outer(mean, mean)
     along = covariance @ point
-    centre, variance = float(np.clip(mean @ point, -30, 30)), float(np.clip(point @ along, 0.0, 100.0))
+    centre = float(np.clip(mean @ point, -30, 30))
+    variance = float(np.clip(point @ along + unsure, 0.0, 100.0))
     level, first, second = model.curving(centre, variance)
     across = np.outer(along, mean)
     return level, first * (across + across.T) + second * np.outer(along, along)
