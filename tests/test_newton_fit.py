@@ -13,14 +13,11 @@ from scipy.stats import binom
 from discreet.declarations import Relation
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput
 from discreet.randomness.entropy import SeededEntropy
-
-pytest.importorskip("formulaic")
-pd = pytest.importorskip("pandas")
-
-from formulaic import model_matrix
-
 from discreet.regression.newton.design import design
 from discreet.regression.newton.fit import Fit, Regression, mixture_quantile, regress, regression
+
+formulaic = pytest.importorskip("formulaic")
+pd = pytest.importorskip("pandas")
 
 BOUNDS = {"age": (20, 80), "income": (0, 100)}
 LEVELS = {"sex": ("f", "m"), "city": ("a", "b", "c"), "vote": ("no", "yes")}
@@ -202,7 +199,9 @@ def test_formulas_with_products_polynomials_and_splines() -> None:
     codes = [generator.integers(0, v.coder.size, 200) for v in made.variables]
     frame = pd.DataFrame({v.name: v.values(c) for v, c in zip(made.variables, codes, strict=True)})
     ends = pd.DataFrame({v.name: v.values(np.array([0, v.coder.size - 1])) for v in made.variables})
-    whole = model_matrix("a*C(g) + bs(b, knots=[3, 6])", pd.concat([frame, ends], ignore_index=True))
+    whole = formulaic.model_matrix(
+        "a*C(g) + bs(b, knots=[3, 6])", pd.concat([frame, ends], ignore_index=True)
+    )
     assert tuple(whole.columns) == made.names
     wanted = np.asarray(whole, dtype=float)[:200]
     # rows @ w = values @ (mixing @ w) for every w: the grid's step apart.

@@ -14,13 +14,12 @@ import pytest
 from discreet.declarations import Relation
 from discreet.errors import DataError
 from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton.sums import Block, Noise, Sums, exact_sums, noise_for, records, released
-
-pytest.importorskip("formulaic")
-
 from discreet.regression.newton.design import Design, design, shortened
 from discreet.regression.newton.models import Link, Model, model_of
 from discreet.regression.newton.records import read
+from discreet.regression.newton.sums import Block, Noise, Sums, exact_sums, noise_for, records, released
+
+pytest.importorskip("formulaic")
 
 LEVELS = {"b": ("p", "q", "r"), "binomial": ("no", "yes"), "multinomial": ("u", "v", "w")}
 BOUNDS = {"a": (0, 10), "gaussian": (0, 5), "poisson": (0, 6)}

@@ -198,9 +198,7 @@ def _solved(
         total, point, gradient, blurred = 0.0, np.zeros(size), np.zeros(size), 0.0
         for one, (misfit, _) in zip(seen, misfits, strict=True):
             gap = one.point - mean
-            bent = (
-                carried.along(one.point, mean, unsure) - last
-            ) @ gap  # how far the gradient is from a straight line
+            bent = (carried.along(one.point, mean, unsure) - last) @ gap  # what a straight line leaves out
             slope, blur = 1.0, 0.0
             if model.squares:
                 wide_by = sigma + misfit / records
