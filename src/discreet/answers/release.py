@@ -215,7 +215,8 @@ class Release(Bridged, Answer):
             raise InvalidInput(f"rows={rows!r} is not in this table; it has: {', '.join(axes)}")
         (across,) = set(axes) - {down}
         aware = self.noise_aware_or_none()
-        cells = np.asarray(self.posterior.predictive() if aware is None else aware.predictive())
+        plug_in = [self.posterior.marginal(i).mean() for i in range(len(self.levels))]
+        cells = np.asarray(plug_in if aware is None else aware.predictive())
         cells = cells.reshape([len(levels) for levels in axes.values()])
         cells = cells if down == next(iter(axes)) else cells.T
         sums = {"row": cells.sum(axis=1, keepdims=True), "column": cells.sum(axis=0, keepdims=True)}
@@ -252,7 +253,11 @@ class Release(Bridged, Answer):
         axes = self._axes()
         if sorted(axes) != sorted((first, second)):
             raise InvalidInput(f"independence is for tables of two columns; this one has: {', '.join(axes)}")
-        counts = self._noise_aware.counts.sample(size, np.random.default_rng(seed))
+        aware = self._noise_aware
+        if isinstance(aware, AddRemovePosterior):
+            counts, _ = aware.sample_counts(size, np.random.default_rng(seed))
+        else:
+            counts = aware.counts.sample(size, np.random.default_rng(seed))
         rows, columns = (len(levels) for levels in axes.values())
         return independence(np.asarray(counts, dtype=np.float64), np.array(self.prior), (rows, columns))
 

@@ -208,7 +208,7 @@ class Answer(ABC):
 
     def to_frame(self, interval: float = 0.95) -> Any:
         """The rows as a pandas data frame."""
-        import pandas  # type: ignore[import-untyped]
+        import pandas
 
         return pandas.DataFrame(self.table(interval))
 

@@ -1,0 +1,598 @@
+"""A private regression with error bars: the question, :func:`regress`, and its answer, :class:`Fit`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, ndtr, ndtri
+
+from discreet._typing import EpsilonLike, FloatArray
+from discreet.data.grids import Grid
+from discreet.declarations import Relation, as_epsilon, as_integer, as_target_delta
+from discreet.documents.base import read_document, write_document
+from discreet.errors import CorruptReleaseError, InvalidInput
+from discreet.privacy.curves import Gaussian as GaussianCurve
+from discreet.privacy.curves import largest_gaussian
+from discreet.privacy.guarantee import Guarantee
+from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
+from discreet.regression.newton.design import Design, design
+from discreet.regression.newton.models import Model, model_of
+from discreet.regression.newton.posterior import Normal, Prior
+from discreet.regression.newton.records import codes_of, read
+from discreet.regression.newton.rounds import Outcome, Question, ask
+
+if TYPE_CHECKING:
+    from discreet.randomness.entropy import Source
+
+__all__ = ["Fit", "Prediction", "Regression", "regress"]
+
+FORMAT, VERSION = "discreet-regression", 1
+BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
+_RATIOS = {"binomial": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio"}
+_DEVIATION = {"gaussian": 2.0, "binomial": 5.0, "multinomial": 5.0, "poisson": 3.0}
+"""Of a scaled coefficient where no prior is declared: half the declared range moves the predictor so much."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What is asked, all of it public and fixed before the data: see :func:`regress` for the fields."""
+
+    formula: str
+    family: str
+    bounds: Mapping[str, tuple[float, float]]
+    levels: Mapping[str, Sequence[Any]]
+    epsilon: Fraction
+    delta: Fraction
+    prior: Mapping[str, tuple[float, float]] | None = None
+    missing: Mapping[str, Any] | None = None
+    n: int | None = None
+    relation: Relation = Relation.REPLACE_ONE
+    per_person: int | None = None
+    norm: float | None = None
+    aim: str = "intervals"
+
+    def __post_init__(self) -> None:
+        if self.aim not in ("intervals", "prediction"):
+            raise InvalidInput(f"aim={self.aim!r} must be 'intervals' or 'prediction'")
+        if self.n is not None and self.relation is not Relation.ADD_REMOVE and self.n < self.design.d:
+            raise InvalidInput(
+                f"n={self.n} is less than the {self.design.d} coefficients: nothing can be fitted"
+            )
+
+    @cached_property
+    def design(self) -> Design:
+        return design(
+            self.formula,
+            family=self.family,
+            bounds=self.bounds,
+            levels=self.levels,
+            missing=self.missing,
+            norm=self.norm,
+        )
+
+    @cached_property
+    def model(self) -> Model:
+        return model_of(self.family, self.design)
+
+    @cached_property
+    def mu_squared(self) -> Fraction:
+        return largest_gaussian(self.epsilon, self.delta)
+
+    @cached_property
+    def units(self) -> Units:
+        return Units.of(self.design, self.model)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        person = self.per_person is not None
+        relation = (
+            Relation.REPLACE_PERSON if person and self.relation is not Relation.ADD_REMOVE else self.relation
+        )
+        public = "the number of records is public" if self.relation is not Relation.ADD_REMOVE else ""
+        return Guarantee(
+            exact_epsilon=self.epsilon,
+            relation=relation,
+            exact_delta=self.delta,
+            basis=BASIS,
+            assumptions=(public,) if public else (),
+            curve=GaussianCurve(self.mu_squared),
+        )
+
+    def scaled_prior(self) -> Prior:
+        """The prior of the scaled coefficients; where none is declared their common scale is learned."""
+        size, outputs = self.design.d, self.model.outputs
+        length = self.design.norm / self.design.unit
+        wide = _DEVIATION[self.family] * max(1.0, math.sqrt(size) / length)
+        constant = [j for j, column in enumerate(self.design.columns) if not column.factors]
+        default = np.full(size * outputs, wide)
+        if not self.prior:
+            fixed = tuple(k * size + j for k in range(outputs) for j in constant)
+            scales = (1.0, 1 / 3, 1 / 9) if size > 1 else (1.0,)
+            return Prior(np.zeros(size * outputs), np.diag(default**2), scales, fixed)
+        units = self.units
+        unknown = [name for name in self.prior if name not in units.names]
+        if unknown:
+            raise InvalidInput(f"prior names {unknown[0]!r}, which is none of the coefficients {units.names}")
+        mean = units.mixing @ np.zeros(size * outputs) + units.offset
+        spread = np.sqrt(np.diag(units.mixing @ np.diag(default**2) @ units.mixing.T))
+        for name, pair in self.prior.items():
+            try:
+                centre, deviation = (float(value) for value in pair)
+            except (TypeError, ValueError):
+                raise InvalidInput(f"prior[{name!r}]={pair!r} must be (mean, standard deviation)") from None
+            if not (math.isfinite(centre) and math.isfinite(deviation) and deviation > 0):
+                raise InvalidInput(f"prior[{name!r}]={pair!r} must be finite, with a positive deviation")
+            at = units.names.index(name)
+            mean[at], spread[at] = centre, deviation
+        back = np.linalg.inv(units.mixing)
+        return Prior(back @ (mean - units.offset), back @ np.diag(spread**2) @ back.T)
+
+    def question(self, n: int) -> Question:
+        """The rounds' question for a dataset of n records."""
+        excluded = any(v.excluded for v in (*self.design.variables, self.design.response))
+        private = self.relation is Relation.ADD_REMOVE or excluded
+        return Question(
+            self.design,
+            self.model,
+            self.scaled_prior(),
+            self.mu_squared,
+            self.relation,
+            None if private else n,
+            self.per_person or 1,
+        )
+
+    def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
+        """The answer for some data; ``source`` other than the system's makes it no private one."""
+        with read(self.design, data, person, self.per_person) as records:
+            if self.n is not None and records.n != self.n and self.relation is not Relation.ADD_REMOVE:
+                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+            if records.n < self.design.d and self.relation is not Relation.ADD_REMOVE:
+                raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
+            question = self.question(records.n)
+            outcome = ask(
+                question,
+                lambda link, curvature: records.sums(self.model, link, curvature),
+                source,
+                self.aim,
+            )
+        return Fit.of(self, question, outcome, type(source) is not SeededEntropy)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values that :meth:`from_dict` reads."""
+        kept = {
+            "formula": self.formula,
+            "family": self.family,
+            "bounds": {name: list(map(float, pair)) for name, pair in self.bounds.items()},
+            "levels": {name: list(given) for name, given in self.levels.items()},
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "prior": None if self.prior is None else {k: list(v) for k, v in self.prior.items()},
+            "missing": None if self.missing is None else dict(self.missing),
+            "n": self.n,
+            "relation": str(self.relation),
+            "per_person": self.per_person,
+            "norm": self.norm,
+            "aim": self.aim,
+        }
+        return {name: value for name, value in kept.items() if value not in (None, {})}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Regression:
+        given = dict(content)
+        given["bounds"] = {name: tuple(pair) for name, pair in given.get("bounds", {}).items()}
+        given["levels"] = {name: tuple(one) for name, one in given.get("levels", {}).items()}
+        given["epsilon"], given["delta"] = Fraction(given["epsilon"]), Fraction(given["delta"])
+        given["relation"] = Relation(given["relation"])
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class Units:
+    """From scaled coefficients w to those of the formula, in the units of the columns: mixing @ w +
+    offset."""
+
+    names: tuple[str, ...]
+    mixing: FloatArray
+    offset: FloatArray
+
+    @classmethod
+    def of(cls, design: Design, model: Model) -> Units:
+        names, mixing = design.names, design.mixing
+        offset = np.zeros(design.d)
+        if model.squares:
+            coder = design.response.coder
+            assert isinstance(coder, Grid)
+            mixing = mixing * (coder.width / 2)
+            offset[design.constant] = (coder.low + coder.high) / 2 if design.constant is not None else 0.0
+        if model.outputs > 1:
+            levels = design.response.levels[1:]
+            names = tuple(f"{level}: {name}" for level in levels for name in design.names)
+            mixing = np.asarray(np.kron(np.eye(model.outputs), mixing), dtype=np.float64)
+            offset = np.zeros(len(names))
+        return cls(names, mixing, offset)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Means of the response by record, with the ends of an interval at ``level`` for each mean."""
+
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The posterior of a regression's coefficients given private sums: what may be published.
+
+    Arrays are in the order of ``names`` and in the units of the formula's columns. ``warnings`` is empty
+    where the intervals are to be trusted; it depends on released values only.
+    """
+
+    question: Regression
+    weights: FloatArray
+    parts: tuple[Normal, ...]
+    noise_free: FloatArray
+    sigma_squared: tuple[FloatArray, FloatArray]
+    records: float
+    warnings: tuple[str, ...]
+    private: bool = True
+
+    @classmethod
+    def of(cls, asked: Regression, question: Question, outcome: Outcome, private: bool) -> Fit:
+        found = outcome.posterior
+        return cls(
+            asked,
+            found.weights,
+            found.parts,
+            found.noise_free,
+            (found.sigma_squared, found.sigma_weights),
+            found.records,
+            doubts(question, outcome),
+            private,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.question.units.names
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.question.guarantee if self.private else Guarantee(None, basis="a simulation from a seed")
+
+    @cached_property
+    def _laws(self) -> tuple[FloatArray, FloatArray]:
+        """Means and deviations of each coefficient in each part of the mixture."""
+        units = self.question.units
+        means = np.array([units.mixing @ part.mean + units.offset for part in self.parts])
+        spreads = [np.sqrt(np.diag(units.mixing @ p.covariance @ units.mixing.T)) for p in self.parts]
+        return means, np.array(spreads)
+
+    def mean(self) -> FloatArray:
+        """Posterior means."""
+        return np.asarray(self.weights @ self._laws[0])
+
+    def covariance(self) -> FloatArray:
+        """The posterior covariance."""
+        units, centre = self.question.units, self.mean()
+        whole = np.zeros((len(centre), len(centre)))
+        for weight, part in zip(self.weights, self.parts, strict=True):
+            gap = units.mixing @ part.mean + units.offset - centre
+            whole += weight * (units.mixing @ part.covariance @ units.mixing.T + np.outer(gap, gap))
+        return whole
+
+    def std(self) -> FloatArray:
+        """Posterior standard deviations."""
+        return np.sqrt(np.diag(self.covariance()))
+
+    def interval(self, level: float = 0.9) -> FloatArray:
+        """Central intervals, one row (low, high) for each coefficient."""
+        tail = (1 - as_level(level)) / 2
+        means, spreads = self._laws
+        return np.array(
+            [
+                [mixture_quantile(self.weights, means[:, j], spreads[:, j], p) for p in (tail, 1 - tail)]
+                for j in range(means.shape[1])
+            ]
+        )
+
+    def noise_share(self) -> FloatArray:
+        """How much of each coefficient's variance comes from the privacy noise."""
+        mixing = self.question.units.mixing
+        free = np.diag(mixing @ self.noise_free @ mixing.T)
+        return np.clip(1 - free / self.std() ** 2, 0.0, 1.0)
+
+    def sigma(self, level: float = 0.9) -> tuple[float, float, float]:
+        """The standard deviation of the errors of a gaussian model: median and interval, in the response's
+        units."""
+        if not self.question.model.squares:
+            raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
+        coder = self.question.design.response.coder
+        nodes, weights = self.sigma_squared
+        order = np.argsort(nodes)
+        total = np.cumsum(weights[order]) - weights[order] / 2
+        tail = (1 - as_level(level)) / 2
+        found = np.sqrt(np.interp([0.5, tail, 1 - tail], total, nodes[order])) * coder.width / 2  # type: ignore[attr-defined]
+        return float(found[0]), float(found[1]), float(found[2])
+
+    def rows(self, level: float = 0.9) -> list[dict[str, Any]]:
+        """One dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if
+        any."""
+        ends, ratio = self.interval(level), _RATIOS.get(self.question.family)
+        found = []
+        for name, mean, std, (low, high), share in zip(
+            self.names, self.mean(), self.std(), ends, self.noise_share(), strict=True
+        ):
+            row = {"name": name, "mean": mean, "std": std, "low": low, "high": high, "noise share": share}
+            if ratio is not None:
+                row |= {ratio: math.exp(min(mean, 700.0))}
+            found.append(
+                {key: value if isinstance(value, str) else float(value) for key, value in row.items()}
+            )
+        return found
+
+    def summary(self, level: float = 0.9) -> str:
+        """The coefficients as a table to read."""
+        rows = self.rows(level)
+        heads = list(rows[0])
+        cells = [[row[h] if isinstance(row[h], str) else f"{row[h]:.4g}" for h in heads] for row in rows]
+        cells = [
+            [*line[:5], f"{float(row['noise share']):.0%}", *line[6:]]
+            for line, row in zip(cells, rows, strict=True)
+        ]
+        widths = [max(len(head), *(len(line[i]) for line in cells)) for i, head in enumerate(heads)]
+        lines = [
+            f"{self.question.formula} ({self.question.family}), {level:.0%} intervals",
+            "  ".join(
+                h.ljust(w) if i == 0 else h.rjust(w)
+                for i, (h, w) in enumerate(zip(heads, widths, strict=True))
+            ),
+            *(
+                "  ".join(
+                    c.ljust(w) if i == 0 else c.rjust(w)
+                    for i, (c, w) in enumerate(zip(line, widths, strict=True))
+                )
+                for line in cells
+            ),
+            str(self.guarantee),
+            *(f"Warning: {warning}" for warning in self.warnings),
+        ]
+        return "\n".join(lines)
+
+    __str__ = summary
+
+    def predict(self, frame: Any, level: float = 0.9) -> Prediction:
+        """The mean response of records in their own units: probabilities, rates, or numbers.
+
+        ``frame`` is a table with the formula's columns. Of a multinomial model the arrays have a column for
+        each level, in the declared order.
+        """
+        tail = (1 - as_level(level)) / 2
+        asked, model = self.question, self.question.model
+        rows = asked.design.scaled(codes_of(asked.design, frame))
+        if model.outputs > 1:
+            return self._classes(rows, level)
+        means = np.array([rows @ part.mean for part in self.parts])
+        spreads = np.array([np.sqrt(np.einsum("ij,jk,ik->i", rows, p.covariance, rows)) for p in self.parts])
+        centre = self.weights @ means
+        whole = np.sqrt(self.weights @ (spreads**2 + (means - centre) ** 2))
+        low, high = centre + ndtri(tail) * whole, centre - ndtri(tail) * whole
+        if asked.family == "binomial":
+            return Prediction(expit(centre), expit(low), expit(high), level)
+        if asked.family == "poisson":
+            return Prediction(np.exp(centre), np.exp(low), np.exp(high), level)
+        coder = asked.design.response.coder
+        assert isinstance(coder, Grid)
+        middle, half = (coder.low + coder.high) / 2, coder.width / 2
+        return Prediction(middle + half * centre, middle + half * low, middle + half * high, level)
+
+    def _classes(self, rows: FloatArray, level: float) -> Prediction:
+        """By draws from the posterior, with a fixed seed: a softmax has no normal law."""
+        asked, generator = self.question, np.random.default_rng(0)
+        shape = (asked.model.outputs, asked.design.d)
+        found = []
+        for choice in generator.choice(len(self.parts), 400, p=self.weights):
+            part = self.parts[choice]
+            w = generator.multivariate_normal(part.mean, part.covariance, method="eigh").reshape(shape)
+            powers = np.exp(np.clip(np.column_stack([np.zeros(len(rows)), rows @ w.T]), -300, 300))
+            found.append(powers / powers.sum(axis=1, keepdims=True))
+        tail = (1 - level) / 2
+        low, high = np.quantile(found, [tail, 1 - tail], axis=0)
+        return Prediction(np.mean(found, axis=0), low, high, level)
+
+    def to_json(self) -> str:
+        """A document that may be published; :meth:`from_json` reads it."""
+        content = {
+            "question": self.question.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "weights": self.weights.tolist(),
+            "means": [part.mean.tolist() for part in self.parts],
+            "covariances": [part.covariance.tolist() for part in self.parts],
+            "noise_free": self.noise_free.tolist(),
+            "sigma_squared": [values.tolist() for values in self.sigma_squared],
+            "records": self.records,
+            "warnings": list(self.warnings),
+            "private": self.private,
+        }
+        return write_document(FORMAT, VERSION, content)
+
+    @classmethod
+    def from_json(cls, text: str) -> Fit:
+        content = read_document(text, FORMAT, VERSION)
+        try:
+            parts = zip(content["means"], content["covariances"], strict=True)
+            nodes, weights = content["sigma_squared"]
+            return cls(
+                Regression.from_dict(content["question"]),
+                np.array(content["weights"]),
+                tuple(Normal(np.array(mean), np.array(covariance)) for mean, covariance in parts),
+                np.array(content["noise_free"]),
+                (np.array(nodes), np.array(weights)),
+                float(content["records"]),
+                tuple(content["warnings"]),
+                bool(content["private"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptReleaseError(f"the regression cannot be read ({type(error).__name__})") from None
+
+
+def doubts(question: Question, outcome: Outcome) -> tuple[str, ...]:
+    """Why intervals may be off, as far as released values tell; none where they are to be trusted."""
+    found, said = outcome.posterior, []
+    curved = [one for one in outcome.seen if one.curvature is not None]
+    if not curved:
+        return (
+            "no curvature was published, because its noise would have drowned it: the fit predicts, and its "
+            "intervals are those of the prior around it",
+        )
+    size = len(found.mean)
+    noise = 2 * math.sqrt(size / 2 / sum(1 / one.curvature_variance for one in curved))
+    most = 0.5 if question.model.descends else 1.0  # measured: below it intervals cover what they say
+    if question.model.curved and noise > most * float(np.trace(found.curvature)) / size:
+        said.append(
+            "the noise on the curvature is about as large as the curvature: take more records, a larger "
+            "epsilon or fewer columns, or declare a prior"
+        )
+    if question.model.family in ("binomial", "multinomial"):
+        spread = float(found.mean @ question.design_moments() @ found.mean) / question.model.outputs
+        if spread > 16:
+            said.append(
+                "the classes are nearly separated: the posterior is not as symmetric as these intervals"
+            )
+    return tuple(said)
+
+
+def mixture_quantile(weights: FloatArray, means: FloatArray, spreads: FloatArray, level: float) -> float:
+    """The quantile of a mixture of normal laws."""
+    if len(weights) == 1:
+        return float(means[0] + spreads[0] * ndtri(level))
+    ends = means + spreads * ndtri(level)
+    low, high = float(ends.min()), float(ends.max())
+    if high - low < 1e-12 * (abs(low) + float(spreads.max())):
+        return low
+    return float(brentq(lambda x: float(weights @ ndtr((x - means) / spreads)) - level, low, high))
+
+
+def as_level(level: Any) -> float:
+    value = float(level)
+    if not 0 < value < 1:
+        raise InvalidInput(f"level={level!r} must be between 0 and 1, such as 0.9")
+    return value
+
+
+def regress(
+    formula: str,
+    data: Any,
+    *,
+    family: str = "gaussian",
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    epsilon: EpsilonLike,
+    delta: EpsilonLike,
+    prior: Mapping[str, tuple[float, float]] | None = None,
+    missing: Mapping[str, Any] | None = None,
+    n: int | None = None,
+    relation: str = "replace-one",
+    person: str | None = None,
+    per_person: int | None = None,
+    norm: float | None = None,
+    aim: str = "intervals",
+) -> Fit:
+    """A private regression with intervals that know of the noise.
+
+    ``formula``, such as ``"income ~ age + C(sex)"``, is evaluated on declared values only: every number has
+    ``bounds``, to which it is clipped, and every category its ``levels``. ``family``: ``"gaussian"``,
+    ``"binomial"`` (two levels), ``"multinomial"`` or ``"poisson"`` (counts from 0 to a declared bound).
+
+    ``prior`` maps names of coefficients to (mean, standard deviation) in the units of the columns; without
+    it coefficients have a weak normal prior whose scale is learned from what is released. ``missing`` maps
+    columns to ``"exclude"``, a value or a level. ``n`` is the public number of records, checked.
+    ``relation``: ``"replace-one"`` or ``"add-remove"``; with ``person`` and ``per_person`` people are
+    protected. ``norm`` shortens rows, of columns scaled to [−1, 1], to that length: less noise, for a model
+    of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
+    many columns make curvature noisy.
+    """
+    asked = regression(
+        formula,
+        family=family,
+        bounds=bounds,
+        levels=levels,
+        epsilon=epsilon,
+        delta=delta,
+        prior=prior,
+        missing=missing,
+        n=n,
+        relation=relation,
+        person=person,
+        per_person=per_person,
+        norm=norm,
+        aim=aim,
+    )
+    return asked.fit(data, person)
+
+
+def regression(
+    formula: str,
+    *,
+    family: str = "gaussian",
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    epsilon: EpsilonLike,
+    delta: EpsilonLike,
+    prior: Mapping[str, tuple[float, float]] | None = None,
+    missing: Mapping[str, Any] | None = None,
+    n: int | None = None,
+    relation: str = "replace-one",
+    person: str | None = None,
+    per_person: int | None = None,
+    norm: float | None = None,
+    aim: str = "intervals",
+) -> Regression:
+    """The question of :func:`regress`, checked, without data."""
+    if (person is None) != (per_person is None):
+        raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
+    try:
+        kind = Relation(relation)
+    except ValueError:
+        kind = Relation.REPLACE_PERSON
+    if kind is Relation.REPLACE_PERSON:
+        raise InvalidInput(
+            f"relation={relation!r} must be 'replace-one' or 'add-remove'; people are protected with "
+            "person=… and per_person=…"
+        )
+    most = None if per_person is None else as_integer(per_person, "per_person")
+    if most is not None and most < 1:
+        raise InvalidInput(f"per_person={per_person!r} must be at least 1")
+    size = None if n is None else as_integer(n, "n")
+    if most is not None and most > 1 and size is None and kind is not Relation.ADD_REMOVE:
+        raise InvalidInput(
+            f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound"
+        )
+    made = Regression(
+        formula,
+        family,
+        dict(bounds or {}),
+        {
+            name: tuple(given) if not hasattr(given, "levels") else given
+            for name, given in (levels or {}).items()
+        },
+        as_epsilon(epsilon),
+        as_target_delta(delta, size or 1, "ask for counts instead, with pure epsilon"),
+        None if prior is None else dict(prior),
+        None if missing is None else dict(missing),
+        size,
+        kind,
+        most,
+        norm,
+        aim,
+    )
+    _ = made.model, made.scaled_prior()  # every mistake before any data
+    return made

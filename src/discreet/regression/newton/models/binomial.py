@@ -1,0 +1,59 @@
+"""Two levels, logit link: r = p − y and v = p(1 − p), from one table; a large residual has a small weight."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from discreet._typing import FloatArray
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models.base import Extremes, InSql, Link, Model, chosen, indexed
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+class Binomial(Model):
+    """P(second level) = 1/(1 + e^{−x·w})."""
+
+    family = "binomial"
+    descends = True
+    curved = True
+
+    @classmethod
+    def of(cls, design: Design) -> Binomial:
+        return cls()
+
+    def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
+        chance = expit(predictors)
+        return np.rint(chance * 2**self.residual_bits), np.rint(chance * (1 - chance) * 2**self.weight_bits)
+
+    def extremes(self, link: Link) -> Extremes:
+        chance, weight = link.tables
+        residual = chosen([chance, 2**self.residual_bits - chance])
+        return Extremes(residual**2, np.tile(weight**2, 2), np.zeros(1))
+
+    def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
+        return np.asarray(indexed(link.tables[0], link, predictor) - response * 2.0**self.residual_bits)
+
+    def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
+        return indexed(link.tables[1], link, predictor)
+
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        return InSql((f"(u0_0 - y * {2**self.residual_bits})",), ("u0_1",))
+
+    def curving(self, centre: float, variance: float) -> tuple[float, float, float]:
+        chance = expit(centre + math.sqrt(variance) * _NODES)
+        weight = chance * (1 - chance)
+        bend = 1 - 2 * chance
+        values = (weight, weight * bend, weight * (bend**2 - 2 * weight))
+        return tuple(float(_WEIGHTS @ value) for value in values)  # type: ignore[return-value]
+
+    def typical_weight(self) -> float:
+        return 0.2
+
+    def most_weight(self) -> float:
+        return 0.25

@@ -1,0 +1,65 @@
+"""Numbers with normal errors of unknown variance: r = x·w − y, clipped, and r²; the curvature is xx'."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models.base import Extremes, InSql, Link, Model
+
+if TYPE_CHECKING:
+    from discreet.regression.newton.posterior import Posterior
+
+
+class Gaussian(Model):
+    """y = x·w + N(0, σ²), y scaled to [−1, 1] by its bounds. Residuals are clipped to the round's
+    ``clip``."""
+
+    family = "gaussian"
+    link_bits = 13
+    residual_bits = 13
+    weight_bits = 0
+    squares = True
+
+    @classmethod
+    def of(cls, design: Design) -> Gaussian:
+        return cls()
+
+    def most_reach(self) -> int:
+        return 64 << self.link_bits
+
+    def limit(self, clip: float | None) -> int:
+        return 0 if clip is None else max(1, math.ceil(clip * 2**self.residual_bits))
+
+    def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
+        found = super().link(design, point, clip)
+        farthest = found.reach + 2**self.residual_bits  # |x·w| + |y|
+        return replace(found, clip=min(found.clip or farthest, farthest))
+
+    def clip(self, found: Posterior) -> float | None:
+        """Two and a half deviations, with what is not known of them yet on top."""
+        order = np.argsort(found.sigma_squared)
+        below = np.searchsorted(np.cumsum(found.sigma_weights[order]), 0.9)
+        upper = float(found.sigma_squared[order][min(int(below), len(order) - 1)])
+        misfit = float(np.sum(found.curvature * found.covariance)) / found.records
+        return 2.5 * math.sqrt(upper + misfit)
+
+    def extremes(self, link: Link) -> Extremes:
+        clip = np.array([float(link.clip)])
+        return Extremes(clip**2, np.ones(1), clip**4)
+
+    def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
+        raw = predictor - (response - 2.0**self.residual_bits)
+        return np.asarray(np.clip(raw, -link.clip, link.clip))
+
+    def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
+        return None
+
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        raw = f"(e0 - y + {2**self.residual_bits})"
+        return InSql((f"least(greatest({raw}, {-link.clip}), {link.clip})",), ("1",))

@@ -1,0 +1,217 @@
+"""Records where they live: sums in process from codes, streamed by DuckDB, or inside Spark by SQL.
+
+An engine turns each record into codes (:mod:`discreet.data`). In process these become integer rows, kept
+where they fit in memory and else read again in every round; DuckDB hands them over in batches, so that a file
+may be larger than memory. On Spark only sums leave the executors. The integers are the same everywhere.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import IntArray
+from discreet.data.engines import as_frame, as_table
+from discreet.data.files import opened
+from discreet.data.paths import is_files
+from discreet.data.withheld import withheld
+from discreet.errors import DataError, InvalidInput
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models import Link, Model
+from discreet.regression.newton.remote import sums_by_sql
+from discreet.regression.newton.sums import Block, Sums, exact_sums, records, undeclared
+
+if TYPE_CHECKING:
+    from discreet.data.engines import EngineTable as Table
+
+__all__ = ["Records", "codes_of", "read"]
+
+
+_KEPT_BYTES = 1 << 27
+_BATCH = 1 << 16
+
+
+class Records(ABC):
+    """The records of a dataset, ready to be summed."""
+
+    n: int
+    """How many enter, those that are left out for a missing value included."""
+
+    @abstractmethod
+    def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
+        """The exact sums of a round."""
+
+
+class InMemory(Records):
+    """Integer rows, made once."""
+
+    def __init__(self, design: Design, blocks: Sequence[Block], n: int) -> None:
+        self.design, self.blocks, self.n = design, blocks, n
+
+    def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
+        return exact_sums(model, self.design, link, self.blocks, curvature)
+
+
+class Streamed(Records):
+    """Codes that are read again in every round, batch by batch."""
+
+    def __init__(self, design: Design, batches: Callable[[], Iterator[list[IntArray]]], n: int) -> None:
+        self.design, self.batches, self.n = design, batches, n
+
+    @withheld
+    def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
+        blocks = (records(self.design, codes) for codes in self.batches())
+        return exact_sums(model, self.design, link, blocks, curvature)
+
+
+class Remote(Records):
+    """Codes that stay on their engine, which adds up."""
+
+    @withheld
+    def __init__(self, design: Design, native: Any, dialect: str) -> None:
+        self.design, self.native, self.dialect = design, native, dialect
+        self.n = native.count() if dialect == "spark" else native.aggregate("count(*)").fetchall()[0][0]
+
+    @withheld
+    def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
+        return sums_by_sql(model, self.design, link, self.native, self.dialect, curvature)
+
+
+@contextmanager
+def read(
+    design: Design,
+    data: Any,
+    person: str | None = None,
+    per_person: int | None = None,
+    pushdown: bool = False,
+) -> Iterator[Records]:
+    """The records of any table or file while it is open. ``pushdown``: DuckDB adds up by SQL, as Spark
+    does."""
+    if isinstance(data, Mapping):
+        data = _framed(data)
+    if is_files(data):
+        with opened(data, design.coders, person) as table:
+            yield _of(design, table, per_person, pushdown)
+        return
+    frame = as_frame(data)
+    if frame is None:
+        raise InvalidInput("a regression needs a table or a file with the columns of the formula")
+    yield _of(design, as_table(frame, design.coders, person), per_person, pushdown)
+
+
+@withheld
+def codes_of(design: Design, frame: Any) -> list[IntArray]:
+    """The codes of a table's records, for the variables alone; an undeclared value is an error."""
+    if isinstance(frame, Mapping):
+        frame = _framed(frame)
+    found = as_frame(frame)
+    if found is None:
+        raise InvalidInput("frame must be a table with the columns of the formula")
+    coders: dict[str | None, Any] = {variable.name: variable.coder for variable in design.variables}
+    if not coders:
+        raise InvalidInput("the formula has no columns: there is nothing to predict from")
+    table = as_table(found, coders, None)
+    eager = table.frame.select(**{f"k{i}": code for i, code in enumerate(table.codes)}).collect()
+    codes = [np.asarray(eager[f"k{i}"].to_numpy(), dtype=np.int64) for i in range(len(coders))]
+    for variable, values in zip(design.variables, codes, strict=True):
+        if (values >= variable.coder.size).any():
+            unknown = int((values == variable.coder.size).sum())
+            raise undeclared(variable.name, unknown, int((values > variable.coder.size).sum()))
+    return codes
+
+
+def _framed(data: Mapping[str, Any]) -> Any:
+    import pandas as pd
+
+    try:
+        return pd.DataFrame({name: list(values) for name, values in data.items()})
+    except (TypeError, ValueError):
+        raise InvalidInput("data must map column names to columns of one length") from None
+
+
+@withheld
+def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) -> Records:
+    import narwhals as nw
+
+    names = [f"k{i}" for i in range(len(table.codes))]
+    columns = {name: code.cast(nw.Int64) for name, code in zip(names, table.codes, strict=True)}
+    if table.person is not None:
+        columns["person"] = nw.col(table.person)
+    frame = table.frame.select(**columns)
+    native: Any = frame.to_native()
+    if frame.implementation.is_spark_like() or frame.implementation.is_duckdb():
+        dialect = "duckdb" if frame.implementation.is_duckdb() else "spark"
+        if per_person is not None:
+            native = _bounded_by_sql(native, names, per_person, dialect)
+        if dialect == "spark" or pushdown:
+            return _checked(Remote(design, native, dialect))
+        return _streamed(design, native)
+    eager = frame.collect()
+    codes = [np.asarray(eager[name].to_numpy(), dtype=np.int64) for name in names]
+    if per_person is not None:
+        keep = _bounded(codes, eager["person"], per_person)
+        codes = [values[keep] for values in codes]
+    return _checked(InMemory(design, [records(design, codes)], len(codes[0])))
+
+
+def _checked(found: Records) -> Records:
+    if found.n == 0:
+        raise DataError("the data are empty: there is no record")
+    return found
+
+
+@withheld
+def _streamed(design: Design, native: Any) -> Records:
+    def batches() -> Iterator[list[IntArray]]:
+        for batch in native.to_arrow_reader(_BATCH):
+            yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
+
+    kept: list[Block] | None = []
+    number = size = 0
+    for codes in batches():
+        number += len(codes[0])
+        if kept is not None:
+            kept.append(records(design, codes))
+            size += kept[-1].rows.nbytes
+            kept = kept if size <= _KEPT_BYTES else None
+    if kept is not None:
+        return _checked(InMemory(design, kept, number))
+    return Streamed(design, batches, number)
+
+
+@withheld
+def _bounded_by_sql(native: Any, names: Sequence[str], most: int, dialect: str) -> Any:
+    """At most ``most`` records of each person: the first by their codes, whatever their order in the
+    table."""
+    listed = ", ".join(names)
+    place = f"row_number() OVER (PARTITION BY person ORDER BY {listed}) AS place"
+    ranked = f"SELECT {listed}, person, {place} FROM {{t}}"
+    kept = f"SELECT {listed} FROM ({ranked}) WHERE place <= {most}"
+    if dialect == "duckdb":
+        nobody = native.query("t", "SELECT count(*) FROM t WHERE person IS NULL").fetchall()[0][0]
+        bounded = native.query("t", kept.format(t="t"))
+    else:
+        nobody = native.filter("person IS NULL").count()
+        bounded = native.sparkSession.sql(kept, t=native)
+    _check_keys(nobody)
+    return bounded
+
+
+def _bounded(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[np.intp]:
+    _check_keys(int(people.is_null().sum()))
+    _, keys = np.unique(people.to_numpy(), return_inverse=True)
+    order = np.lexsort((*reversed(codes), keys))
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    lengths = np.diff(np.append(starts, len(order)))
+    place = np.arange(len(order)) - np.repeat(starts, lengths)
+    return np.sort(order[place < most])
+
+
+def _check_keys(nobody: int) -> None:
+    if nobody:
+        raise DataError(f"{nobody} records have no person key, so their contribution has no bound; drop them")

@@ -1,0 +1,172 @@
+"""The rounds of a regression: how μ² is spent, where each looks, and the posterior after the last.
+
+Shares of μ² are fixed before the first round; what was released decides only where the next one looks and
+where residuals are clipped, so Δ and noise together, never a round's μ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.declarations import Relation
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models import Link, Model
+from discreet.regression.newton.posterior import Evidence, Posterior, Prior, evidence, posterior, unseen
+from discreet.regression.newton.sums import Noise, Round, Sums, noise_for, released
+
+if TYPE_CHECKING:
+    from discreet.randomness.entropy import Source
+
+__all__ = ["Outcome", "Question", "Schedule", "ask"]
+
+CROWDED = 0.08
+"""From this ratio of the curvature's noise to its guessed size on, descent predicts better."""
+_STEPS = (30, 100)
+_MOST_CURVED = 300
+"""Coefficients up to which a curvature is published."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How μ² is spent: a share for each round with its weight of the curvature, or ``steps`` of descent.
+
+    ``descent`` is the share of all steps together, which are rounds of the gradient alone.
+    """
+
+    shares: tuple[Fraction, ...]
+    curvature: tuple[float, ...]
+    squares: float = 0.0
+    descent: Fraction = Fraction(0)
+    steps: int = 0
+
+    @classmethod
+    def of(cls, question: Question, aim: str) -> Schedule:
+        """The library's choice, from public numbers.
+
+        ``aim``: four rounds with curvature for ``"intervals"``; for ``"prediction"``, where the noise of the
+        curvature would be felt, descent on the gradient alone, which takes up to a hundred passes.
+        """
+        if question.model.squares:
+            return cls((Fraction(1, 3), Fraction(2, 3)), (0.3, 0.15), squares=0.1)
+        few = cls((Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)), (0.2,) * 4)
+        if question.n is None or not question.model.descends:
+            return few
+        crowded = aim == "prediction" and question.crowding(few) >= CROWDED
+        if crowded or question.design.d * question.model.outputs > _MOST_CURVED:
+            return cls((), (), descent=Fraction(1), steps=question.steps())
+        return few
+
+
+@dataclass(frozen=True)
+class Question:
+    """All that is public before the data: design, model, prior, budget, relation.
+
+    ``n`` is None where the number of records that enter is private: add/remove, or records left out.
+    """
+
+    design: Design
+    model: Model
+    prior: Prior
+    mu_squared: Fraction
+    relation: Relation
+    n: int | None
+    per_person: int = 1
+
+    def crowding(self, schedule: Schedule) -> float:
+        """The spectral norm of the noise on the last round's curvature over the guessed mean eigenvalue."""
+        assert self.n is not None
+        design, model = self.design, self.model
+        size = design.d * model.outputs
+        link = model.link(design, np.zeros(size))
+        noise = self.noise(link, schedule.shares[-1], schedule.curvature[-1], 0.0)
+        assert noise.curvature is not None
+        unit = float(design.unit**2 * 2**model.weight_bits)
+        reach = math.sqrt(float(noise.curvature) / 2) / unit * 2 * math.sqrt(size)
+        guess = self.n * model.typical_weight() * float(np.trace(design.second_moments)) / design.d
+        return reach / guess
+
+    def steps(self) -> int:
+        """Steps of descent: more where the noise is small beside the sums."""
+        least, most = _STEPS
+        signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
+        return min(most, max(least, round(1.6 * math.sqrt(signal))))
+
+    def design_moments(self) -> FloatArray:
+        """E xx' guessed for each of the outputs."""
+        return np.asarray(np.kron(np.eye(self.model.outputs), self.design.second_moments), dtype=np.float64)
+
+    def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> Noise:
+        return noise_for(
+            self.model,
+            self.design,
+            link,
+            share * self.mu_squared,
+            self.relation,
+            self.per_person,
+            curvature,
+            squares,
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the rounds with curvature released, and the posterior given all of it."""
+
+    schedule: Schedule
+    seen: tuple[Evidence, ...]
+    posterior: Posterior
+
+
+def ask(
+    question: Question,
+    sums: Callable[[Link, bool], Sums],
+    source: Source,
+    aim: str = "intervals",
+    schedule: Schedule | None = None,
+) -> Outcome:
+    """All rounds: each looks where the posterior of those before it has its mean."""
+    plan = Schedule.of(question, aim) if schedule is None else schedule
+    design, model = question.design, question.model
+    seen: list[Evidence] = []
+    found: Posterior | None = None
+    if plan.steps:
+        found = unseen(question.prior, _descend(question, plan, sums, source), float(question.n or 0))
+    for share, curved in zip(plan.shares, plan.curvature, strict=True):
+        point = model.start(design) if found is None else found.mean
+        clip = None if found is None else model.clip(found)
+        link = model.link(design, point, clip)
+        turn = Round(link, question.noise(link, share, curved, plan.squares), share * question.mu_squared)
+        out = released(sums(link, turn.noise.curvature is not None), turn.noise, source)
+        seen.append(evidence(model, design, turn, out))
+        found = posterior(model, design, question.prior, seen, question.n)
+    assert found is not None
+    return Outcome(plan, tuple(seen), found)
+
+
+def _descend(
+    question: Question, plan: Schedule, sums: Callable[[Link, bool], Sums], source: Source
+) -> FloatArray:
+    """Nesterov's accelerated descent on noisy gradients, as the mean of the later half of the points
+    reached."""
+    design, model = question.design, question.model
+    assert question.n is not None
+    most = question.n * (design.norm / design.unit) ** 2 * model.most_weight()
+    point = ahead = np.zeros(design.d * model.outputs)
+    share = plan.descent / plan.steps
+    later = np.zeros_like(point)
+    for step in range(plan.steps):
+        link = model.link(design, ahead)
+        turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
+        one = evidence(model, design, turn, released(sums(link, False), turn.noise, source))
+        new: FloatArray = one.point - one.gradient / most
+        ahead, point = new + step / (step + 3) * (new - point), new
+        if 2 * step >= plan.steps:
+            later = later + point
+    return later / (plan.steps - (plan.steps + 1) // 2)

@@ -1,0 +1,233 @@
+"""The exact sums of a round, and the noise that goes on them: whole numbers from the records to the release.
+
+In process the arithmetic is that of doubles that hold whole numbers below 2⁵³, so that BLAS adds them up
+exactly, in any order; every block of records is short enough for that. Elsewhere it is SQL over 64-bit
+integers (:mod:`discreet.regression.newton.remote`). Both give the same integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet._typing import FloatArray, IntArray
+from discreet.declarations import Relation
+from discreet.errors import DataError
+from discreet.randomness.gaussian import rounded_gaussians
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.models import Link, Model
+
+if TYPE_CHECKING:
+    from discreet.randomness.entropy import Source
+
+__all__ = ["Noise", "Round", "Sums", "exact_sums", "noise_for", "records", "released"]
+
+
+_EXACT_BITS = 53
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Variances of the noise on a round's sums, in their integers; None where that sum is not taken.
+
+    Off the diagonal the curvature gets half of ``curvature``: these entries count twice in its norm.
+    """
+
+    gradient: Fraction
+    curvature: Fraction | None
+    square: Fraction | None
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round, public: where it looks, its noise, and its part of μ²."""
+
+    link: Link
+    noise: Noise
+    mu_squared: Fraction
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Whole numbers: the gradient by coefficient, the upper triangle of the curvature, Σ residual²."""
+
+    gradient: tuple[int, ...]
+    curvature: tuple[int, ...]
+    square: int
+
+
+def noise_for(
+    model: Model,
+    design: Design,
+    link: Link,
+    mu_squared: Fraction,
+    relation: Relation,
+    per_person: int = 1,
+    curvature_share: float = 1 / 6,
+    square_share: float = 0.0,
+) -> Noise:
+    """The noise with which a round at ``link`` is μ-private, least for the gradient and the curvature
+    together.
+
+    One record's sums, divided by the deviations of the noise, have a squared length of at most r²N/s² +
+    v²N²/s_H² + r⁴/s_q², N the longest squared row. Two records differ by at most 2(2r²N/s² + v²N²/s_H² +
+    r⁴/s_q²) at the worst (r, v): see ``proofs/regression.md``. ``model.extremes`` lists what r and v can be
+    at once. With s_H² = κs² the whole is F(κ)/s², and κ is chosen where log F(κ) + share·log κ is least.
+    """
+    found = model.extremes(link)
+    rows = float(design.norm) ** 2
+    twice = relation is not Relation.ADD_REMOVE
+    gradient = found.residual * rows * (2 if twice else 1)
+    curvature = found.weight * rows**2
+    squares = found.square
+    largest = float(gradient.max())
+
+    def whole(ratio: float, square_ratio: float, every: int = 1) -> float:
+        parts = gradient[::every]
+        if curvature_share:
+            parts = parts + curvature[::every] / ratio
+        if square_share:
+            parts = parts + squares[::every] / square_ratio
+        return float(parts.max())
+
+    # Ratios are powers of √2 from public numbers only; any ratio is correct, the best is only better.
+    ratio = square_ratio = 1.0
+    if square_share:
+        square_ratio = 2.0 ** round(math.log2(float(squares.max()) / (largest * square_share)))
+    if curvature_share:
+        start = math.log2(float(curvature.max()) / largest)
+        ratios = [2.0 ** (round(2 * start) / 2 + step / 2) for step in range(-10, 24)]
+        worth = [math.log(whole(r, square_ratio, 61)) + curvature_share * math.log(r) for r in ratios]
+        ratio = ratios[int(np.argmin(worth))]
+    exact = Fraction(ratio).limit_denominator(1 << 30) if ratio < 1e9 else Fraction(round(ratio))
+    reached = whole(float(exact), square_ratio) * (1 + 1e-9) * (2 if twice else 1) * per_person**2
+    variance = Fraction(math.ceil(Fraction(reached) / mu_squared))
+    return Noise(
+        variance,
+        variance * exact if curvature_share else None,
+        variance * Fraction(square_ratio) if square_share else None,
+    )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Records as integer rows and responses."""
+
+    rows: FloatArray
+    response: IntArray
+
+
+def records(design: Design, codes: Sequence[IntArray]) -> Block:
+    """Rows and responses of records by their codes; an undeclared value is an error, or leaves them out."""
+    keep: Any = None
+    for variable, values in zip((*design.variables, design.response), codes, strict=True):
+        out = values >= variable.coder.size
+        if not out.any():
+            continue
+        if not (variable.excluded and (values[out] == variable.coder.size + 1).all()):
+            unknown = int((values == variable.coder.size).sum())
+            raise undeclared(variable.name, unknown, int(out.sum()) - unknown)
+        keep = ~out if keep is None else keep & ~out
+    if keep is not None:
+        codes = [values[keep] for values in codes]
+    rows = design.rows(codes[:-1]) if design.variables else np.full((len(codes[-1]), 1), design.unit)
+    return Block(np.asarray(rows, dtype=np.float64), codes[-1])
+
+
+def undeclared(name: str, unknown: int, missing: int) -> DataError:
+    if unknown:
+        return DataError(
+            f"column {name!r}: {unknown} records hold a value that is not declared; add the level, or "
+            "declare a Domain with other=LEVEL"
+        )
+    return DataError(
+        f"column {name!r}: {missing} records are missing; say missing={{{name!r}: 'exclude'}}, or a value or "
+        "level"
+    )
+
+
+def exact_sums(
+    model: Model, design: Design, link: Link, blocks: Iterable[Block], curvature: bool = True
+) -> Sums:
+    """The sums of all records, exactly."""
+    d, m = design.d, model.outputs
+    gradient = [0] * (d * m)
+    triangle = [0] * (d * m * (d * m + 1) // 2 if curvature else 0)
+    square = 0
+    point = np.array(link.point, dtype=np.float64).reshape(m, d)
+    largest = _largest(model, design, link)
+    step = 1 << max(0, _EXACT_BITS - largest.bit_length())
+    upper = np.triu_indices(d * m)
+    for block in blocks:
+        for rows, response in _pieces(block, step):
+            predictor = predictors(rows, point, link)
+            residual = model.residuals(link, predictor if m > 1 else predictor[:, 0], response)
+            part = residual.T @ rows if m > 1 else residual @ rows
+            gradient = [a + int(b) for a, b in zip(gradient, part.ravel().tolist(), strict=True)]
+            if model.squares:
+                square += int(residual @ residual)
+            if curvature:
+                whole = _curvature(model, link, rows, predictor)[upper]
+                triangle = [a + int(b) for a, b in zip(triangle, whole.tolist(), strict=True)]
+    return Sums(tuple(gradient), tuple(triangle), square)
+
+
+def _largest(model: Model, design: Design, link: Link) -> int:
+    """The largest size of any one record's contribution to any sum."""
+    found = model.extremes(link)
+    rows = design.norm**2
+    sizes = (
+        math.isqrt(math.ceil(found.residual.max())) * design.norm,
+        math.isqrt(math.ceil(found.weight.max())) * rows,
+        math.isqrt(math.ceil(found.square.max())),
+    )
+    return max(sizes) + 1
+
+
+def _pieces(block: Block, step: int) -> Iterator[tuple[FloatArray, IntArray]]:
+    for start in range(0, len(block.response), step):
+        yield block.rows[start : start + step], block.response[start : start + step]
+
+
+def predictors(rows: FloatArray, point: FloatArray, link: Link) -> FloatArray:
+    """e = ⌊x·w/2^shift + ½⌋ moved into [−reach, reach]: exact, since all numbers are whole and below 2⁵³."""
+    raw = rows @ point.T
+    return np.asarray(np.clip(np.floor(raw * 2.0**-link.shift + 0.5), -link.reach, link.reach))
+
+
+def _curvature(model: Model, link: Link, rows: FloatArray, predictor: FloatArray) -> FloatArray:
+    d, m = rows.shape[1], model.outputs
+    if m == 1:
+        weights = model.weights(link, predictor[:, 0])
+        return np.asarray(rows.T @ (rows if weights is None else rows * weights[:, None]))
+    shares = model.weights(link, predictor)
+    assert shares is not None
+    whole = np.empty((d * m, d * m))
+    for k in range(m):
+        for other in range(k, m):
+            pair = model.pair(shares, k, other)  # type: ignore[attr-defined]
+            part = rows.T @ (rows * pair[:, None])
+            whole[k * d : (k + 1) * d, other * d : (other + 1) * d] = part
+            whole[other * d : (other + 1) * d, k * d : (k + 1) * d] = part
+    return whole
+
+
+def released(sums: Sums, noise: Noise, source: Source) -> Sums:
+    """The sums with rounded-Gaussian noise on each; what is not noised is not there."""
+    gradient = rounded_gaussians(noise.gradient, len(sums.gradient), source)
+    triangle: list[int] = []
+    if noise.curvature is not None:
+        number = len(sums.curvature)
+        size = (math.isqrt(8 * number + 1) - 1) // 2
+        diagonal = set(np.cumsum([0, *range(size, 1, -1)]).tolist())
+        straight = iter(rounded_gaussians(noise.curvature, size, source))
+        across = iter(rounded_gaussians(noise.curvature / 2, number - size, source))
+        triangle = [next(straight if at in diagonal else across) for at in range(number)]
+        triangle = [a + b for a, b in zip(sums.curvature, triangle, strict=True)]
+    square = sums.square + rounded_gaussians(noise.square, 1, source)[0] if noise.square is not None else 0
+    return Sums(tuple(a + b for a, b in zip(sums.gradient, gradient, strict=True)), tuple(triangle), square)

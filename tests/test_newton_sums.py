@@ -1,0 +1,283 @@
+"""Private sums: every pair of records on a small grid, planted faults, exact integers, the same on every
+engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.declarations import Relation
+from discreet.errors import DataError
+from discreet.randomness.entropy import SeededEntropy
+from discreet.regression.newton.design import Design, design, shortened
+from discreet.regression.newton.models import Link, Model, model_of
+from discreet.regression.newton.records import read
+from discreet.regression.newton.sums import Block, Noise, Sums, exact_sums, noise_for, records, released
+
+pytest.importorskip("formulaic")
+
+LEVELS = {"b": ("p", "q", "r"), "binomial": ("no", "yes"), "multinomial": ("u", "v", "w")}
+BOUNDS = {"a": (0, 10), "gaussian": (0, 5), "poisson": (0, 6)}
+FAMILIES = ("gaussian", "binomial", "multinomial", "poisson")
+MU = Fraction(1, 4)
+
+
+def declared(family: str, formula: str = "a + b", **options: Any) -> Design:
+    used = {"a", family} | ({"b"} if "b" in formula else set())
+    return design(
+        f"{family} ~ {formula}",
+        family=family,
+        bounds={name: pair for name, pair in BOUNDS.items() if name in used},
+        levels={name: given for name, given in LEVELS.items() if name in used},
+        **options,
+    )
+
+
+def links(model: Model, made: Design, size: float = 1.5) -> list[Link]:
+    """Rounds at several points; the residuals of the gaussian model and the counts clipped and not."""
+    generator = np.random.default_rng(4)
+    points = [np.zeros(made.d * model.outputs), *generator.normal(0, size, (2, made.d * model.outputs))]
+    clips = {"gaussian": 0.3, "poisson": 3.0}
+    found = [model.link(made, point) for point in points]
+    return [*found, model.link(made, points[1], clips.get(model.family))]
+
+
+def every_record(made: Design, model: Model) -> Block:
+    """All records of a coarse grid: ends and middle of every variable, every response of a few."""
+    places = [sorted({0, v.coder.size // 2, v.coder.size - 1, v.coder.size // 3}) for v in made.variables]
+    size = made.response.coder.size
+    answers = range(size) if size < 10 else (0, size // 2, size - 1)
+    return records(made, [np.array(c) for c in zip(*product(*places, answers), strict=True)])
+
+
+def contributions(model: Model, made: Design, link: Link, block: Block) -> list[Sums]:
+    return [
+        exact_sums(model, made, link, [Block(block.rows[i : i + 1], block.response[i : i + 1])])
+        for i in range(len(block.response))
+    ]
+
+
+def scaled(sums: Sums, noise: Noise) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A record's sums in deviations of the noise, whose squared length is what μ² bounds."""
+    size = len(sums.gradient)
+    assert noise.curvature is not None
+    across = [i == j for i in range(size) for j in range(i, size)]
+    variances = [float(noise.gradient)] * size
+    variances += [float(noise.curvature if one else noise.curvature / 2) for one in across]
+    values = [*sums.gradient, *sums.curvature]
+    if noise.square is not None:
+        values, variances = [*values, sums.square], [*variances, float(noise.square)]
+    return np.array([float(v) for v in values]) / np.sqrt(variances)
+
+
+def worst(model: Model, made: Design, link: Link, noise: Noise, relation: Relation) -> float:
+    """The largest squared distance of neighbours in deviations of the noise, over μ²: at most 1."""
+    rows = np.array(
+        [scaled(one, noise) for one in contributions(model, made, link, every_record(made, model))]
+    )
+    if relation is Relation.ADD_REMOVE:
+        return float((rows**2).sum(axis=1).max()) / float(MU)
+    return max(float(((rows - row) ** 2).sum(axis=1).max()) for row in rows) / float(MU)
+
+
+@pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_REMOVE])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_pair_of_records_is_within_the_bound(family: str, relation: Relation) -> None:
+    for formula, options in (("a", {}), ("a + b + a:b", {}), ("a + b", {"norm": 1.2})):
+        made = declared(family, formula, **options)
+        model = model_of(family, made)
+        squares = 0.1 if model.squares else 0.0
+        for link in links(model, made):
+            noise = noise_for(model, made, link, MU, relation, 1, 0.2, squares)
+            assert worst(model, made, link, noise, relation) <= 1
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+def test_planted_faults_are_found(family: str) -> None:
+    made = declared(family, "a")
+    model = model_of(family, made)
+    link = model.link(made, model.start(made))
+    noise = noise_for(model, made, link, MU, Relation.REPLACE_ONE, 1, 0.2, 0.1 if model.squares else 0.0)
+    honest = worst(model, made, link, noise, Relation.REPLACE_ONE)
+    assert 0.55 < honest <= 1  # tight enough for what follows to show
+    halved = Noise(
+        noise.gradient / 2, noise.curvature and noise.curvature / 2, noise.square and noise.square / 2
+    )
+    assert worst(model, made, link, halved, Relation.REPLACE_ONE) > 1  # Δ too small by √2
+    # The intercept left out of the bound on a row: √2 of the length, with one more column.
+    bare = replace(made, norm=made.unit)
+    small = noise_for(model, bare, link, MU, Relation.REPLACE_ONE, 1, 0.2, 0.1 if model.squares else 0.0)
+    assert worst(model, made, link, small, Relation.REPLACE_ONE) > 1
+
+
+def test_rows_are_shortened_after_rounding_and_towards_zero() -> None:
+    generator = np.random.default_rng(8)
+    rows = generator.integers(-4000, 4000, (4000, 5))
+    norm = 3001
+    kept = shortened(rows.copy(), norm)
+    assert ((kept**2).sum(axis=1) <= norm**2).all()
+    assert (np.abs(kept) <= np.abs(rows)).all()
+    assert ((kept**2).sum(axis=1) > (norm - 6) ** 2)[(rows**2).sum(axis=1) > norm**2].all()
+    lengths = np.sqrt((rows**2).sum(axis=1))[:, None]
+    nearest = np.rint(rows * np.minimum(1, norm / lengths))  # rounding to nearest: the fault
+    assert ((nearest**2).sum(axis=1) > norm**2).any()
+    made = declared("binomial", "a + b", norm=1.2)
+    block = every_record(made, model_of("binomial", made))
+    assert (block.rows**2).sum(axis=1).max() <= made.norm**2
+
+
+def test_no_sum_is_released_without_noise() -> None:
+    made = declared("gaussian", "a")
+    model = model_of("gaussian", made)
+    link = links(model, made)[0]
+    noise = noise_for(model, made, link, MU, Relation.REPLACE_ONE, 1, 0.2, 0.1)
+    zero = Sums((0,) * 2, (0,) * 3, 0)
+    source = SeededEntropy(5)
+    draws = np.array(
+        [[*(s := released(zero, noise, source)).gradient, *s.curvature, s.square] for _ in range(400)]
+    )
+    assert noise.curvature is not None
+    assert noise.square is not None
+    wanted = [noise.gradient] * 2 + [noise.curvature, noise.curvature / 2, noise.curvature, noise.square]
+    ratio = draws.std(axis=0) / np.sqrt([float(one) for one in wanted])
+    assert (np.abs(ratio - 1) < 0.25).all()  # a deviation of 400 draws is within 7/√800 but for 10⁻¹¹
+
+
+def test_a_bound_per_person_multiplies_the_noise() -> None:
+    made = declared("binomial", "a")
+    model = model_of("binomial", made)
+    link = links(model, made)[0]
+    one, three = (noise_for(model, made, link, MU, Relation.REPLACE_ONE, m) for m in (1, 3))
+    assert float(three.gradient) == pytest.approx(9 * float(one.gradient))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sums_are_those_of_plain_integers(family: str) -> None:
+    """The oracle: Python integers, record by record, for the gradient and the curvature."""
+    made = declared(family, "a + b")
+    model = model_of(family, made)
+    block = every_record(made, model)
+    for link in links(model, made):
+        found = exact_sums(model, made, link, [block])
+        point = np.array(link.point).reshape(model.outputs, made.d)
+        gradient = np.zeros((model.outputs, made.d), dtype=object)
+        size = made.d * model.outputs
+        curvature = np.zeros((size, size), dtype=object)
+        for row, answer in zip(block.rows.astype(int).tolist(), block.response.tolist(), strict=True):
+            eta = [sum(x * w for x, w in zip(row, ws, strict=True)) for ws in point.tolist()]
+            e = [
+                max(-link.reach, min(link.reach, (2 * v + (1 << link.shift)) >> (link.shift + 1)))
+                for v in eta
+            ]
+            at = np.array([e if model.outputs > 1 else e[0]], dtype=float)
+            residual = np.atleast_2d(model.residuals(link, at, np.array([answer])))[0]
+            weight = model.weights(link, at)
+            for k in range(model.outputs):
+                gradient[k] += np.array([int(residual[k]) * x for x in row], dtype=object)
+                for other in range(model.outputs):
+                    v = 1 if weight is None else int(np.atleast_1d(weight[0])[0])
+                    if model.outputs > 1:
+                        v = int(model.pair(weight, min(k, other), max(k, other))[0])  # type: ignore[attr-defined]
+                    outer = np.array([[v * x * z for z in row] for x in row], dtype=object)
+                    curvature[k * made.d : (k + 1) * made.d, other * made.d : (other + 1) * made.d] += outer
+        assert found.gradient == tuple(gradient.ravel())
+        assert found.curvature == tuple(curvature[np.triu_indices(size)])
+
+
+def table(number: int = 400) -> Any:
+    import pandas as pd
+
+    generator = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "a": generator.normal(5, 4, number),
+            "b": generator.choice(list("pqr"), number),
+            "gaussian": generator.normal(2, 2, number),
+            "binomial": generator.choice(["no", "yes"], number),
+            "multinomial": generator.choice(list("uvw"), number),
+            "poisson": generator.poisson(2, number).clip(0, 9),
+            "who": generator.integers(0, number // 3, number),
+        }
+    )
+
+
+@pytest.mark.parametrize("norm", [None, 1.1])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_engines_give_the_same_integers(family: str, norm: float | None, tmp_path: Any) -> None:
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    frame = table()
+    made = declared(family, "a + b + a:b + np.log(a + 1)", norm=norm)
+    model = model_of(family, made)
+    link = links(model, made, 0.2)[-1]
+    relation = duckdb.connect().from_df(frame)
+    frame.to_parquet(tmp_path / "records.parquet")
+    found = []
+    for data, options in (
+        (frame, {}),
+        (polars.from_pandas(frame), {}),
+        (relation, {}),
+        (relation, {"pushdown": True}),
+        (tmp_path / "records.parquet", {}),
+    ):
+        with read(made, data, **options) as those:
+            found.append((those.n, those.sums(model, link, True)))
+    assert all(one == other for one, other in pairwise(found))
+
+
+def test_bounded_contributions_are_the_same_on_every_engine() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    frame = table()
+    made = declared("binomial", "a + b")
+    model = model_of("binomial", made)
+    link = links(model, made, 0.2)[1]
+    sums = []
+    for data, pushdown in (
+        (frame, False),
+        (duckdb.connect().from_df(frame), False),
+        (duckdb.connect().from_df(frame), True),
+    ):
+        with read(made, data, "who", 2, pushdown) as those:
+            sums.append((those.n, those.sums(model, link, True)))
+    assert sums[0] == sums[1] == sums[2]
+    assert sums[0][0] == int(frame.groupby("who").size().clip(upper=2).sum())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spark_gives_the_same_integers(family: str) -> None:
+    sql = pytest.importorskip("pyspark.sql")
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    frame = table()
+    made = declared(family, "a + b + a:b + np.log(a + 1)", norm=1.1)
+    model = model_of(family, made)
+    link = links(model, made, 0.2)[-1]
+    found = []
+    for data in (frame, spark.createDataFrame(frame.to_dict("records"))):
+        with read(made, data) as those:
+            found.append((those.n, those.sums(model, link, True)))
+    assert found[0] == found[1]
+
+
+def test_undeclared_values_stop_before_any_sum() -> None:
+    frame = table(50)
+    frame.loc[3, "b"] = "z"
+    made = declared("binomial", "a + b")
+    with (
+        pytest.raises(DataError, match="'b': 1 records hold a value that is not declared"),
+        read(made, frame),
+    ):
+        pass
+    frame = table(50)
+    frame.loc[3:5, "a"] = np.nan
+    with pytest.raises(DataError, match="'a': 3 records are missing"), read(made, frame):
+        pass
+    excluded = declared("binomial", "a + b", missing={"a": "exclude"})
+    with read(excluded, frame) as those:
+        assert those.n == 50
+        assert len(those.blocks[0].response) == 47  # type: ignore[attr-defined]
