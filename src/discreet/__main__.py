@@ -1,3 +1,5 @@
-from discreet.cli import main
+"""``python -m discreet`` is the program of the room above all others."""
 
-main()
+import runpy
+
+runpy.run_module("discreet.cli", run_name="__main__")
