@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from discreet.distributions.beta_rows import Part, mean_and_deviation, quantiles
+from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, quantiles
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.mechanisms.lattice import decoding
 from discreet.mechanisms.lattice.many_levels import ManyLevels
-from discreet.numerics.noisy_cells import Cells, GeometricNoise, RoundedGaussianNoise
+from discreet.numerics.noisy_cells import GeometricNoise, RoundedGaussianNoise, TiltedCells
 from statistical.goodness import ALPHA, chi_square
 
 
@@ -105,7 +105,7 @@ def test_quantiles_of_many_mixtures(sigma: int) -> None:
     a = np.concatenate([rng.uniform(0.01, 1, 4), rng.uniform(1, 50, 4), rng.uniform(100, 1e6, 4)])
     mass = rng.dirichlet(np.full(40, 0.3), len(a))
     s = np.full(len(a), 2e6) - a if sigma else rng.uniform(1, 1000, len(a))
-    parts = [Part(mass * 0.3, a, s, sigma), Part(mass[:, ::-1] * 0.7, a, s + 3, sigma)]
+    parts = [BetaPart(mass * 0.3, a, s, sigma), BetaPart(mass[:, ::-1] * 0.7, a, s + 3, sigma)]
     mean, deviation = mean_and_deviation(parts)
     for p in (1e-6, 0.05, 0.5, 0.95, 0.9999):
         found = quantiles(parts, p)
@@ -146,7 +146,7 @@ def test_windows_leave_out_nothing_that_matters(tilt: float) -> None:
     z = np.array([-40, -3, 0, 1, 7, 60, 900])
     for prior in (0.01, 1.0, 5.0, 300.0):
         for noise in (GeometricNoise(0.5), RoundedGaussianNoise(4.0)):
-            cells = Cells.of(z, np.full(len(z), prior), noise)
+            cells = TiltedCells.of(z, np.full(len(z), prior), noise)
             first, last = cells.windows(tilt, tilt)
             x = np.arange(6000.0)
             for row in range(len(cells)):

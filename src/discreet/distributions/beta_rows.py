@@ -22,7 +22,7 @@ _STEPS = 60
 
 
 @dataclass(frozen=True)
-class Part:
+class BetaPart:
     """One part of every row: Σ_j mass[r, j]·Beta(a[r] + j, s[r] + σj); the parts of a row sum to 1."""
 
     mass: FloatArray
@@ -42,7 +42,7 @@ class Part:
 class _Terms:
     """T(a + j, s + σj) of one part, in logarithms at a first x and moved from there."""
 
-    def __init__(self, part: Part, x: FloatArray) -> None:
+    def __init__(self, part: BetaPart, x: FloatArray) -> None:
         self.part = part
         steps = np.arange(part.mass.shape[1])
         self.a = part.a[:, None] + steps
@@ -72,13 +72,13 @@ class _Terms:
         return cdf, pdf if part.sigma else pdf / (1 - x)
 
 
-def mean_and_deviation(parts: list[Part]) -> tuple[FloatArray, FloatArray]:
+def mean_and_deviation(parts: list[BetaPart]) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of every row."""
     first, second = (np.sum(m, axis=0) for m in zip(*(part.moments() for part in parts), strict=True))
     return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
-def quantiles(parts: list[Part], probability: float) -> FloatArray:
+def quantiles(parts: list[BetaPart], probability: float) -> FloatArray:
     """The ``probability`` quantile of every row, 0 < probability < 1."""
     from scipy.special import betaincinv
 

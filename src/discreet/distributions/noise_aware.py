@@ -12,7 +12,7 @@ import numpy as np
 from discreet._interop import inference_data
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import IntervalKind
-from discreet.distributions.beta_rows import Part, mean_and_deviation, quantiles
+from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, quantiles
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput
 
@@ -61,7 +61,7 @@ class NoiseAware:
         return BetaMixture(mass / mass.sum(), self.prior[index] + counts, self._total)
 
     @cached_property
-    def _rows(self) -> tuple[list[tuple[IntArray, Part]], IntArray]:
+    def _rows(self) -> tuple[list[tuple[IntArray, BetaPart]], IntArray]:
         """Blocks of the distinct laws of a proportion, and which of them each level has."""
         distinct: dict[tuple[int, float], int] = {}
         laws: list[tuple[float, FloatArray]] = []
@@ -84,10 +84,10 @@ class NoiseAware:
                 mass[i, : len(laws[row][1])] = laws[row][1]
             first = np.array([laws[row][0] for row in rows])
             mass /= mass.sum(axis=1, keepdims=True)
-            blocks.append((rows, Part(mass, first, self._total - first, -1)))
+            blocks.append((rows, BetaPart(mass, first, self._total - first, -1)))
         return blocks, inverse
 
-    def _each(self, value: Callable[[list[Part]], FloatArray]) -> FloatArray:
+    def _each(self, value: Callable[[list[BetaPart]], FloatArray]) -> FloatArray:
         """A number for every level, from one computation for all of them."""
         blocks, inverse = self._rows
         result = np.empty(int(inverse.max()) + 1)

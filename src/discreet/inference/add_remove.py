@@ -23,10 +23,10 @@ import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import IntervalKind
-from discreet.distributions.beta_rows import Part, mean_and_deviation, quantiles
+from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, quantiles
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.numerics.noisy_cells import Block, Cells, GeometricNoise, Noise, Tilted
+from discreet.numerics.noisy_cells import Block, CellNoise, GeometricNoise, Tilted, TiltedCells
 
 _STEP = 1.1  # nodes stand this many standard deviations apart: the sum is then an integral to seven digits
 _NEGLIGIBLE = 16.0  # nodes whose log-weight is so far below the largest are left out: 1e-7
@@ -77,7 +77,7 @@ class AddRemovePosterior:
         prior: float | Sequence[float] | FloatArray | LogUniform = STRENGTH_PRIOR,
         *,
         epsilon: float | None = None,
-        noise: Noise | None = None,
+        noise: CellNoise | None = None,
         total_prior: LogUniform = TOTAL_PRIOR,
     ) -> None:
         if (epsilon is None) == (noise is None):
@@ -89,7 +89,7 @@ class AddRemovePosterior:
         self.noise = noise if noise is not None else GeometricNoise(float(epsilon or 0))
         self.prior = prior
         self.total_prior = total_prior
-        self._cells = Cells.of(self.noisy, np.ones(1), self.noise)
+        self._cells = TiltedCells.of(self.noisy, np.ones(1), self.noise)
 
     @property
     def k(self) -> int:
@@ -100,13 +100,15 @@ class AddRemovePosterior:
         """The posterior given each parameter of the prior, with its weight."""
         if not isinstance(self.prior, LogUniform):
             alpha = np.broadcast_to(np.asarray(self.prior, dtype=np.float64), self.noisy.shape)
-            return [(1.0, _Given(Cells.of(self.noisy, alpha, self.noise), self.total_prior))]
+            return [(1.0, _Given(TiltedCells.of(self.noisy, alpha, self.noise), self.total_prior))]
         known: dict[float, _Given] = {}
 
         def log_evidence(at: float) -> float:
             if at not in known:
                 alpha = np.full(len(self._cells), math.exp(at))
-                cells = Cells(self._cells.noisy, alpha, self._cells.count, self._cells.inverse, self.noise)
+                cells = TiltedCells(
+                    self._cells.noisy, alpha, self._cells.count, self._cells.inverse, self.noise
+                )
                 known[at] = _Given(cells, self.total_prior)
             return known[at].log_evidence
 
@@ -118,7 +120,7 @@ class AddRemovePosterior:
         """The posterior of the number of records."""
         return TotalPosterior([(w * v, at) for w, given in self._given for v, at in given.nodes])
 
-    def _rows(self) -> Iterator[tuple[IntArray, list[Part]]]:
+    def _rows(self) -> Iterator[tuple[IntArray, list[BetaPart]]]:
         """Distinct cells and the mixture of Betas that each one's share follows."""
         # All priors share the cells but for their α, so that a row means the same in each.
         first = self._given[0][1].cells
@@ -268,7 +270,7 @@ class _Node:
 class _Given:
     """The posterior given the prior's parameters, with b integrated out."""
 
-    def __init__(self, cells: Cells, total_prior: LogUniform) -> None:
+    def __init__(self, cells: TiltedCells, total_prior: LogUniform) -> None:
         self.cells = cells
         self.strength = float(cells.count @ cells.prior)
         self._low, self._high = math.log(total_prior.low), math.log(total_prior.high)
@@ -333,7 +335,7 @@ class _Given:
             result.append((weight, _Node(at.tilt, cumulants, cumulants @ self.cells.count, at)))
         return result
 
-    def parts(self, rows: IntArray, weight: float) -> list[Part]:
+    def parts(self, rows: IntArray, weight: float) -> list[BetaPart]:
         """The mixture of Betas of the shares of some distinct cells."""
         result = []
         for share, node in self.nodes:
@@ -341,7 +343,7 @@ class _Given:
             a = self.cells.prior[rows] + start
             rest = self.strength - self.cells.prior[rows]
             for others, v in node.others(rows, rest):
-                result.append(Part(mass * (weight * share * v)[:, None], a, rest + others, 0))
+                result.append(BetaPart(mass * (weight * share * v)[:, None], a, rest + others, 0))
         return result
 
 

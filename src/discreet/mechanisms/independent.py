@@ -23,7 +23,7 @@ from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss, as_float
 from discreet.mechanisms.lattice.many_levels import ManyLevels
-from discreet.numerics.noisy_cells import GeometricNoise, Noise, RoundedGaussianNoise
+from discreet.numerics.noisy_cells import CellNoise, GeometricNoise, RoundedGaussianNoise
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.bulk import two_sided_geometric
@@ -50,7 +50,7 @@ class IndependentNoise(Mechanism):
 
     @property
     @abstractmethod
-    def noise(self) -> Noise:
+    def noise(self) -> CellNoise:
         """The law of the noise, in floats: for inference and plans."""
 
     @abstractmethod
@@ -139,7 +139,7 @@ class Geometric(IndependentNoise):
         return as_float(1 / self.epsilon)
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> CellNoise:
         return GeometricNoise(as_float(self.epsilon))
 
     @property
@@ -240,7 +240,7 @@ class GaussianCounts(IndependentNoise):
         return math.sqrt(self.variance)
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> CellNoise:
         return RoundedGaussianNoise(math.sqrt(self.variance))
 
     @property

@@ -29,7 +29,7 @@ _MOST_ENTRIES = 1 << 27
 _BLOCK = 1 << 20
 
 
-class Noise(Protocol):
+class CellNoise(Protocol):
     """A symmetric, log-concave law on the integers."""
 
     def log_pmf(self, v: FloatArray) -> FloatArray: ...
@@ -88,7 +88,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Cells:
+class TiltedCells:
     """Distinct cells: ``noisy`` z and ``prior`` α of each, and how many there are of it."""
 
     noisy: IntArray
@@ -96,12 +96,12 @@ class Cells:
     count: IntArray
     inverse: IntArray
     """Which distinct cell each of the k cells is."""
-    noise: Noise
+    noise: CellNoise
     upper: float = math.inf
     """The largest true count that is possible."""
 
     @classmethod
-    def of(cls, noisy: IntArray, prior: FloatArray, noise: Noise, upper: float = math.inf) -> Cells:
+    def of(cls, noisy: IntArray, prior: FloatArray, noise: CellNoise, upper: float = math.inf) -> TiltedCells:
         z = np.asarray(noisy, dtype=np.int64)
         alpha = np.broadcast_to(np.asarray(prior, dtype=np.float64), z.shape)
         _, code = np.unique(alpha, return_inverse=True)
@@ -213,7 +213,7 @@ def log_choices(alpha: FloatArray, x: FloatArray) -> FloatArray:
 class Tilted:
     """Independent cells at one tilt: their laws, moments and the characteristic function of their sum."""
 
-    def __init__(self, cells: Cells, blocks: list[Block], tilt: float) -> None:
+    def __init__(self, cells: TiltedCells, blocks: list[Block], tilt: float) -> None:
         self.cells = cells
         self.blocks = blocks
         self.tilt = tilt

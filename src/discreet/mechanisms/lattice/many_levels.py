@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.numerics.noisy_cells import Block, Cells, GeometricNoise, Noise, Tilted
+from discreet.numerics.noisy_cells import Block, CellNoise, GeometricNoise, Tilted, TiltedCells
 
 _LAST = 64  # so many levels are drawn together, given their sum, in a joint draw
 
@@ -27,9 +27,11 @@ _LAST = 64  # so many levels are drawn together, given their sum, in a joint dra
 class ManyLevels:
     """π(x|z) for independent noise, given that Σx = n: marginals of all levels, and joint draws."""
 
-    def __init__(self, noisy: Sequence[int] | IntArray, prior: Sequence[float], n: int, noise: Noise) -> None:
+    def __init__(
+        self, noisy: Sequence[int] | IntArray, prior: Sequence[float], n: int, noise: CellNoise
+    ) -> None:
         self.n = n
-        self.cells = Cells.of(np.asarray(noisy, dtype=np.int64), np.asarray(prior), noise, float(n))
+        self.cells = TiltedCells.of(np.asarray(noisy, dtype=np.int64), np.asarray(prior), noise, float(n))
 
     @classmethod
     def lattice(cls, noisy: Sequence[int], prior: Sequence[float], n: int, epsilon: float) -> ManyLevels:
