@@ -60,8 +60,10 @@ if TYPE_CHECKING:
     from discreet.privacy.guarantee import Guarantee
     from discreet.questions.conditional import release_conditional
     from discreet.questions.logistic import release_logistic
+    from discreet.questions.mean import mean
     from discreet.questions.proportion import release
     from discreet.questions.query import statistical_query
+    from discreet.questions.regress import regress
     from discreet.questions.sample import posterior_sample
     from discreet.questions.table import release_table
     from discreet.regression import (  # noqa: F401
@@ -113,12 +115,16 @@ _HOME = {
         "noisy_counts",
     ),
     "ledger": (
-        "Ledger",
+        "Fit",
+    "Ledger",
         "Receipt",
     ),
     "mechanisms": (
-        "Mechanism",
-        "mechanism",
+        "Mean",
+    "Means",
+    "Mechanism",
+        "mean",
+    "mechanism",
     ),
     "mechanisms.hellinger.sensitivity": (
         "global_sensitivity",
@@ -168,6 +174,10 @@ _HOME = {
     "questions.logistic": ("release_logistic",),
     "answers.conditional": ("ConditionalRelease",),
     "questions.proportion": ("release",),
+    "questions.mean": ("mean",),
+    "questions.regress": ("regress",),
+    "regression.newton.fit": ("Fit",),
+    "regression.means": ("Mean", "Means"),
     "questions.table": ("release_table",),
     "questions.conditional": ("release_conditional",),
     "reporting.report": ("report",),
@@ -244,6 +254,7 @@ __all__ = [
     "plots",
     "posterior_sample",
     "posterior_sampler",
+    "regress",
     "release",
     "release_conditional",
     "release_logistic",

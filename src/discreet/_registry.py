@@ -113,6 +113,9 @@ DOCUMENTS = Registry(
         "discreet/conditional": "discreet.answers.conditional:ConditionalRelease",
         "discreet/sample": "discreet.posterior_sampling.sample:Sample",
         "discreet/logistic": "discreet.regression.release:LogisticRelease",
+        "discreet/regression": "discreet.regression.newton.fit:Fit",
+        "discreet/mean": "discreet.regression.means:Mean",
+        "discreet/means": "discreet.regression.means:Means",
         "discreet/study": "discreet.documents.study:StudyResult",
     },
 )
@@ -126,6 +129,8 @@ QUESTIONS = Registry(
         "sample": "discreet.questions.sample:PosteriorDraw",
         "query": "discreet.questions.query:StatisticalQuery",
         "logistic": "discreet.questions.logistic:Logistic",
+        "mean": "discreet.questions.mean:MeanQuestion",
+        "regress": "discreet.questions.regress:Regress",
     },
 )
 
@@ -142,5 +147,7 @@ COMMANDS = {
     ),
     "query": ("query", "Release a private mean of a bounded column by a posterior draw."),
     "logistic": ("logistic", "Release draws of the coefficients of a private logistic regression."),
+    "mean": ("mean", "Release a private mean of a bounded column, with its standard deviation."),
+    "regress": ("regress", "Release a private regression with intervals, from a formula."),
 }
 """Command and sentence of the questions that ship, so that ``discreet --help`` loads none of them."""

@@ -194,4 +194,5 @@ LEVELS = TextForm("levels", lambda text, name: tuple(entries(text, name)), _list
 DOMAINS = TextForm("domains", _domains, _written, plain)
 LIMITS = TextForm("limits", _limits, _written, plain)
 OPTIONS = TextForm("options", _options, _written, plain)
+RULES = TextForm("rules", lambda text, name: _options(text, name), _written, plain)
 FLAG = TextForm("flag", _flag, lambda value: "yes" if value else "no", bool)

@@ -10,21 +10,23 @@ moment and the count cost nothing beside the sum. Proof: ``proofs/regression.md`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from discreet._typing import EpsilonLike, FloatArray
+from discreet._typing import FloatArray
 from discreet.data.engines import as_frame, as_table, count_cells
 from discreet.data.files import opened
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
-from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_target_delta
+from discreet.declarations import Domain, Relation, as_integer, as_plain, as_rational
+from discreet.documents.answer import Answer, Row, Words, versions
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -36,9 +38,15 @@ from discreet.regression.newton.fit import as_level, mixture_quantile
 from discreet.regression.newton.sums import undeclared
 
 if TYPE_CHECKING:
+    from discreet.ledger import Receipt
     from discreet.randomness.entropy import Source
 
-__all__ = ["Mean", "MeanNoise", "NoisySums", "column_sums", "mean", "posterior_of_mean"]
+__all__ = ["Mean", "MeanDesign", "MeanNoise", "Means", "NoisySums", "column_sums", "posterior_of_mean"]
+
+_READING = (
+    "The mean is that of the population from which the records come, clipped to the declared bounds; its "
+    "interval holds it with the stated probability. Sampling and the noise of privacy are both inside."
+)
 
 STEPS = 1 << 12
 _MEANS, _SPREADS, _COUNTS = 161, 81, 41
@@ -94,8 +102,11 @@ class NoisySums:
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(Answer):
     """The posterior of a population's mean, and of its standard deviation, given noisy sums."""
+
+    format: ClassVar[str] = "discreet/mean"
+    label: ClassVar[str] = "parameter"
 
     column: str
     bounds: tuple[float, float]
@@ -105,6 +116,67 @@ class Mean:
     deviations: tuple[FloatArray, FloatArray]
     guarantee: Guarantee
     released: NoisySums
+    versions: Mapping[str, str] = field(default_factory=dict)
+    receipt: Receipt | None = field(default=None, compare=False, repr=False)
+
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """The mean, and the standard deviation of one record."""
+        centre, low, high = self.deviation(interval)
+        return [
+            Row(f"mean of {self.column}", self.mean(), self.std(), *self.interval(interval)),
+            Row(f"standard deviation of {self.column}", centre, None, low, high),
+        ]
+
+    def words(self) -> Words:
+        """What was summed, and how it is to be taken."""
+        low, high = self.bounds
+        known = "a number that is private" if self.released.n is None else f"n = {self.released.n:,}"
+        return Words(
+            headline=f"Private mean of {self.column}, from {known} of records clipped to {low:g} – {high:g}",
+            name=f"Mean of {self.column}",
+            facts=(("Column", self.column), ("Bounds of one record", f"{low:g} – {high:g}"), ("Records", known)),
+            notes=("The intervals account for sampling and for the noise of privacy.",),
+            reading=(_READING,),
+        )
+
+    def content(self) -> dict[str, Any]:
+        """JSON values: the noisy sums, from which the posterior follows."""
+        sums, noise = self.released, self.released.noise
+        squared = None if noise.mu_squared is None else str(noise.mu_squared)
+        return {
+            "column": self.column,
+            "bounds": list(self.bounds),
+            "sums": [sums.first, sums.second, sums.count],
+            "n": sums.n,
+            "noise": {
+                "epsilon": str(noise.epsilon),
+                "mu_squared": squared,
+                "steps": noise.steps,
+                "people": noise.people,
+            },
+            "guarantee": self.guarantee.to_dict(),
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Mean:
+        """Reads :meth:`content`."""
+        given, (low, high) = content["noise"], content["bounds"]
+        squared = given["mu_squared"]
+        noise = MeanNoise(
+            as_rational(given["epsilon"], "epsilon", 0),
+            None if squared is None else as_rational(squared, "mu_squared", 0),
+            as_integer(given["steps"], "steps"),
+            as_integer(given["people"], "people"),
+        )
+        if not (0 < noise.steps <= 2**20 and noise.people >= 1 and noise.epsilon > 0):
+            raise ValueError("the noise is malformed")
+        first, second, count = (as_integer(value, "sums") for value in content["sums"])
+        n = None if content["n"] is None else as_integer(content["n"], "n")
+        sums = NoisySums(first, second, count, n, noise)
+        guarantee = Guarantee.from_dict(content["guarantee"])
+        found = posterior_of_mean(sums, str(content["column"]), (float(low), float(high)), guarantee)
+        return replace(found, versions=dict(content["versions"]))
 
     def mean(self) -> float:
         return float(self.weights @ self.means)
@@ -127,72 +199,144 @@ class Mean:
         return float(values @ chances), float(low), float(high)
 
 
-def mean(
-    data: Any,
-    column: str | None = None,
-    *,
-    bounds: tuple[float, float],
-    epsilon: EpsilonLike,
-    delta: EpsilonLike | None = None,
-    by: str | None = None,
-    levels: Sequence[Any] | Domain | None = None,
-    missing: Any = None,
-    n: int | None = None,
-    relation: str = "replace-one",
-    person: str | None = None,
-    per_person: int | None = None,
-    source: Source = OS_ENTROPY,
-) -> Any:
-    """The private mean of a column of numbers between declared ``bounds``, with its standard deviation.
+@dataclass(frozen=True)
+class Means(Answer):
+    """Means of one column within groups whose members are private."""
 
-    Pure ε without ``delta``, else (ε, δ). ``by`` names a column of groups with declared ``levels``: then
-    the answer is a mapping from level to mean. ``missing``: ``"exclude"`` for the mean among those who
-    answered, or a value.
-    """
-    if (person is None) != (per_person is None):
-        raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
-    if (by is None) != (levels is None):
-        raise InvalidInput("by=COLUMN and levels=(…) go together: the groups are declared")
-    kind = Relation(relation)
-    budget = as_epsilon(epsilon)
-    probability = (
-        None if delta is None else as_target_delta(delta, n or 1, "leave delta out for pure epsilon")
-    )
-    grid = Grid(bounds, STEPS, False, None if missing == EXCLUDE else missing)
-    groups = levels if levels is None or isinstance(levels, Domain) else Domain(levels)
-    # One record that moves to another group leaves one and enters another: two changes of one record.
-    people = (1 if per_person is None else as_integer(per_person, "per_person")) * (
-        2 if groups is not None and kind is not Relation.ADD_REMOVE else 1
-    )
-    mu_squared = None if probability is None else largest_gaussian(budget, probability)
-    if groups is not None and mu_squared is not None and kind is not Relation.ADD_REMOVE:
-        people = people // 2
-        mu_squared = mu_squared / 2  # the two changes are on different coordinates: squares add
-    noise = MeanNoise(budget, mu_squared, STEPS, people)
-    cells, total = column_sums(data, column, grid, by, groups, missing == EXCLUDE, person, per_person)
-    if n is not None and kind is not Relation.ADD_REMOVE and total != n:
-        raise InvalidInput(f"n={n} was declared but the data have another number of records")
-    public = groups is None and missing != EXCLUDE and kind is not Relation.ADD_REMOVE
-    curve = None if mu_squared is None else Gaussian(largest_gaussian(budget, probability or Fraction(0)))
-    guarantee = Guarantee(
-        budget,
-        Relation.REPLACE_PERSON if person is not None and kind is not Relation.ADD_REMOVE else kind,
-        probability or Fraction(0),
-        "exact integer noise on sums over a grid",
-        curve=curve,
-    )
-    found = {}
-    for name, (count, first, second) in cells.items():
-        drawn = noise.draw(source)
-        sums = NoisySums(
-            first + drawn[0],
-            second + drawn[1],
-            count + drawn[2] if not public else 0,
-            total if public else None,
-            noise,
+    format: ClassVar[str] = "discreet/means"
+    label: ClassVar[str] = "group"
+
+    by: str
+    groups: tuple[Any, ...]
+    means: tuple[Mean, ...]
+    guarantee: Guarantee
+    receipt: Receipt | None = field(default=None, compare=False, repr=False)
+
+    def __getitem__(self, group: Any) -> Mean:
+        """The mean of a group."""
+        if group not in self.groups:
+            raise InvalidInput(f"group {group!r} is not one of {self.groups!r}")
+        return self.means[self.groups.index(group)]
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """What made it."""
+        return self.means[0].versions
+
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """The mean of each group."""
+        pairs = zip(self.groups, self.means, strict=True)
+        return [Row(str(name), one.mean(), one.std(), *one.interval(interval)) for name, one in pairs]
+
+    def words(self) -> Words:
+        """What was summed, by which groups."""
+        inner = self.means[0].words()
+        return Words(
+            headline=f"Private means of {self.means[0].column} by {self.by}",
+            name=f"Means of {self.means[0].column} by {self.by}",
+            facts=(("Groups", ", ".join(map(str, self.groups))), *inner.facts),
+            notes=inner.notes,
+            reading=inner.reading,
         )
-        found[name] = posterior_of_mean(sums, column or "value", (grid.low, grid.high), guarantee)
-    return found if groups is not None else found[None]
+
+    def content(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "by": self.by,
+            "groups": list(self.groups),
+            "means": [one.content() for one in self.means],
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Means:
+        """Reads :meth:`content`."""
+        means = tuple(Mean.from_content(one) for one in content["means"])
+        groups = tuple(content["groups"])
+        if not means or len(groups) != len(means):
+            raise ValueError("there must be a mean for each group")
+        return cls(str(content["by"]), groups, means, Guarantee.from_dict(content["guarantee"]))
+
+
+@dataclass(frozen=True)
+class MeanDesign:
+    """What is asked of a column, all of it public: see :func:`discreet.mean` for the fields."""
+
+    column: str | None
+    bounds: tuple[float, float]
+    epsilon: Fraction
+    delta: Fraction | None
+    by: str | None
+    groups: Domain | None
+    missing: Any
+    n: int | None
+    relation: Relation
+    person: str | None
+    per_person: int | None
+
+    @property
+    def excludes(self) -> bool:
+        """Whether records without an answer are left out."""
+        return bool(self.missing == EXCLUDE)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The public grid of the column."""
+        return Grid(self.bounds, STEPS, False, None if self.excludes else self.missing)
+
+    @cached_property
+    def noise(self) -> MeanNoise:
+        """One record that moves to another group leaves one and enters another: two changes of one record."""
+        people = 1 if self.per_person is None else self.per_person
+        squared = None if self.delta is None else largest_gaussian(self.epsilon, self.delta)
+        if self.groups is not None and self.relation is not Relation.ADD_REMOVE:
+            if squared is None:
+                people *= 2
+            else:
+                squared /= 2  # the two changes are on different coordinates: squares add
+        return MeanNoise(self.epsilon, squared, STEPS, people)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is promised about all sums together."""
+        people = self.person is not None and self.relation is not Relation.ADD_REMOVE
+        return Guarantee(
+            self.epsilon,
+            Relation.REPLACE_PERSON if people else self.relation,
+            self.delta or Fraction(0),
+            "exact integer noise on sums over a grid (proofs/regression.md)",
+            curve=None if self.delta is None else Gaussian(largest_gaussian(self.epsilon, self.delta)),
+            unit=self.person if people else None,
+        )
+
+    def sums(self, data: Any) -> tuple[dict[Any, tuple[int, int, int]], int]:
+        """The exact sums by group, and the number of all records: private."""
+        cells, total = column_sums(
+            data, self.column, self.grid, self.by, self.groups, self.excludes, self.person, self.per_person
+        )
+        if self.relation is not Relation.ADD_REMOVE:
+            if not total:
+                raise DataError("the data are empty: there is no record")
+            if self.n is not None and total != self.n:
+                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+        return cells, total
+
+    def answer(
+        self, cells: Mapping[Any, tuple[int, int, int]], total: int, source: Source = OS_ENTROPY
+    ) -> Any:
+        """The noisy sums and what they say: a :class:`Mean`, or :class:`Means` of groups."""
+        public = self.groups is None and not self.excludes and self.relation is not Relation.ADD_REMOVE
+        found = []
+        for count, first, second in cells.values():
+            drawn = self.noise.draw(source)
+            noisy = 0 if public else count + drawn[2]
+            sums = NoisySums(first + drawn[0], second + drawn[1], noisy, total if public else None, self.noise)
+            law = posterior_of_mean(sums, self.column or "value", (self.grid.low, self.grid.high), self.guarantee)
+            found.append(replace(law, versions=versions()))
+        if self.groups is None:
+            return found[0]
+        names = tuple(as_plain(level) for level in self.groups.levels)
+        return Means(str(self.by), names, tuple(found), self.guarantee)
 
 
 def column_sums(
@@ -238,8 +382,6 @@ def column_sums(
         own[0] += records
         own[1] += records * u
         own[2] += records * u * u
-    if not total:
-        raise DataError("the data are empty: there is no record")
     return {name: (own[0], own[1], own[2]) for name, own in sums.items()}, total
 
 

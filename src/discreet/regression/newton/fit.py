@@ -1,13 +1,13 @@
-"""A private regression with error bars: the question, :func:`regress`, and its answer, :class:`Fit`."""
+"""A private regression with error bars: the question, :class:`Regression`, and its answer, :class:`Fit`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -16,8 +16,8 @@ from scipy.special import expit, ndtr, ndtri
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
 from discreet.declarations import Relation, as_epsilon, as_integer, as_target_delta
-from discreet.documents.base import read_document, write_document
-from discreet.errors import CorruptReleaseError, InvalidInput
+from discreet.documents.answer import Answer, Row, Table, Words, versions
+from discreet.errors import InvalidInput
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -29,11 +29,16 @@ from discreet.regression.newton.records import codes_of, read
 from discreet.regression.newton.rounds import Outcome, Question, ask
 
 if TYPE_CHECKING:
+    from discreet.ledger import Receipt
     from discreet.randomness.entropy import Source
 
-__all__ = ["Fit", "Prediction", "Regression", "regress"]
+__all__ = ["Fit", "Prediction", "Regression", "regression"]
 
-FORMAT, VERSION = "discreet-regression", 1
+_READING = (
+    "A coefficient is what the model's predictor moves by when its column grows by one of its units, the others "
+    "held. The interval holds it with the stated probability, given the prior and the model; sampling and the "
+    "noise of privacy are both inside."
+)
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
 _RATIOS = {"binomial": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio"}
 _DEVIATION = {"gaussian": 2.0, "binomial": 5.0, "multinomial": 5.0, "poisson": 3.0}
@@ -42,7 +47,7 @@ _DEVIATION = {"gaussian": 2.0, "binomial": 5.0, "multinomial": 5.0, "poisson": 3
 
 @dataclass(frozen=True)
 class Regression:
-    """What is asked, all of it public and fixed before the data: see :func:`regress` for the fields."""
+    """What is asked, all of it public and fixed before the data: see :func:`discreet.regress` for the fields."""
 
     formula: str
     family: str
@@ -57,6 +62,7 @@ class Regression:
     per_person: int | None = None
     norm: float | None = None
     aim: str = "intervals"
+    person: str | None = None
 
     def __post_init__(self) -> None:
         if self.aim not in ("intervals", "prediction"):
@@ -103,6 +109,7 @@ class Regression:
             basis=BASIS,
             assumptions=(public,) if public else (),
             curve=GaussianCurve(self.mu_squared),
+            unit=self.person if relation is Relation.REPLACE_PERSON else None,
         )
 
     def scaled_prior(self) -> Prior:
@@ -180,6 +187,7 @@ class Regression:
             "per_person": self.per_person,
             "norm": self.norm,
             "aim": self.aim,
+            "person": self.person,
         }
         return {name: value for name, value in kept.items() if value not in (None, {})}
 
@@ -230,21 +238,26 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Answer):
     """The posterior of a regression's coefficients given private sums: what may be published.
 
     Arrays are in the order of ``names`` and in the units of the formula's columns. ``warnings`` is empty
     where the intervals are to be trusted; it depends on released values only.
     """
 
+    format: ClassVar[str] = "discreet/regression"
+    label: ClassVar[str] = "coefficient"
+
     question: Regression
     weights: FloatArray
-    parts: tuple[Normal, ...]
+    parts_: tuple[Normal, ...]
     noise_free: FloatArray
     sigma_squared: tuple[FloatArray, FloatArray]
     records: float
     warnings: tuple[str, ...]
     private: bool = True
+    versions: Mapping[str, str] = field(default_factory=dict)
+    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, asked: Regression, question: Question, outcome: Outcome, private: bool) -> Fit:
@@ -258,6 +271,7 @@ class Fit:
             found.records,
             doubts(question, outcome),
             private,
+            versions(),
         )
 
     @property
@@ -265,15 +279,16 @@ class Fit:
         return self.question.units.names
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Guarantee:  # type: ignore[override]
+        """What is promised about everything in it."""
         return self.question.guarantee if self.private else Guarantee(None, basis="a simulation from a seed")
 
     @cached_property
     def _laws(self) -> tuple[FloatArray, FloatArray]:
         """Means and deviations of each coefficient in each part of the mixture."""
         units = self.question.units
-        means = np.array([units.mixing @ part.mean + units.offset for part in self.parts])
-        spreads = [np.sqrt(np.diag(units.mixing @ p.covariance @ units.mixing.T)) for p in self.parts]
+        means = np.array([units.mixing @ part.mean + units.offset for part in self.parts_])
+        spreads = [np.sqrt(np.diag(units.mixing @ p.covariance @ units.mixing.T)) for p in self.parts_]
         return means, np.array(spreads)
 
     def mean(self) -> FloatArray:
@@ -284,7 +299,7 @@ class Fit:
         """The posterior covariance."""
         units, centre = self.question.units, self.mean()
         whole = np.zeros((len(centre), len(centre)))
-        for weight, part in zip(self.weights, self.parts, strict=True):
+        for weight, part in zip(self.weights, self.parts_, strict=True):
             gap = units.mixing @ part.mean + units.offset - centre
             whole += weight * (units.mixing @ part.covariance @ units.mixing.T + np.outer(gap, gap))
         return whole
@@ -323,7 +338,7 @@ class Fit:
         found = np.sqrt(np.interp([0.5, tail, 1 - tail], total, nodes[order])) * coder.width / 2  # type: ignore[attr-defined]
         return float(found[0]), float(found[1]), float(found[2])
 
-    def rows(self, level: float = 0.9) -> list[dict[str, Any]]:
+    def table(self, level: float = 0.9) -> list[dict[str, Any]]:
         """One dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if
         any."""
         ends, ratio = self.interval(level), _RATIOS.get(self.question.family)
@@ -341,7 +356,7 @@ class Fit:
 
     def summary(self, level: float = 0.9) -> str:
         """The coefficients as a table to read."""
-        rows = self.rows(level)
+        rows = self.table(level)
         heads = list(rows[0])
         cells = [[row[h] if isinstance(row[h], str) else f"{row[h]:.4g}" for h in heads] for row in rows]
         cells = [
@@ -367,7 +382,8 @@ class Fit:
         ]
         return "\n".join(lines)
 
-    __str__ = summary
+    def __str__(self) -> str:
+        return self.summary()
 
     def predict(self, frame: Any, level: float = 0.9) -> Prediction:
         """The mean response of records in their own units: probabilities, rates, or numbers.
@@ -380,8 +396,8 @@ class Fit:
         rows = asked.design.scaled(codes_of(asked.design, frame))
         if model.outputs > 1:
             return self._classes(rows, level)
-        means = np.array([rows @ part.mean for part in self.parts])
-        spreads = np.array([np.sqrt(np.einsum("ij,jk,ik->i", rows, p.covariance, rows)) for p in self.parts])
+        means = np.array([rows @ part.mean for part in self.parts_])
+        spreads = np.array([np.sqrt(np.einsum("ij,jk,ik->i", rows, p.covariance, rows)) for p in self.parts_])
         centre = self.weights @ means
         whole = np.sqrt(self.weights @ (spreads**2 + (means - centre) ** 2))
         low, high = centre + ndtri(tail) * whole, centre - ndtri(tail) * whole
@@ -399,8 +415,8 @@ class Fit:
         asked, generator = self.question, np.random.default_rng(0)
         shape = (asked.model.outputs, asked.design.d)
         found = []
-        for choice in generator.choice(len(self.parts), 400, p=self.weights):
-            part = self.parts[choice]
+        for choice in generator.choice(len(self.parts_), 400, p=self.weights):
+            part = self.parts_[choice]
             w = generator.multivariate_normal(part.mean, part.covariance, method="eigh").reshape(shape)
             powers = np.exp(np.clip(np.column_stack([np.zeros(len(rows)), rows @ w.T]), -300, 300))
             found.append(powers / powers.sum(axis=1, keepdims=True))
@@ -408,40 +424,74 @@ class Fit:
         low, high = np.quantile(found, [tail, 1 - tail], axis=0)
         return Prediction(np.mean(found, axis=0), low, high, level)
 
-    def to_json(self) -> str:
-        """A document that may be published; :meth:`from_json` reads it."""
-        content = {
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """One row for each coefficient, in the units of the columns."""
+        found = zip(self.names, self.mean(), self.std(), self.interval(interval), strict=True)
+        return [Row(name, float(m), float(s), float(low), float(high)) for name, m, s, (low, high) in found]
+
+    def tables(self) -> tuple[Table, ...]:
+        """The noise's share of each variance, and odds or rate ratios."""
+        ratio = _RATIOS.get(self.question.family)
+        header = ("coefficient", "noise share", *(() if ratio is None else (ratio, "95 % interval")))
+        cells = []
+        for row, share in zip(self.rows(), self.noise_share(), strict=True):
+            ends = [math.exp(min(float(x), 700.0)) for x in (row.mean, row.low or 0.0, row.high or 0.0)]
+            more = () if ratio is None else (f"{ends[0]:.4g}", f"{ends[1]:.4g} – {ends[2]:.4g}")
+            cells.append((row.name, f"{share:.0%}", *more))
+        return (Table(header, tuple(cells), "How much of each variance is the noise of privacy:"),)
+
+    def words(self) -> Words:
+        """What was fitted, and how it is to be taken."""
+        asked = self.question
+        stamp = "Private" if self.private else "NOT PRIVATE (from a seed):"
+        declared = "; ".join(f"{name}: {low:g} – {high:g}" for name, (low, high) in asked.bounds.items())
+        listed = "; ".join(f"{name}: {', '.join(map(str, given))}" for name, given in asked.levels.items())
+        facts = [("Formula", asked.formula), ("Family", asked.family), ("Declared bounds", declared)]
+        facts += [("Declared levels", listed)] if listed else []
+        return Words(
+            headline=f"{stamp} {asked.family} regression: {asked.formula}",
+            name=f"Regression {asked.formula} ({asked.family})",
+            facts=tuple(facts),
+            notes=("The intervals account for the noise; coefficients are in the units of the columns.",),
+            reading=(_READING,),
+            warnings=self.warnings,
+        )
+
+    def content(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
             "question": self.question.to_dict(),
             "guarantee": self.guarantee.to_dict(),
             "weights": self.weights.tolist(),
-            "means": [part.mean.tolist() for part in self.parts],
-            "covariances": [part.covariance.tolist() for part in self.parts],
+            "means": [part.mean.tolist() for part in self.parts_],
+            "covariances": [part.covariance.tolist() for part in self.parts_],
             "noise_free": self.noise_free.tolist(),
             "sigma_squared": [values.tolist() for values in self.sigma_squared],
             "records": self.records,
             "warnings": list(self.warnings),
             "private": self.private,
+            "versions": dict(self.versions),
         }
-        return write_document(FORMAT, VERSION, content)
 
     @classmethod
-    def from_json(cls, text: str) -> Fit:
-        content = read_document(text, FORMAT, VERSION)
-        try:
-            parts = zip(content["means"], content["covariances"], strict=True)
-            nodes, weights = content["sigma_squared"]
-            return cls(
-                Regression.from_dict(content["question"]),
-                np.array(content["weights"]),
-                tuple(Normal(np.array(mean), np.array(covariance)) for mean, covariance in parts),
-                np.array(content["noise_free"]),
-                (np.array(nodes), np.array(weights)),
-                float(content["records"]),
-                tuple(content["warnings"]),
-                bool(content["private"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptReleaseError(f"the regression cannot be read ({type(error).__name__})") from None
+    def from_content(cls, content: Mapping[str, Any]) -> Fit:
+        """Reads :meth:`content`; what the guarantee says must be what the question promises."""
+        parts = zip(content["means"], content["covariances"], strict=True)
+        nodes, weights = content["sigma_squared"]
+        read = cls(
+            Regression.from_dict(content["question"]),
+            np.array(content["weights"], dtype=np.float64),
+            tuple(Normal(np.array(mean), np.array(covariance)) for mean, covariance in parts),
+            np.array(content["noise_free"], dtype=np.float64),
+            (np.array(nodes, dtype=np.float64), np.array(weights, dtype=np.float64)),
+            float(content["records"]),
+            tuple(map(str, content["warnings"])),
+            bool(content["private"]),
+            dict(content["versions"]),
+        )
+        if read.guarantee.to_dict() != content["guarantee"]:
+            raise ValueError("its guarantee is not that of its question")
+        return read
 
 
 def doubts(question: Question, outcome: Outcome) -> tuple[str, ...]:
@@ -488,57 +538,6 @@ def as_level(level: Any) -> float:
     return value
 
 
-def regress(
-    formula: str,
-    data: Any,
-    *,
-    family: str = "gaussian",
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    levels: Mapping[str, Sequence[Any]] | None = None,
-    epsilon: EpsilonLike,
-    delta: EpsilonLike,
-    prior: Mapping[str, tuple[float, float]] | None = None,
-    missing: Mapping[str, Any] | None = None,
-    n: int | None = None,
-    relation: str = "replace-one",
-    person: str | None = None,
-    per_person: int | None = None,
-    norm: float | None = None,
-    aim: str = "intervals",
-) -> Fit:
-    """A private regression with intervals that know of the noise.
-
-    ``formula``, such as ``"income ~ age + C(sex)"``, is evaluated on declared values only: every number has
-    ``bounds``, to which it is clipped, and every category its ``levels``. ``family``: ``"gaussian"``,
-    ``"binomial"`` (two levels), ``"multinomial"`` or ``"poisson"`` (counts from 0 to a declared bound).
-
-    ``prior`` maps names of coefficients to (mean, standard deviation) in the units of the columns; without
-    it coefficients have a weak normal prior whose scale is learned from what is released. ``missing`` maps
-    columns to ``"exclude"``, a value or a level. ``n`` is the public number of records, checked.
-    ``relation``: ``"replace-one"`` or ``"add-remove"``; with ``person`` and ``per_person`` people are
-    protected. ``norm`` shortens rows, of columns scaled to [−1, 1], to that length: less noise, for a model
-    of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
-    many columns make curvature noisy.
-    """
-    asked = regression(
-        formula,
-        family=family,
-        bounds=bounds,
-        levels=levels,
-        epsilon=epsilon,
-        delta=delta,
-        prior=prior,
-        missing=missing,
-        n=n,
-        relation=relation,
-        person=person,
-        per_person=per_person,
-        norm=norm,
-        aim=aim,
-    )
-    return asked.fit(data, person)
-
-
 def regression(
     formula: str,
     *,
@@ -556,7 +555,7 @@ def regression(
     norm: float | None = None,
     aim: str = "intervals",
 ) -> Regression:
-    """The question of :func:`regress`, checked, without data."""
+    """The question of :func:`discreet.regress`, checked, without data."""
     if (person is None) != (per_person is None):
         raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
     try:
@@ -593,6 +592,7 @@ def regression(
         most,
         norm,
         aim,
+        person,
     )
     _ = made.model, made.scaled_prior()  # every mistake before any data
     return made

@@ -1,0 +1,188 @@
+"""The mean of a bounded column, with its standard deviation, of all records or by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from discreet._typing import EpsilonLike
+from discreet.declarations import (
+    Domain,
+    Relation,
+    as_bounds,
+    as_epsilon,
+    as_integer,
+    as_relation,
+    as_size,
+    as_target_delta,
+)
+from discreet.errors import InvalidInput
+from discreet.ledger.charging import Charge, LedgerLike
+from discreet.questions.base import Bound, Question, parameter
+from discreet.questions.text import BUDGET, LEVEL, LEVELS, PAIR, TEXT, WHOLE
+from discreet.regression.means import MeanDesign
+
+__all__ = ["MeanQuestion", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanQuestion(Question):
+    """The mean of a column of numbers between declared bounds."""
+
+    kind: ClassVar[str] = "mean"
+    verb: ClassVar[str] = "mean"
+    title: ClassVar[str] = "A mean"
+    sentence: ClassVar[str] = "Release a private mean of a bounded column, with its standard deviation."
+
+    bounds: tuple[float, float] = parameter(
+        PAIR,
+        "Declared bounds of one record: 0,120. What lies outside is clipped.",
+        label="Bounds of one record",
+        example="0,120",
+    )
+    epsilon: EpsilonLike = parameter(BUDGET, "Privacy budget.", label="Privacy budget ε", example="0.5")
+    delta: EpsilonLike | None = parameter(
+        BUDGET, "For (ε, δ) privacy, such as 1e-6; pure ε without it.", label="δ", default=None
+    )
+    column: str | None = parameter(
+        TEXT, "The column to read; CSV and TSV always need it.", example="age", default=None
+    )
+    by: str | None = parameter(TEXT, "A column of groups, which may be private.", label="By group", default=None)
+    levels: Sequence[Any] | Domain | None = parameter(
+        LEVELS, "All groups: north,south.", label="Groups", example="north,south", default=None
+    )
+    missing: Any = parameter(
+        LEVEL,
+        "The number that a missing value counts as; exclude: the mean among those who answered.",
+        label="Missing values",
+        default=None,
+    )
+    n: int | None = parameter(
+        WHOLE, "Public number of records; checked against the data.", label="Number of records n", default=None
+    )
+    relation: str = parameter(
+        TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
+    )
+    person: str | None = parameter(
+        TEXT,
+        "Column that says whose record it is, where a person may have several.",
+        label="Column that names a person",
+        default=None,
+    )
+    per_person: int | None = parameter(
+        WHOLE, "At most so many records of each person enter.", label="Records per person, at most", default=None
+    )
+
+    @cached_property
+    def design(self) -> MeanDesign:
+        """What is asked, checked."""
+        if (self.person is None) != (self.per_person is None):
+            raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
+        if (self.by is None) != (self.levels is None):
+            raise InvalidInput("by=COLUMN and levels=(…) go together: the groups are declared")
+        kind = as_relation(self.relation)
+        if kind not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE):
+            raise InvalidInput(
+                f"relation={self.relation!r} must be 'replace-one' or 'add-remove'; people are protected with "
+                "person=… and per_person=…"
+            )
+        if kind is Relation.ADD_REMOVE and self.n is not None:
+            raise InvalidInput("n is private under add-remove: leave n= out")
+        size = None if self.n is None else as_size(self.n)
+        most = None if self.per_person is None else as_integer(self.per_person, "per_person")
+        if most is not None and (most < 1 or (kind is Relation.ADD_REMOVE and most > 1)):
+            raise InvalidInput(f"per_person={self.per_person!r} must be at least 1, and is 1 under add-remove")
+        if most is not None and most > 1 and size is None:
+            raise InvalidInput(
+                f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the bound"
+            )
+        missing = self.missing
+        if isinstance(missing, str) and missing != "exclude":
+            try:
+                missing = float(missing)
+            except ValueError:
+                raise InvalidInput(f"missing={missing!r} must be a number, or 'exclude'") from None
+        groups = self.levels
+        delta = self.delta
+        return MeanDesign(
+            column=self.column,
+            bounds=as_bounds(self.bounds, "one record"),
+            epsilon=as_epsilon(self.epsilon),
+            delta=None if delta is None else as_target_delta(delta, size or 1, "leave delta out"),
+            by=self.by,
+            groups=groups if groups is None or isinstance(groups, Domain) else Domain(groups),
+            missing=missing,
+            n=size,
+            relation=kind,
+            person=self.person,
+            per_person=most,
+        )
+
+    def check(self) -> None:
+        """Every mistake of the declaration, before any data."""
+        _ = self.design.grid, self.design.noise
+
+    @property
+    def declared_size(self) -> int:
+        """Constant: the price does not depend on the number of records."""
+        return 0
+
+    def size_of(self, statistic: Any) -> int:
+        """Constant, as the price."""
+        return 0
+
+    def read(self, data: Any) -> Any:
+        """The exact sums, by group."""
+        return self.design.sums(data)
+
+    def bind(self, size: int) -> Bound:
+        """The guarantee of all sums together."""
+        return Bound(self.design.guarantee, lambda found: self.design.answer(*found))
+
+
+def mean(
+    data: Any,
+    column: str | None = None,
+    *,
+    bounds: tuple[float, float],
+    epsilon: EpsilonLike,
+    delta: EpsilonLike | None = None,
+    by: str | None = None,
+    levels: Sequence[Any] | Domain | None = None,
+    missing: Any = None,
+    n: int | None = None,
+    relation: str = "replace-one",
+    person: str | None = None,
+    per_person: int | None = None,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+) -> Any:
+    """The private mean of a column of numbers between declared ``bounds``, with its standard deviation.
+
+    Pure ε without ``delta``, else (ε, δ). ``by`` names a column of groups with declared ``levels``: then
+    the answer holds a mean for each level. ``missing``: ``"exclude"`` for the mean among those who answered,
+    or a value. The answer has ``mean()``, ``std()``, ``interval(level)`` and ``deviation(level)``. A ledger is
+    charged as in :func:`discreet.release`.
+
+    >>> answer = mean([31.0, 44.0, 52.0, 38.0] * 100, bounds=(0, 120), epsilon=1)
+    >>> low, high = answer.interval(0.95)
+    >>> bool(0 < low < high < 120)
+    True
+    """
+    question = MeanQuestion(
+        column=column,
+        bounds=bounds,
+        epsilon=epsilon,
+        delta=delta,
+        by=by,
+        levels=levels,
+        missing=missing,
+        n=n,
+        relation=relation,
+        person=person,
+        per_person=per_person,
+    )
+    return question.ask(data, Charge.of(ledger, dataset, request_id))

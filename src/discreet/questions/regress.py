@@ -1,0 +1,195 @@
+"""Regression with error bars: linear, logistic, multinomial or Poisson, from a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from discreet._typing import EpsilonLike
+from discreet.ledger.charging import Charge, LedgerLike
+from discreet.questions.base import Bound, Question, parameter
+from discreet.questions.text import BUDGET, DOMAINS, LIMITS, NUMBER, RULES, TEXT, WHOLE
+from discreet.regression.newton.fit import Fit, Regression, regression
+
+__all__ = ["Regress", "regress"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regress(Question):
+    """The coefficients of a regression, with intervals that know of the noise."""
+
+    kind: ClassVar[str] = "regress"
+    verb: ClassVar[str] = "regress"
+    title: ClassVar[str] = "Regression"
+    sentence: ClassVar[str] = "Release a private regression with intervals, from a formula."
+
+    formula: str = parameter(
+        TEXT, "What is explained by what: income ~ age + C(sex).", example="income ~ age + C(sex)"
+    )
+    family: str = parameter(
+        TEXT,
+        "The model of the outcome.",
+        default="gaussian",
+        choices=("gaussian", "binomial", "multinomial", "poisson"),
+    )
+    bounds: Mapping[str, tuple[float, float]] | None = parameter(
+        LIMITS,
+        "Declared bounds of every number: age=16,100; hours=0,99.",
+        label="Bounds of numbers",
+        example="age=16,100",
+        default=None,
+    )
+    levels: Mapping[str, Sequence[Any]] | None = parameter(
+        DOMAINS,
+        "Declared levels of every category: sex=f,m.",
+        label="Levels of categories",
+        example="sex=f,m",
+        default=None,
+    )
+    epsilon: EpsilonLike = parameter(BUDGET, "Privacy budget.", label="Privacy budget ε", example="1")
+    delta: EpsilonLike = parameter(
+        BUDGET, "The δ of the guarantee, far below 1/n: such as 1e-6.", label="δ", example="1e-6"
+    )
+    prior: Mapping[str, tuple[float, float]] | None = parameter(
+        LIMITS,
+        "Prior mean and standard deviation of coefficients by name: age=0,1.",
+        label="Prior of coefficients",
+        default=None,
+    )
+    missing: Mapping[str, Any] | None = parameter(
+        RULES,
+        "What a missing value of a column counts as: age=exclude; sex=f.",
+        label="Missing values",
+        default=None,
+    )
+    n: int | None = parameter(
+        WHOLE,
+        "Public number of records; checked against the data.",
+        label="Number of records n",
+        default=None,
+    )
+    relation: str = parameter(
+        TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
+    )
+    person: str | None = parameter(
+        TEXT,
+        "Column that says whose record it is, where a person may have several.",
+        label="Column that names a person",
+        default=None,
+    )
+    per_person: int | None = parameter(
+        WHOLE,
+        "At most so many records of each person enter.",
+        label="Records per person, at most",
+        default=None,
+    )
+    norm: float | None = parameter(
+        NUMBER,
+        "Rows, of columns scaled to [−1, 1], are shortened to this length: less noise, another model.",
+        label="Length of rows",
+        default=None,
+    )
+    aim: str = parameter(
+        TEXT,
+        "intervals, or prediction, which takes more passes where many columns make curvature noisy.",
+        default="intervals",
+        choices=("intervals", "prediction"),
+    )
+
+    @cached_property
+    def asked(self) -> Regression:
+        """The regression with everything public fixed."""
+        return regression(
+            self.formula,
+            family=self.family,
+            bounds=self.bounds,
+            levels=self.levels,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            prior=self.prior,
+            missing=self.missing,
+            n=self.n,
+            relation=self.relation,
+            person=self.person,
+            per_person=self.per_person,
+            norm=self.norm,
+            aim=self.aim,
+        )
+
+    def check(self) -> None:
+        """Every mistake of the declaration, before any data."""
+        _ = self.asked.design
+
+    def read(self, data: Any) -> Any:
+        """The data themselves: a regression takes several passes over them."""
+        return data
+
+    @property
+    def declared_size(self) -> int:
+        """Constant: the price does not depend on the number of records."""
+        return 0
+
+    def size_of(self, statistic: Any) -> int:
+        """Constant, as the price."""
+        return 0
+
+    def bind(self, size: int) -> Bound:
+        """The guarantee of all rounds together."""
+        return Bound(self.asked.guarantee, lambda data: self.asked.fit(data, self.person))
+
+
+def regress(
+    formula: str,
+    data: Any,
+    *,
+    family: str = "gaussian",
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    epsilon: EpsilonLike,
+    delta: EpsilonLike,
+    prior: Mapping[str, tuple[float, float]] | None = None,
+    missing: Mapping[str, Any] | None = None,
+    n: int | None = None,
+    relation: str = "replace-one",
+    person: str | None = None,
+    per_person: int | None = None,
+    norm: float | None = None,
+    aim: str = "intervals",
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+) -> Fit:
+    """A private regression with intervals that know of the noise.
+
+    ``formula``, such as ``"income ~ age + C(sex)"``, is evaluated on declared values only: every number has
+    ``bounds``, to which it is clipped, and every category its ``levels``. ``family``: ``"gaussian"``,
+    ``"binomial"`` (two levels), ``"multinomial"`` or ``"poisson"`` (counts from 0 to a declared bound).
+
+    ``prior`` maps names of coefficients to (mean, standard deviation) in the units of the columns; without
+    it coefficients have a weak normal prior whose scale is learned from what is released. ``missing`` maps
+    columns to ``"exclude"``, a value or a level. ``n`` is the public number of records, checked.
+    ``relation``: ``"replace-one"`` or ``"add-remove"``; with ``person`` and ``per_person`` people are
+    protected. ``norm`` shortens rows, of columns scaled to [−1, 1], to that length: less noise, for a model
+    of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
+    many columns make curvature noisy. A ledger is charged as in :func:`discreet.release`.
+    """
+    question = Regress(
+        formula=formula,
+        family=family,
+        bounds=bounds,
+        levels=levels,
+        epsilon=epsilon,
+        delta=delta,
+        prior=prior,
+        missing=missing,
+        n=n,
+        relation=relation,
+        person=person,
+        per_person=per_person,
+        norm=norm,
+        aim=aim,
+    )
+    answer: Fit = question.ask(data, Charge.of(ledger, dataset, request_id))
+    return answer
