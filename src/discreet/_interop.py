@@ -22,6 +22,13 @@ def inference_data(draws: Mapping[str, Any], attributes: Mapping[str, Any]) -> A
     return data
 
 
+def bridge(library: str) -> Any:
+    """The door to another library, ``discreet.numpyro`` and its like: loaded when it is asked for."""
+    from importlib import import_module
+
+    return import_module(f"discreet.{library}")
+
+
 def reproductions(part: str) -> Any | None:
     """``command`` or ``gallery`` of the package of reproductions, by its entry points; None without it."""
     from importlib.metadata import entry_points

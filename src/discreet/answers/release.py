@@ -16,6 +16,7 @@ from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, pr
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.documents.answer import Answer, Figure, Row, Series, Words, versions
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.inference.bridged import Bridged
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
@@ -36,7 +37,7 @@ _READING = (
 
 
 @dataclass(frozen=True)
-class Release(Answer):
+class Release(Bridged, Answer):
     """A private posterior with its guarantee and everything public that led to it.
 
     ``counts`` are the released counts (prior + counts are the posterior's parameters) and ``noisy`` the noisy

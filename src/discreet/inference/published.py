@@ -15,6 +15,7 @@ from discreet._typing import FloatArray
 from discreet.declarations import as_integer, as_prior
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.errors import FileError, InvalidInput
+from discreet.inference.bridged import Bridged
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells, as_values, likelihood
 from discreet.inference.likelihoods.models import Model
 from discreet.inference.likelihoods.noises import (
@@ -45,7 +46,7 @@ _ROUNDED: dict[type[Noise], type[Noise]] = {Gaussian: RoundedGaussian, Laplace: 
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class Published(Bridged):
     """Noisy counts and the noise that they carry. Their guarantee is the publisher's, not ours."""
 
     values: FloatArray

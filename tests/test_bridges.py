@@ -1,0 +1,251 @@
+"""The bridges to NumPyro, PyMC and Stan against the NumPy engine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.errors import InvalidInput
+from discreet.inference.likelihoods import (
+    Binomial,
+    Clamped,
+    Multinomial,
+    Poisson,
+    bridging,
+    likelihood,
+    noises,
+)
+
+NOISES = [
+    noises.DiscreteLaplace(4.0),
+    noises.DiscreteLaplace(0.3),
+    noises.DiscreteLaplace(300.0),
+    noises.Laplace(3.0),
+    noises.FloorLaplace(5.0),
+    noises.Gaussian(7.0),
+    noises.DiscreteGaussian(30.0),
+    noises.RoundedGaussian(4.0),
+    Clamped(noises.DiscreteLaplace(3.0), 0.0),
+]
+named = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.name}-{noise.scale}")
+
+
+def needs(package: str) -> None:
+    """The package is there, or the test is skipped, which it may not be in CI."""
+    if importlib.util.find_spec(package) is None:
+        assert not os.environ.get("CI"), (
+            f"{package} is not installed, and in CI these tests may not be skipped"
+        )
+        pytest.skip(f"{package} is not installed")
+
+
+def grid(noise, *axes):
+    z, *others = (a.ravel() for a in np.meshgrid(*axes))
+    if isinstance(noise, Clamped):
+        z = np.maximum(z, 0)
+    return z, *others
+
+
+def close(found, wanted, tolerance=1e-8):
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    assert found.shape == wanted.shape
+    assert np.all(np.abs(found - wanted) <= tolerance * np.maximum(1, np.abs(wanted)))
+
+
+# ---- what the bridges call
+
+
+def test_cells_and_totals_are_those_of_the_likelihoods():
+    z, noise = np.array([3.0, -2.0, 9.0]), noises.DiscreteLaplace(2.0)
+    rates = np.array([2.0, 0.4, 11.0])
+    own = likelihood(z, noise, Poisson())
+    assert bridging.cell_log_prob(noise, z, rates).sum() == pytest.approx(own.log_prob(rates), rel=1e-12)
+    np.testing.assert_allclose(bridging.cell_means(noise, z, rates), own.expected_counts(rates), rtol=1e-12)
+    sizes, probs = np.array([5, 3, 12]), np.array([0.3, 0.1, 0.9])
+    own = likelihood(z, noise, Binomial(sizes))
+    assert bridging.cell_log_prob(noise, z, probs, sizes).sum() == pytest.approx(
+        own.log_prob(probs), rel=1e-12
+    )
+    shares = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+    values = np.array([[3.0, -2.0, 9.0], [4.0, 3.0, 3.0]])
+    found = bridging.total_log_prob(noise, values, shares, 10)
+    for i in range(2):
+        own = likelihood(values[i], noise, Multinomial(10))
+        assert found[i] == pytest.approx(own.log_prob(shares[i]), rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", [*NOISES, noises.LatticeNoise(3.0)], ids=lambda n: f"{n.name}-{n.scale}")
+def test_simulated_values_follow_the_noise(noise):
+    """Frequencies of 40,000 values against P(z | x), six standard errors (0.999999 over all cases)."""
+    rng = np.random.default_rng(5)
+    counts = np.full((40_000, 2), [12.0, 8.0])
+    values = bridging.simulated(noise, counts, rng)
+    if noise.together:
+        assert np.all(values.sum(axis=1) == 20)
+        q = np.exp(-2 / 3.0)  # two cells: (v, −v) has weight e^{−2|v|/b}
+        expected = (1 - q) / (1 + q) * q ** np.arange(4)
+        tested = [(values[:, 0] == 12 + v, p) for v, p in enumerate(expected)]
+    elif noise.integer:
+        at = np.array([12.0, 13.0, 10.0, 0.0])
+        law = np.exp(noise.log_prob(at, np.full(4, 12.0), np.full(4, float(noise.scale))))
+        tested = [(values[:, 0] == z, p) for z, p in zip(at, law, strict=True)]
+    else:
+        edges = np.array([-3.0, 0.0, 2.0])
+        law = np.exp(noise.log_cdf(edges, np.full(3, float(noise.scale))))
+        tested = [(values[:, 0] - 12 <= v, p) for v, p in zip(edges, law, strict=True)]
+    for hit, p in tested:
+        assert abs(hit.mean() - p) <= 6 * np.sqrt(p * (1 - p) / len(hit)) + 1e-4
+
+
+def test_noise_of_sum_zero_has_no_cell_of_its_own():
+    with pytest.raises(InvalidInput, match="NoisyMultinomial"):
+        bridging.independent(noises.LatticeNoise(2.0))
+
+
+# ---- NumPyro
+
+
+@pytest.mark.slow
+@named
+def test_numpyro_cells(noise):
+    needs("numpyro")
+    import jax
+    import jax.numpy as jnp
+
+    from discreet.numpyro import NoisyBinomial, NoisyPoisson
+
+    z, rate = grid(noise, [-1e6, -60.0, -1, 0, 1, 40, 1000, 1e7, 1e9], [1e-6, 0.1, 5.0, 37, 900, 1.2e5, 1e9])
+    close(jax.jit(lambda r: NoisyPoisson(r, noise).log_prob(z))(rate), bridging.cell_log_prob(noise, z, rate))
+    slope = jax.grad(lambda e: NoisyPoisson(jnp.exp(e), noise).log_prob(z).sum())(jnp.log(rate))
+    wanted = bridging.cell_means(noise, z, rate) - rate
+    assert np.all(np.abs(slope - wanted) <= 1e-8 * np.maximum(1, np.abs(wanted)) + 2e-15 * rate)
+    z, size, prob = grid(noise, [-50.0, 0, 3, 90, 1e5], [1.0, 7, 100, 1e5], [1e-6, 0.01, 0.3, 0.9999])
+    close(NoisyBinomial(size, prob, noise).log_prob(z), bridging.cell_log_prob(noise, z, prob, size))
+    slope = jax.grad(lambda p: NoisyBinomial(size, p, noise).log_prob(z).sum())(jnp.asarray(prob))
+    wanted = bridging.cell_means(noise, z, prob, size) - size * prob
+    assert np.all(
+        np.abs(slope * prob * (1 - prob) - wanted)
+        <= 1e-8 * np.maximum(1, np.abs(wanted)) + 1e-7 * (prob > 0.99)
+    )
+
+
+@pytest.mark.slow
+def test_numpyro_totals_and_maps():
+    needs("numpyro")
+    import jax
+    import jax.numpy as jnp
+    from jax.scipy.special import logit
+
+    from discreet.numpyro import NoisyMultinomial, NoisyPoisson
+
+    z, shares = np.array([5.0, -2.0, 17.0]), np.array([[0.2, 0.1, 0.7], [0.3, 0.3, 0.4]])
+    for noise in (noises.LatticeNoise(4.0), noises.DiscreteGaussian(3.0)):
+        own = likelihood(z, noise, Multinomial(20))
+        close(
+            jax.jit(lambda s, noise=noise: NoisyMultinomial(20, s, noise).log_prob(z))(shares),
+            own.log_prob(shares),
+        )
+        mapped = jax.vmap(lambda s, noise=noise: NoisyMultinomial(20, s, noise).log_prob(z))(
+            jnp.asarray(shares)
+        )
+        close(mapped, own.log_prob(shares))
+        slope = jax.grad(lambda e, noise=noise: NoisyMultinomial(20, jax.nn.softmax(e), noise).log_prob(z))
+        close(slope(jnp.log(shares[0])), own.score(shares[0]))
+    assert logit(0.5) == 0
+    noise = noises.DiscreteLaplace(3.0)
+    curve = jax.grad(jax.grad(lambda e: NoisyPoisson(jnp.exp(e), noise).log_prob(4.0)))(jnp.log(6.0))
+    ends = [bridging.cell_means(noise, 4.0, r) - r for r in (6.0 * np.exp(1e-5), 6.0 * np.exp(-1e-5))]
+    assert curve == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_numpyro_nuts_finds_the_posterior():
+    """NUTS against a grid: one rate, geometric noise; and a release with public n against noise_aware."""
+    needs("numpyro")
+    import jax
+    import numpyro
+    import numpyro.distributions as dist
+    from numpyro.infer import MCMC, NUTS, Predictive
+
+    from discreet.numpyro import NoisyPoisson
+
+    def model(observed=None):
+        rate = numpyro.sample("rate", dist.Gamma(2.0, 0.1))
+        numpyro.sample("z", NoisyPoisson(rate, ("geometric", 0.3)), obs=observed)
+
+    chain = MCMC(NUTS(model), num_warmup=300, num_samples=3000, progress_bar=False)
+    chain.run(jax.random.PRNGKey(0), 14.0)
+    rates = np.linspace(0.01, 90, 4000)
+    weight = rates * np.exp(
+        -0.1 * rates + bridging.cell_log_prob(noises.DiscreteLaplace(1 / 0.3), 14.0, rates)
+    )
+    mean = (weight @ rates) / weight.sum()
+    assert np.mean(chain.get_samples()["rate"]) == pytest.approx(mean, abs=0.6)
+    predicted = Predictive(model, num_samples=200)(jax.random.PRNGKey(1))["z"]
+    assert predicted.shape == (200,)
+    assert np.all(predicted == np.rint(predicted))
+
+    release = discreet.release(["a"] * 30 + ["b"] * 50 + ["c"] * 20, levels=("a", "b", "c"), epsilon=1.0,
+                               prior=1.0, mechanism="lattice")  # fmt: skip
+    says = release.to_numpyro()
+    chain = MCMC(NUTS(lambda: says(numpyro.sample("shares", dist.Dirichlet(np.ones(3))))), num_warmup=150,
+                 num_samples=600, progress_bar=False)  # fmt: skip
+    chain.run(jax.random.PRNGKey(2))
+    np.testing.assert_allclose(
+        chain.get_samples()["shares"].mean(axis=0), release.noise_aware().mean(), atol=0.03
+    )
+
+
+# ---- PyMC
+
+
+@pytest.mark.slow
+@named
+def test_pymc_cells(noise):
+    needs("pymc")
+    import pymc as pm
+    import pytensor
+    import pytensor.tensor as pt
+
+    from discreet.pymc import NoisyBinomial, NoisyPoisson
+
+    with pytensor.config.change_flags(cxx="", mode="FAST_COMPILE"):
+        z, rate = grid(noise, [-60.0, 0, 40, 1e7], [0.1, 37, 1e5])
+        eta = pt.dvector()
+        value = pm.logp(NoisyPoisson.dist(pt.exp(eta), noise), z)
+        both = pytensor.function([eta], [value, pt.grad(value.sum(), eta)])(np.log(rate))
+        close(both[0], bridging.cell_log_prob(noise, z, np.exp(np.log(rate))))
+        close(both[1], bridging.cell_means(noise, z, np.exp(np.log(rate))) - np.exp(np.log(rate)))
+        z, size, prob = grid(noise, [-5.0, 0, 3, 90], [7.0, 100], [0.01, 0.3])
+        value = pm.logp(NoisyBinomial.dist(size, pt.sigmoid(eta), noise), z)
+        both = pytensor.function([eta], [value, pt.grad(value.sum(), eta)])(np.log(prob / (1 - prob)))
+        close(both[0], bridging.cell_log_prob(noise, z, prob, size))
+        close(both[1], bridging.cell_means(noise, z, prob, size) - size * prob)
+
+
+@pytest.mark.slow
+def test_pymc_models():
+    """A release with public n in a model: gradient, NUTS against noise_aware, predictive draws."""
+    needs("pymc")
+    import pymc as pm
+    import pytensor
+
+    release = discreet.release(["a"] * 30 + ["b"] * 50 + ["c"] * 20, levels=("a", "b", "c"), epsilon=1.0,
+                               prior=1.0, mechanism="lattice")  # fmt: skip
+    with pytensor.config.change_flags(cxx="", mode="FAST_COMPILE"), pm.Model() as model:
+        shares = pm.Dirichlet("shares", np.ones(3))
+        release.to_pymc()(shares)
+        trace = pm.sample(
+            draws=300, tune=200, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+        point = model.initial_point()
+        slope = model.compile_dlogp()(point)
+        assert np.all(np.isfinite(slope))
+        drawn = pm.sample_prior_predictive(20, random_seed=2)
+    found = trace.posterior["shares"].mean(("chain", "draw")).values
+    np.testing.assert_allclose(found, release.noise_aware().mean(), atol=0.04)
+    assert np.all(drawn.prior_predictive["published"].sum(axis=-1) == 100)
