@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import subprocess
+import tempfile
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import logsumexp
 
 import discreet
 from discreet.errors import InvalidInput
@@ -122,7 +127,8 @@ def test_numpyro_cells(noise):
     close(jax.jit(lambda r: NoisyPoisson(r, noise).log_prob(z))(rate), bridging.cell_log_prob(noise, z, rate))
     slope = jax.grad(lambda e: NoisyPoisson(jnp.exp(e), noise).log_prob(z).sum())(jnp.log(rate))
     wanted = bridging.cell_means(noise, z, rate) - rate
-    assert np.all(np.abs(slope - wanted) <= 1e-8 * np.maximum(1, np.abs(wanted)) + 2e-15 * rate)
+    digits = 1e-16 * np.abs(z) / float(noise.scale)  # what z/scale leaves the engine
+    assert np.all(np.abs(slope - wanted) <= 1e-8 * np.maximum(1, np.abs(wanted)) + 2e-15 * rate + digits)
     z, size, prob = grid(noise, [-50.0, 0, 3, 90, 1e5], [1.0, 7, 100, 1e5], [1e-6, 0.01, 0.3, 0.9999])
     close(NoisyBinomial(size, prob, noise).log_prob(z), bridging.cell_log_prob(noise, z, prob, size))
     slope = jax.grad(lambda p: NoisyBinomial(size, p, noise).log_prob(z).sum())(jnp.asarray(prob))
@@ -192,11 +198,11 @@ def test_numpyro_nuts_finds_the_posterior():
     release = discreet.release(["a"] * 30 + ["b"] * 50 + ["c"] * 20, levels=("a", "b", "c"), epsilon=1.0,
                                prior=1.0, mechanism="lattice")  # fmt: skip
     says = release.to_numpyro()
-    chain = MCMC(NUTS(lambda: says(numpyro.sample("shares", dist.Dirichlet(np.ones(3))))), num_warmup=150,
-                 num_samples=600, progress_bar=False)  # fmt: skip
+    chain = MCMC(NUTS(lambda: says(numpyro.sample("shares", dist.Dirichlet(np.ones(3))))), num_warmup=60,
+                 num_samples=150, progress_bar=False)  # fmt: skip
     chain.run(jax.random.PRNGKey(2))
     np.testing.assert_allclose(
-        chain.get_samples()["shares"].mean(axis=0), release.noise_aware().mean(), atol=0.03
+        chain.get_samples()["shares"].mean(axis=0), release.noise_aware().mean(), atol=0.06
     )
 
 
@@ -240,12 +246,62 @@ def test_pymc_models():
         shares = pm.Dirichlet("shares", np.ones(3))
         release.to_pymc()(shares)
         trace = pm.sample(
-            draws=300, tune=200, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+            draws=120, tune=60, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False
         )
         point = model.initial_point()
         slope = model.compile_dlogp()(point)
         assert np.all(np.isfinite(slope))
         drawn = pm.sample_prior_predictive(20, random_seed=2)
     found = trace.posterior["shares"].mean(("chain", "draw")).values
-    np.testing.assert_allclose(found, release.noise_aware().mean(), atol=0.04)
+    np.testing.assert_allclose(found, release.noise_aware().mean(), atol=0.06)
     assert np.all(drawn.prior_predictive["published"].sum(axis=-1) == 100)
+
+
+# ---- Stan
+
+
+def window_sum(z, rate, scale):
+    """The Stan function noisy_poisson for discrete-laplace noise, line by line."""
+    inner = min(max(z, rate * np.exp(-1 / scale)), rate * np.exp(1 / scale))
+    centre = max(inner, 0)
+    reach = min(np.ceil(40 * scale), 9 * np.sqrt(max(centre, rate)) + 40) + abs(centre - inner) + 2
+    x = np.arange(np.floor(max(centre - reach, 0)), np.ceil(centre + reach) + 1)
+    law = stats.poisson.logpmf(x, rate)
+    return logsumexp(law + np.log(np.tanh(0.5 / scale)) - np.abs(z - x) / scale)
+
+
+def test_the_stan_window_holds_what_matters():
+    noise = noises.DiscreteLaplace(3.0)
+    for z in (-60.0, 0.0, 5.0, 400.0):
+        for rate in (0.1, 5.0, 37.0, 900.0):
+            assert window_sum(z, rate, 3.0) == pytest.approx(
+                float(bridging.cell_log_prob(noise, z, rate)), rel=1e-8
+            )
+
+
+def test_stan_programs():
+    from discreet import stan
+
+    published = discreet.noisy_counts([12, 30, -2], noise=("geometric", 0.5))
+    program = published.to_stan()
+    assert program.data == {"k": 3, "z": [12, 30, -2], "scale": [2.0, 2.0, 2.0]}
+    assert "noisy_poisson(rates[i], scale[i])" in str(program)
+    assert program.functions.count("{") == program.functions.count("}")
+    total = discreet.noisy_counts([12, 30, -2], noise=("lattice", 4.0), total=40).to_stan()
+    assert total.data["total"] == 40
+    assert "noisy_poisson" in stan.brms_family(("laplace", 2.0))
+    with pytest.raises(InvalidInput, match="rounded-gaussian"):
+        stan.functions(("rounded-gaussian", 2.0))
+
+
+@pytest.mark.slow
+def test_stan_compiles():
+    """Under a real Stan where there is one: its parser accepts the functions."""
+    if shutil.which("stanc") is None:
+        pytest.skip("stanc is not installed: the Stan code is compared by its formulas only")
+    from discreet import stan
+
+    with tempfile.NamedTemporaryFile("w", suffix=".stan") as file:
+        file.write("functions {\n" + stan.functions(("geometric", 0.5)) + "}\n")
+        file.flush()
+        subprocess.run(["stanc", file.name], check=True)

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from discreet.answers.release import Release
 from discreet.documents.answer import Answer, Figure, Part, Row, Words
 from discreet.errors import InvalidInput
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from discreet.inference.comparisons import Shares
     from discreet.inference.pooled import Pooled
     from discreet.ledger import Receipt
 
@@ -52,6 +55,37 @@ class ConditionalRelease(Answer):
         parts = [None if one is None else (one.built, one.counts, one.noisy) for one in self.releases]
         levels = next(len(one.counts) for one in self.releases if one is not None)
         return pooled(released_groups(parts, self.sizes, levels), self.groups, seed=seed)
+
+    def shares(self, size: int = 4000, seed: int | None = 0) -> Shares:
+        """The shares within each group, noise-aware: with ``difference``, ``ratio``, ``odds_ratio``.
+
+        A group without records has draws of the prior.
+        """
+        from discreet.inference.comparisons import Shares
+
+        rng = np.random.default_rng(seed)
+        known = next((one for one in self.releases if one is not None), None)
+        if known is None:
+            raise InvalidInput("no group has records, so there are no shares to compare")
+        draws = [
+            rng.dirichlet(known.prior, size)
+            if one is None
+            else one.noise_aware().sample(size, int(rng.integers(2**63)))
+            for one in self.releases
+        ]
+        return Shares(np.stack(draws, axis=1), self.outcome, self.given, self.groups, known.levels)
+
+    def to_frame(self, interval: float = 0.95) -> Any:
+        """The rows of all groups as a pandas data frame."""
+        import pandas
+
+        rows = [
+            {self.given: group, **row}
+            for group, one in zip(self.groups, self.releases, strict=True)
+            if one is not None
+            for row in one.table(interval)
+        ]
+        return pandas.DataFrame(rows).rename(columns={"level": self.outcome})
 
     @property
     def versions(self) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from discreet._registry import MECHANISMS
 from discreet.declarations import Domain, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import NoiseAware
-from discreet.documents.answer import Answer, Figure, Row, Series, Words, versions
+from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words, versions
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.bridged import Bridged
 from discreet.inference.noise_aware import noise_aware
@@ -22,6 +22,7 @@ from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from discreet.inference.comparisons import Independence, JointDraws, Shares
     from discreet.inference.likelihoods.kinds import Likelihood
     from discreet.ledger import Receipt
 
@@ -162,6 +163,77 @@ class Release(Bridged, Answer):
             for i, level in enumerate(self.levels)
         )
         return Figure("Share of each level", tuple(self.rows(interval)), series)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Of a table of two columns: the cross-table, each row in percent of itself."""
+        return () if self.axes is None or len(self.axes) != 2 else (self.crosstab(),)
+
+    def crosstab(self, rows: str | None = None, percent: str = "row") -> Table:
+        """The cross-table of a table of two columns: what the next record is expected to be, in percent.
+
+        ``rows`` names the column that runs down the page (the first), ``percent`` says of what the
+        percentages are: of the ``row``, the ``column``, or the ``total``.
+        """
+        axes = self._axes()
+        if len(axes) != 2:
+            raise InvalidInput(f"crosstab is for two columns and this table has {len(axes)}; use shares(...)")
+        if percent not in ("row", "column", "total"):
+            raise InvalidInput(f"percent={percent!r} must be 'row', 'column' or 'total'")
+        down = next(iter(axes)) if rows is None else rows
+        if down not in axes:
+            raise InvalidInput(f"rows={rows!r} is not in this table; it has: {', '.join(axes)}")
+        (across,) = set(axes) - {down}
+        aware = self.noise_aware_or_none()
+        cells = np.asarray(self.posterior.predictive() if aware is None else aware.predictive())
+        cells = cells.reshape([len(levels) for levels in axes.values()])
+        cells = cells if down == next(iter(axes)) else cells.T
+        sums = {"row": cells.sum(axis=1, keepdims=True), "column": cells.sum(axis=0, keepdims=True)}
+        shown = 100 * cells / sums.get(percent, 1.0)
+        header = (f"{down} \\ {across}", *(str(level) for level in axes[across]))
+        body = zip(axes[down], shown, strict=True)
+        lines = tuple((str(level), *(f"{value:.1f} %" for value in row)) for level, row in body)
+        return Table(header, lines, f"Percent of the {percent}")
+
+    def _axes(self) -> Mapping[str, Sequence[Any]]:
+        if self.axes is None:
+            raise InvalidInput("this is for a release of a table of several columns (release_table)")
+        return self.axes
+
+    def joint(self, size: int = 4000, seed: int | None = 0) -> JointDraws:
+        """Joint noise-aware draws of the cells of a table, by the names of its columns."""
+        from discreet.inference.comparisons import JointDraws
+
+        return JointDraws(self._noise_aware.sample(size, seed), self._axes())
+
+    def shares(
+        self, outcome: str, given: str | None = None, size: int = 4000, seed: int | None = 0
+    ) -> Shares:
+        """Of a table: the shares of a column, within each level of another, noise-aware from joint draws.
+
+        They have ``difference``, ``ratio``, ``odds_ratio`` and ``probability`` between two groups.
+        """
+        return self.joint(size, seed).shares(outcome, given)
+
+    def independence(self, first: str, second: str, size: int = 4000, seed: int | None = 0) -> Independence:
+        """Of a table of two columns: the Bayes factor of dependence against independence."""
+        from discreet.inference.comparisons import independence
+
+        axes = self._axes()
+        if sorted(axes) != sorted((first, second)):
+            raise InvalidInput(f"independence is for tables of two columns; this one has: {', '.join(axes)}")
+        counts = self._noise_aware.counts.sample(size, np.random.default_rng(seed))
+        rows, columns = (len(levels) for levels in axes.values())
+        return independence(np.asarray(counts, dtype=np.float64), np.array(self.prior), (rows, columns))
+
+    def to_frame(self, interval: float = 0.95) -> Any:
+        """The rows as a pandas data frame, a column for each axis of a table."""
+        import pandas
+
+        frame = pandas.DataFrame(self.table(interval))
+        if self.axes is not None:
+            index = pandas.MultiIndex.from_product(list(self.axes.values()), names=list(self.axes))
+            frame = frame.drop(columns="level").set_index(index).reset_index()
+        return frame
 
     def content(self) -> dict[str, Any]:
         """JSON values."""

@@ -153,7 +153,11 @@ def _window_sum(noise: Noise, z: Array, eta: Array, mean: Array, rest: Array, si
         constant = jnp.asarray(
             -np.log(noise.scale) - _HALF_LOG_2PI if isinstance(noise, Gaussian) else -log_theta(noise.scale)
         )
-        bell = (jnp.sqrt(2 * _TAIL) * scale, lambda x: -0.5 * ((z[..., None] - x) / scale[..., None]) ** 2)
+
+        def bent(x: Array, at: Array) -> Array:
+            return (x - at) * (2 * z[..., None] - x - at) / (2 * scale[..., None] ** 2)
+
+        bell = (jnp.sqrt(2 * _TAIL) * scale, bent, -0.5 * ((z - peak) / scale) ** 2)
         sides = [(peak, jnp.zeros(shape), upper, None, *bell)]
     else:
         shift = 1.0 if isinstance(noise, FloorLaplace) else 0.0
@@ -164,15 +168,28 @@ def _window_sum(noise: Noise, z: Array, eta: Array, mean: Array, rest: Array, si
             level = np.log1p(np.exp(-1 / noise.scale)) - log1mexp(1 / noise.scale)
         constant = -jnp.asarray(level)
         far = jnp.full(shape, jnp.inf)
+        near = jnp.clip(jnp.floor(mode(1 / scale)), 0, jnp.maximum(left, 0.0))
+        over = jnp.clip(jnp.floor(mode(-1 / scale)), jnp.minimum(right, upper), upper)
+
+        def rising(x: Array, at: Array) -> Array:
+            return (x - at) / scale[..., None]
+
+        def falling(x: Array, at: Array) -> Array:
+            return (at - x) / scale[..., None]
+
         sides = [
-            (jnp.clip(jnp.floor(mode(1 / scale)), 0, jnp.maximum(left, 0.0)), jnp.zeros(shape), left,
-             1 / scale, far, lambda x: -(z[..., None] - x) / scale[..., None]),
-            (jnp.clip(jnp.floor(mode(-1 / scale)), jnp.minimum(right, upper), upper), right, upper,
-             -1 / scale, far, lambda x: -(x - z[..., None] - shift) / scale[..., None]),
-        ]  # fmt: skip
+            (near, jnp.zeros(shape), left, 1 / scale, far, rising, (near - z) / scale),
+            (over, right, upper, -1 / scale, far, falling, (z + shift - over) / scale),
+        ]
 
     def one_side(
-        peak: Array, first: Array, last: Array, tilt: Array, bound: Array, decay: Callable[[Array], Array]
+        peak: Array,
+        first: Array,
+        last: Array,
+        tilt: Array,
+        bound: Array,
+        decay: Callable[[Array, Array], Array],
+        offset: Array,
     ) -> Array:
         # Outward falls: by slope, by the curvature of the law (Bernstein), by that of the noise.
         by_slope = [jnp.full(shape, jnp.inf)] * 2
@@ -209,21 +226,22 @@ def _window_sum(noise: Noise, z: Array, eta: Array, mean: Array, rest: Array, si
             factors.append(jnp.where(listed | (tilt is None), 0.0, sign * total))
         weight = jnp.concatenate([weight, jnp.stack(factors, axis=-1)], axis=-1)
         weight = jnp.where(empty[..., None], 0.0, weight)
-        terms = law(x) + decay(x) + (x - mean[..., None]) * delta[..., None]
-        return jnp.where(weight != 0, terms, -jnp.inf), weight
+        # Relative to the peak: z/scale itself may be too large for the digits that count.
+        terms = law(x) + decay(x, peak[..., None]) + (x - mean[..., None]) * delta[..., None]
+        terms = jnp.where(weight != 0, terms, -jnp.inf)
+        top = jax.lax.stop_gradient(jnp.max(terms, axis=-1))
+        top = jnp.where(jnp.isfinite(top), top, 0.0)
+        inner = jnp.sum(weight * jnp.exp(jnp.where(weight != 0, terms - top[..., None], 0.0)), axis=-1)
+        return jnp.where(empty, -jnp.inf, jnp.log(jnp.where(empty, 1.0, inner)) + top + offset)
 
-    parts = [one_side(*side) for side in sides]
-    terms = jnp.concatenate([p[0] for p in parts], axis=-1)
-    weight = jnp.concatenate([p[1] for p in parts], axis=-1)
-    top = jax.lax.stop_gradient(jnp.max(terms, axis=-1, keepdims=True))
-    top = jnp.where(jnp.isfinite(top), top, 0.0)
-    inner = jnp.sum(weight * jnp.exp(jnp.where(weight != 0, terms - top, 0.0)), axis=-1)
+    found = [one_side(*side) for side in sides]
+    value = found[0] if len(found) == 1 else jnp.logaddexp(*found)
     if size is None:
         drift = mean * (jnp.expm1(delta) - delta)
     else:
         share = mean / jnp.maximum(upper, 1.0)
         drift = upper * (jnp.log1p(share * jnp.expm1(delta)) - share * delta)
-    return jnp.log(inner) + top[..., 0] - drift + constant
+    return value - drift + constant
 
 
 def _key_seed(key: Array) -> int:
@@ -239,7 +257,7 @@ def _host(function: Callable[..., Any], shape: Any, *arrays: Array, each: bool =
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def _hosted(value: Any, means: Any, whole: bool, z: Array, parameter: Array) -> Array:
-    """A log-probability from the NumPy engine; ``means`` is its derivative by the logarithm of the parameter."""
+    """A log-probability from the NumPy engine; ``means`` is its derivative by the parameter's logarithm."""
     shape = jnp.broadcast_shapes(z.shape, parameter.shape)
     z, parameter = jnp.broadcast_to(z, shape), jnp.broadcast_to(parameter, shape)
     return _host(value, shape[:-1] if whole else shape, z, parameter)

@@ -119,7 +119,7 @@ class NoisyPoisson(_Face):
 
 
 class NoisyBinomial(_Face):
-    """``NoisyBinomial(name, total, probs, noise)``: binomial counts of public sizes with independent noise."""
+    """``NoisyBinomial(name, total, probs, noise)``: binomial counts of public sizes with noise."""
 
     @staticmethod
     def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:  # type: ignore[override]

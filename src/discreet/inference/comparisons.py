@@ -1,0 +1,199 @@
+"""Comparisons of shares within a table, from joint draws of its cells: noise-aware post-processing, free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from discreet._typing import FloatArray
+from discreet.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """Draws of one number, or of one for each entry of ``names``."""
+
+    draws: FloatArray
+    names: tuple[Any, ...] = ()
+
+    def mean(self) -> Any:
+        return self.draws.mean(axis=0)[()]
+
+    def std(self) -> Any:
+        return self.draws.std(axis=0)[()]
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Equal tails."""
+        if not 0 < level < 1:
+            raise InvalidInput(f"level={level!r} must be between 0 and 1, such as 0.95")
+        low, high = np.quantile(self.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low[()], high[()]
+
+    def probability(self, above: float = 0.0) -> Any:
+        """The posterior probability that it is above a number."""
+        return (self.draws > above).mean(axis=0)[()]
+
+    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+        """A mapping for each name."""
+        values = (self.mean(), self.std(), *self.interval(interval))
+        columns = [np.atleast_1d(value).ravel() for value in values]
+        names = self.names or ("",)
+        keys = ("name", "mean", "sd", "low", "high")
+        return [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Joint draws of the shares of ``levels`` within each group: shape (draws, groups, levels)."""
+
+    draws: FloatArray
+    outcome: str
+    given: str | None
+    groups: tuple[Any, ...]
+    levels: tuple[Any, ...]
+
+    def _at(self, level: Any, group: Any) -> FloatArray:
+        i = _index(self.levels, level, f"level of {self.outcome}")
+        if group is None and self.given is None:
+            return np.asarray(self.draws[:, 0, i])
+        return np.asarray(self.draws[:, _index(self.groups, group, f"level of {self.given}"), i])
+
+    def _pair(self, level: Any, between: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        pair = tuple(between)
+        if len(pair) != 2:
+            raise InvalidInput(f"between={between!r} must name two groups, as in between=('A', 'B')")
+        if self.given is None:
+            raise InvalidInput("a comparison between groups needs shares(..., given=...)")
+        return self._at(level, pair[0]), self._at(level, pair[1])
+
+    def share(self, level: Any, group: Any = None) -> Quantity:
+        """The share of a level, in a group where there are groups."""
+        return Quantity(self._at(level, group))
+
+    def difference(self, level: Any, between: Sequence[Any]) -> Quantity:
+        """The share of a level in the first group less that in the second."""
+        a, b = self._pair(level, between)
+        return Quantity(a - b)
+
+    def ratio(self, level: Any, between: Sequence[Any]) -> Quantity:
+        """The share of a level in the first group over that in the second."""
+        a, b = self._pair(level, between)
+        return Quantity(a / b)
+
+    def odds_ratio(self, level: Any, between: Sequence[Any]) -> Quantity:
+        """The odds of a level in the first group over those in the second."""
+        a, b = self._pair(level, between)
+        return Quantity(a / (1 - a) / (b / (1 - b)))
+
+    def probability(self, level: Any, between: Sequence[Any]) -> float:
+        """The posterior probability that the share is larger in the first group than in the second."""
+        return float(self.difference(level, between).probability())
+
+    def mean(self) -> FloatArray:
+        """Shape (groups, levels)."""
+        return np.asarray(self.draws.mean(axis=0))
+
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Equal tails, each of shape (groups, levels)."""
+        return Quantity(self.draws).interval(level)
+
+    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+        """A mapping for each group and level."""
+        (low, high), mean, sd = self.interval(interval), self.mean(), self.draws.std(axis=0)
+        return [
+            {
+                **({} if self.given is None else {self.given: group}),
+                self.outcome: level,
+                "mean": float(mean[g, i]),
+                "sd": float(sd[g, i]),
+                "low": float(low[g, i]),
+                "high": float(high[g, i]),
+            }
+            for g, group in enumerate(self.groups)
+            for i, level in enumerate(self.levels)
+        ]
+
+    def cells(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Header and cells of a cross-table in percent, a row for each group."""
+        header = (f"{self.given or ''} \\ {self.outcome}", *(str(level) for level in self.levels))
+        rows = [
+            (str(group), *(f"{100 * value:.1f} %" for value in row))
+            for group, row in zip(self.groups, self.mean(), strict=True)
+        ]
+        return header, tuple(rows)
+
+
+class JointDraws:
+    """Joint draws of the cells of a table with named axes."""
+
+    def __init__(self, draws: FloatArray, axes: Mapping[str, Sequence[Any]]) -> None:
+        self.axes = {name: tuple(levels) for name, levels in axes.items()}
+        self.draws = draws.reshape(len(draws), *(len(levels) for levels in self.axes.values()))
+
+    def margin(self, *columns: str) -> FloatArray:
+        """Draws of the shares of the named columns' cells, in the order in which they are named."""
+        if not columns or len(set(columns)) < len(columns):
+            raise InvalidInput("name each column once")
+        names = list(self.axes)
+        at = [_index(names, column, "column of this table") for column in columns]
+        dropped = tuple(i + 1 for i in range(len(names)) if i not in at)
+        kept = [i for i in range(len(names)) if i in at]
+        summed = self.draws.sum(axis=dropped)
+        return np.asarray(np.transpose(summed, [0, *(1 + kept.index(i) for i in at)]))
+
+    def shares(self, outcome: str, given: str | None = None) -> Shares:
+        """The shares of one column, or within each level of another."""
+        if given is None:
+            draws = self.margin(outcome)[:, None, :]
+            return Shares(draws, outcome, None, ("all",), self.axes[outcome])
+        joint = self.margin(given, outcome)
+        draws = joint / joint.sum(axis=2, keepdims=True)
+        return Shares(draws, outcome, given, self.axes[given], self.axes[outcome])
+
+
+@dataclass(frozen=True)
+class Independence:
+    """Evidence about whether two columns are independent: log of the Bayes factor against independence."""
+
+    log_bayes_factor: float
+    error: float
+    """Its standard error: it is an average over draws of the true counts."""
+
+    @cached_property
+    def bayes_factor(self) -> float:
+        """P(published | dependent) / P(published | independent)."""
+        return math.exp(min(self.log_bayes_factor, 700.0))
+
+
+def independence(counts: FloatArray, prior: FloatArray, shape: tuple[int, int]) -> Independence:
+    """The Bayes factor from draws of the true counts x given z under the saturated model with that prior.
+
+    P(z | independent)/P(z | dependent) = E[P(x | independent)/P(x | dependent) | z, dependent]: rows and
+    columns have Dirichlet priors with the sums of the cells' prior.
+    """
+    x, alpha = counts.reshape(-1, *shape), prior.reshape(shape)
+
+    def log_marginal(n: FloatArray, a: FloatArray) -> FloatArray:
+        axes = tuple(range(1, n.ndim))
+        total = gammaln(a.sum()) - gammaln(a.sum() + n.sum(axis=axes))
+        return np.asarray(total + (gammaln(a + n) - gammaln(a)).sum(axis=axes))
+
+    rows = log_marginal(x.sum(axis=2), alpha.sum(axis=1))
+    columns = log_marginal(x.sum(axis=1), alpha.sum(axis=0))
+    ratio = rows + columns - log_marginal(x, alpha)
+    top = ratio.max()
+    weight = np.exp(ratio - top)
+    error = float(weight.std() / weight.mean() / math.sqrt(len(weight)))
+    return Independence(-float(top + math.log(weight.mean())), error)
+
+
+def _index(known: Sequence[Any], name: Any, what: str) -> int:
+    if name not in known:
+        raise InvalidInput(f"{name!r} is no {what}; there are: {', '.join(map(str, known))}")
+    return list(known).index(name)
