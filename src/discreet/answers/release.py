@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -184,7 +185,8 @@ class Release(Bridged, Answer):
             raise InvalidInput(f"rows={rows!r} is not in this table; it has: {', '.join(axes)}")
         (across,) = set(axes) - {down}
         aware = self.noise_aware_or_none()
-        cells = np.asarray(self.posterior.predictive() if aware is None else aware.predictive())
+        plug_in = np.array(self.posterior.parameters)
+        cells = plug_in / plug_in.sum() if aware is None else aware.predictive()
         cells = cells.reshape([len(levels) for levels in axes.values()])
         cells = cells if down == next(iter(axes)) else cells.T
         sums = {"row": cells.sum(axis=1, keepdims=True), "column": cells.sum(axis=0, keepdims=True)}
@@ -227,8 +229,7 @@ class Release(Bridged, Answer):
 
     def to_frame(self, interval: float = 0.95) -> Any:
         """The rows as a pandas data frame, a column for each axis of a table."""
-        import pandas
-
+        pandas = import_module("pandas")
         frame = pandas.DataFrame(self.table(interval))
         if self.axes is not None:
             index = pandas.MultiIndex.from_product(list(self.axes.values()), names=list(self.axes))

@@ -116,7 +116,8 @@ def simulated(noise: Noise, counts: Any, rng: np.random.Generator) -> FloatArray
 def _sum_zero(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
     """Lattice noise: A − B for two uniform compositions of one m, P(m) ∝ C(m+k−1, k−1)²·e^{−2m/b}."""
     k, rows = shape[-1], int(np.prod(shape[:-1]))
-    log_q, m, logs, value = -2 / scale, 0, [], 0.0
+    logs: list[float] = []
+    log_q, m, value = -2 / scale, 0, 0.0
     while not logs or value > max(logs) - 40 or value >= logs[-1]:
         logs.append(value)
         m += 1
