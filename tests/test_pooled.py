@@ -177,3 +177,15 @@ def test_more_levels_need_noisy_counts():
         made.pooled()
     made = discreet.release_conditional(data, outcome="answer", mechanism="lsdim", **options)
     assert made.pooled().mean().shape == (2, 3)
+
+
+def test_published_counts_are_pooled_and_drawn():
+    values = [31, 19, 28, 22, 12, 38, 25, 25]
+    published = discreet.noisy_counts(values, noise=("lattice", 4.0), total=200)
+    made = published.pooled("abcd", sizes=[50] * 4)
+    own = pooled(noisy_groups(np.reshape(values, (4, 2)), noises.LatticeNoise(4.0), [50] * 4), "abcd")
+    np.testing.assert_array_equal(made.mean(), own.mean())
+    rows = made.figure().rows
+    assert [row.name for row in rows] == ["c", "d", "b", "a"]
+    with pytest.raises(InvalidInput, match="3 groups"):
+        published.pooled("abc")
