@@ -144,7 +144,7 @@ def test_bad_groups_are_refused():
 def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
     """The true count of every group: weights by hand from the mechanism's law, an empty group among them."""
     data = pd.DataFrame({"region": ["a"] * 6 + ["b"] * 9, "answer": ["y", "n"] * 3 + ["y"] * 9})
-    options = {"levels": ("y", "n"), "groups": ("a", "b", "c"), "epsilon": 1.0}
+    options = {"levels": ("y", "n"), "groups": ("a", "b", "c"), "epsilon": 1.0, "sizes": (6, 9, 0)}
     made = discreet.release_conditional(
         data, outcome="answer", given="region", mechanism=mechanism, **options
     )
@@ -171,7 +171,8 @@ def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
 
 def test_more_levels_need_noisy_counts():
     data = pd.DataFrame({"region": ["a"] * 6, "answer": ["y", "n", "m"] * 2})
-    options = {"levels": ("y", "n", "m"), "groups": ("a", "b"), "epsilon": 1.0, "given": "region"}
+    options = {"levels": ("y", "n", "m"), "groups": ("a", "b"), "epsilon": 1.0}
+    options |= {"given": "region", "sizes": (6, 0)}
     made = discreet.release_conditional(data, outcome="answer", mechanism="ehd", **options)
     with pytest.raises(InvalidInput, match="noisy counts"):
         made.pooled()
