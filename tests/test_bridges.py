@@ -264,7 +264,7 @@ def window_sum(z, rate, scale):
     """The Stan function noisy_poisson for discrete-laplace noise, line by line."""
     inner = min(max(z, rate * np.exp(-1 / scale)), rate * np.exp(1 / scale))
     centre = max(inner, 0)
-    reach = min(np.ceil(40 * scale), 9 * np.sqrt(max(centre, rate)) + 40) + abs(centre - inner) + 2
+    reach = 9 * np.sqrt(max(centre, rate)) + 40 + 2
     x = np.arange(np.floor(max(centre - reach, 0)), np.ceil(centre + reach) + 1)
     law = stats.poisson.logpmf(x, rate)
     return logsumexp(law + np.log(np.tanh(0.5 / scale)) - np.abs(z - x) / scale)

@@ -126,3 +126,11 @@ def test_names_that_are_not_there(table):
     with pytest.raises(InvalidInput, match="once"):
         JointDraws(np.ones((1, 4)), {"a": (0, 1), "b": (0, 1)}).margin("a", "a")
     assert table.independence("sex", "smoker").error < 0.2
+
+
+def test_arviz_knows_the_names(table):
+    pytest.importorskip("arviz")
+    share = table.to_arviz(50, seed=1).posterior["share"]
+    assert share.dims == ("chain", "draw", "sex", "smoker")
+    inner = share.sel(sex="m", smoker="no").values[0]
+    np.testing.assert_array_equal(inner, table.noise_aware().sample(50, 1)[:, 2])

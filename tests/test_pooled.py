@@ -144,7 +144,7 @@ def test_bad_groups_are_refused():
 def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
     """The true count of every group: weights by hand from the mechanism's law, an empty group among them."""
     data = pd.DataFrame({"region": ["a"] * 6 + ["b"] * 9, "answer": ["y", "n"] * 3 + ["y"] * 9})
-    options = {"levels": ("y", "n"), "groups": ("a", "b", "c"), "epsilon": 1.0}
+    options = {"levels": ("y", "n"), "groups": ("a", "b", "c"), "epsilon": 1.0, "sizes": (6, 9, 0)}
     made = discreet.release_conditional(
         data, outcome="answer", given="region", mechanism=mechanism, **options
     )
@@ -171,9 +171,22 @@ def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
 
 def test_more_levels_need_noisy_counts():
     data = pd.DataFrame({"region": ["a"] * 6, "answer": ["y", "n", "m"] * 2})
-    options = {"levels": ("y", "n", "m"), "groups": ("a", "b"), "epsilon": 1.0, "given": "region"}
+    options = {"levels": ("y", "n", "m"), "groups": ("a", "b"), "epsilon": 1.0}
+    options |= {"given": "region", "sizes": (6, 0)}
     made = discreet.release_conditional(data, outcome="answer", mechanism="ehd", **options)
     with pytest.raises(InvalidInput, match="noisy counts"):
         made.pooled()
     made = discreet.release_conditional(data, outcome="answer", mechanism="lsdim", **options)
     assert made.pooled().mean().shape == (2, 3)
+
+
+def test_published_counts_are_pooled_and_drawn():
+    values = [31, 19, 28, 22, 12, 38, 25, 25]
+    published = discreet.noisy_counts(values, noise=("lattice", 4.0), total=200)
+    made = published.pooled("abcd", sizes=[50] * 4)
+    own = pooled(noisy_groups(np.reshape(values, (4, 2)), noises.LatticeNoise(4.0), [50] * 4), "abcd")
+    np.testing.assert_array_equal(made.mean(), own.mean())
+    rows = made.figure().rows
+    assert [row.name for row in rows] == ["c", "d", "b", "a"]
+    with pytest.raises(InvalidInput, match="3 groups"):
+        published.pooled("abc")

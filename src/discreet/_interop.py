@@ -8,16 +8,25 @@ from typing import Any
 from discreet.errors import missing_extra
 
 
-def inference_data(draws: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
-    """ArviZ inference data of (chain, draw, …) arrays, for ArviZ before and after 1.0."""
+def inference_data(
+    draws: Mapping[str, Any], attributes: Mapping[str, Any], axes: Mapping[str, Any] | None = None
+) -> Any:
+    """ArviZ inference data of (chain, draw, …) arrays, for ArviZ before and after 1.0.
+
+    ``axes`` names the further dimensions, the same of every variable, and their entries.
+    """
     try:
         import arviz
     except ImportError:
         raise missing_extra("ArviZ", "arviz") from None
+    named: dict[str, Any] = {}
+    if axes is not None:
+        coords = {name: list(entries) for name, entries in axes.items()}
+        named = {"coords": coords, "dims": {name: list(axes) for name in draws}}
     if int(arviz.__version__.partition(".")[0]) < 1:
-        data = arviz.from_dict(posterior=dict(draws))
+        data = arviz.from_dict(posterior=dict(draws), **named)
     else:
-        data = arviz.from_dict({"posterior": dict(draws)})
+        data = arviz.from_dict({"posterior": dict(draws)}, **named)
     data.posterior.attrs.update(attributes)
     return data
 

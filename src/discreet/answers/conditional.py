@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -80,8 +81,7 @@ class ConditionalRelease(Answer):
 
     def to_frame(self, interval: float = 0.95) -> Any:
         """The rows of all groups as a pandas data frame."""
-        import pandas
-
+        pandas = import_module("pandas")
         rows = [
             {self.given: group, **row}
             for group, one in zip(self.groups, self.releases, strict=True)

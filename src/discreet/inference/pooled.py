@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln, polygamma, zeta
 
 from discreet._typing import FloatArray, IntArray
+from discreet.documents.answer import Figure, Row
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.likelihoods.noises import Noise
 from discreet.inference.likelihoods.releases import noise_of
@@ -198,6 +199,15 @@ class Pooled:
                 row = {"group": name} if i is None else {"group": name, "level": i}
                 rows.append(row | {"mean": float(mean[at]), "low": float(low[at]), "high": float(high[at])})
         return rows
+
+    def figure(self, level: float = 0.9) -> Figure:
+        """A caterpillar: one line a group (and level), from the smallest share to the largest."""
+        rows = [
+            Row(f"{row['group']}" + (f", level {row['level']}" if "level" in row else ""), row["mean"], None,
+                row["low"], row["high"], share=True)
+            for row in self.table(level)
+        ]  # fmt: skip
+        return Figure("Share in each group", tuple(sorted(rows, key=lambda row: row.mean)))
 
 
 def pooled(

@@ -70,6 +70,23 @@ class Published(Bridged):
             return UnknownTotal(self.values, self.noise, alphas)
         return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
 
+    def pooled(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
+        """Shares within groups that share strength: the values are rows of one group after the other.
+
+        ``groups`` names them, ``sizes`` are their public numbers of records where those are known.
+        """
+        from discreet.inference.pooled import noisy_groups, pooled
+
+        names = tuple(groups)
+        if not names or len(self.values) % len(names) or len(self.values) < 2 * len(names):
+            raise InvalidInput(
+                f"{len(self.values)} values are not rows of {len(names)} groups of two or more"
+            )
+        if isinstance(self.noise, Clamped) or self.noise.scale.ndim:
+            raise InvalidInput("pooling takes noise of one scale that was neither clamped nor suppressed")
+        rows = self.values.reshape(len(names), -1)
+        return pooled(noisy_groups(rows, self.noise, sizes), names, seed=seed)
+
 
 def noisy_counts(
     values: Any,

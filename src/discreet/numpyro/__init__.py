@@ -48,7 +48,7 @@ except ImportError:
 
 __all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "observe"]
 
-jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 
 Array = Any
 _TAIL = 40.0  # nats below the largest term at which a window ends
@@ -158,7 +158,7 @@ def _window_sum(noise: Noise, z: Array, eta: Array, mean: Array, rest: Array, si
             return (x - at) * (2 * z[..., None] - x - at) / (2 * scale[..., None] ** 2)
 
         bell = (jnp.sqrt(2 * _TAIL) * scale, bent, -0.5 * ((z - peak) / scale) ** 2)
-        sides = [(peak, jnp.zeros(shape), upper, None, *bell)]
+        sides: list[Any] = [(peak, jnp.zeros(shape), upper, None, *bell)]
     else:
         shift = 1.0 if isinstance(noise, FloorLaplace) else 0.0
         last = jnp.floor(z)  # the largest count on the near side of the kink
@@ -249,7 +249,7 @@ def _key_seed(key: Array) -> int:
 
 
 def _host(function: Callable[..., Any], shape: Any, *arrays: Array, each: bool = False) -> Array:
-    result = jax.ShapeDtypeStruct(tuple(shape), jnp.float64)
+    result = jax.ShapeDtypeStruct(tuple(shape), jnp.float64)  # type: ignore[no-untyped-call]
     method = "sequential" if each else "broadcast_all"
     return jax.pure_callback(lambda *a: np.asarray(function(*a), dtype=np.float64), result, *arrays,
                              vmap_method=method)  # fmt: skip

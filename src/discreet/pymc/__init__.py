@@ -105,7 +105,7 @@ class NoisyPoisson(_Face):
     """
 
     @staticmethod
-    def _made(rate: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:  # type: ignore[override]
+    def _made(rate: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
         law = bridging.independent(as_noise(noise))
         engine = _engine(
             lambda z, mean: bridging.cell_log_prob(law, z, mean),
@@ -122,7 +122,7 @@ class NoisyBinomial(_Face):
     """``NoisyBinomial(name, total, probs, noise)``: binomial counts of public sizes with noise."""
 
     @staticmethod
-    def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:  # type: ignore[override]
+    def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
         law, sizes = bridging.independent(as_noise(noise)), Binomial(total).sizes
         engine = _engine(
             lambda z, p: bridging.cell_log_prob(law, z, p, sizes),
@@ -139,7 +139,7 @@ class NoisyMultinomial(_Face):
     """``NoisyMultinomial(name, total, probs, noise)``: counts of a public total, with noise of any kind."""
 
     @staticmethod
-    def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:  # type: ignore[override]
+    def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
         law, n = as_noise(noise), Multinomial(as_integer(total, "total")).total
         engine = _engine(
             lambda z, shares: bridging.total_log_prob(law, z, shares, n),

@@ -24,14 +24,15 @@ __all__ = ["Program", "brms_family", "functions", "observe"]
 
 _TAIL = 40
 
+_CURVED = f"9 * sqrt(fmax(centre, mean)) + {_TAIL}"  # the law of x has fallen by 40 nats
 _LAWS = {
     "discrete-laplace": (
         "log1m_exp(-1 / scale) - log1p_exp(-1 / scale) - abs(z - x) / scale",
-        "ceil({tail} * scale)",
+        _CURVED,
     ),
-    "lattice": ("-abs(z - x) / scale", "ceil({tail} * scale)"),
-    "laplace": ("double_exponential_lpdf(z | x, scale)", "ceil({tail} * scale)"),
-    "gaussian": ("normal_lpdf(z | x, scale)", "ceil(9 * scale)"),
+    "lattice": ("-abs(z - x) / scale", _CURVED),
+    "laplace": ("double_exponential_lpdf(z | x, scale)", _CURVED),
+    "gaussian": ("normal_lpdf(z | x, scale)", f"abs(z - mean) / 2 + fmin(9 * scale, {_CURVED})"),
 }
 
 _FUNCTIONS = """\
@@ -44,7 +45,7 @@ real noise_lp(real z, real x, real scale) {{
 array[] int noisy_window(real z, real mean, real scale, int upper) {{
   real inner = {pulled};
   real centre = fmin(fmax(inner, 0), upper);
-  real reach = fmin({reach}, 9 * sqrt(fmax(centre, mean)) + {tail}) + abs(centre - inner) + 2;
+  real reach = {reach} + 2;
   int low = to_int(floor(fmax(centre - reach, 0)));
   int high = to_int(ceil(fmin(centre + reach, upper)));
   return {{low, high}};
@@ -97,12 +98,10 @@ def functions(noise: Any) -> str:
             f"{law.name} noise has no Stan code, but {', '.join(_LAWS)} have; discreet.pymc takes every noise"
         )
     formula, reach = _LAWS[law.name]
-    pulled = "z" if law.name == "gaussian" else "fmin(fmax(z, mean * exp(-1 / scale)), mean * exp(1 / scale))"
-    if law.name == "gaussian":  # between what was published and what is expected, by their precisions
-        pulled = "(z / square(scale) + 1) / (1 / square(scale) + 1 / fmax(mean, 1))"
-    return _FUNCTIONS.format(
-        name=law.name, law=formula, pulled=pulled, reach=reach.format(tail=_TAIL), tail=_TAIL
-    )
+    pulled = "fmin(fmax(z, mean * exp(-1 / scale)), mean * exp(1 / scale))"
+    if law.name == "gaussian":
+        pulled = "(z + mean) / 2"
+    return _FUNCTIONS.format(name=law.name, law=formula, pulled=pulled, reach=reach)
 
 
 @dataclass(frozen=True)
