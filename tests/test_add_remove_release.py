@@ -334,3 +334,34 @@ def test_coverage_of_whole_releases(monkeypatch: pytest.MonkeyPatch) -> None:
         first, last = known_total(release).interval(0.999999)
         assert first <= 500 <= last
     assert 0.82 < inside / 400 < 0.98
+
+
+def test_a_study_file(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("\n".join(["answer,group", "no,f", "yes,m", ",f"]) + "\n")
+    (tmp_path / "study.toml").write_text(
+        """
+        [study]
+        data = "data.csv"
+        relation = "add-remove"
+        [budget]
+        epsilon = 1
+        [[question]]
+        id = "answers"
+        column = "answer"
+        levels = ["no", "yes", "maybe"]
+        missing = "exclude"
+        epsilon = "0.5"
+        [[question]]
+        id = "groups"
+        kind = "conditional"
+        outcome = "answer"
+        given = "group"
+        levels = {levels = ["no", "yes"], missing = "exclude"}
+        groups = ["f", "m"]
+        epsilon = "0.5"
+        """
+    )
+    result = discreet.run_study(tmp_path / "study.toml")
+    page = report(result)
+    assert "learning whether any one record is there at all" in page
+    assert "The number of records is private" in page

@@ -151,13 +151,25 @@ class Domain:
         return len(self.levels)
 
     @cached_property
-    def readings(self) -> dict[str, dict[Any, int]]:
-        """For records that are text, numbers and truth values: the position of the level that they equal.
+    def texts(self) -> dict[Any, int]:
+        """For records that are text: the position of the level that they equal."""
+        if all(type(level) is str for level in self.levels):
+            return {level: position for position, level in enumerate(self.levels)}
+        return self._reading(_as_text)
+
+    @cached_property
+    def numbers(self) -> dict[Any, int]:
+        """For records that are numbers: the position of the level that they equal.
 
         Of two levels that read as the same number, such as ``"1"`` and ``"01"``, no number equals either:
         the declaration alone decides that, whatever the records are.
         """
-        return {kind: self._reading(read) for kind, read in _READ.items()}
+        return self._reading(_as_number)
+
+    @cached_property
+    def truths(self) -> dict[Any, int]:
+        """For records that are truth values: the position of the level that they equal."""
+        return self._reading(_as_truth)
 
     def _reading(self, read: Callable[[Any], Any]) -> dict[Any, int]:
         table: dict[Any, int] = {}
@@ -200,9 +212,6 @@ def _as_truth(level: Any) -> bool | None:
     if isinstance(level, str):
         return {"true": True, "false": False}.get(level.lower())
     return bool(level) if isinstance(level, numbers.Real | Decimal) and level in (0, 1) else None
-
-
-_READ: dict[str, Callable[[Any], Any]] = {"text": _as_text, "number": _as_number, "truth value": _as_truth}
 
 
 def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:

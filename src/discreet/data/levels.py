@@ -36,12 +36,24 @@ class Levels(Coder):
     kinds: ClassVar = {"text": "text", "truth": "truth", "whole": "whole", "huge": "text", "real": "real"}
 
     def __init__(self, domain: Domain) -> None:
-        self.texts, self.numbers, self.truths = domain.readings.values()
+        self.domain = domain
         self.size = domain.k
         self.stray = self.size if domain.other is None else domain.levels.index(domain.other)
         self.drops_missing = domain.excludes_missing
         nowhere = domain.missing is None or self.drops_missing
         self.absent = self.size + 1 if nowhere else domain.levels.index(domain.missing)
+
+    @property
+    def texts(self) -> dict[Any, int]:
+        return self.domain.texts
+
+    @property
+    def numbers(self) -> dict[Any, int]:
+        return self.domain.numbers
+
+    @property
+    def truths(self) -> dict[Any, int]:
+        return self.domain.truths
 
     @cached_property
     def near(self) -> tuple[list[str], list[str]]:
@@ -50,6 +62,8 @@ class Levels(Coder):
         return stripped, [text.lower() for text in stripped]
 
     def find(self, value: Any) -> int:
+        if type(value) is str:
+            return self.domain.texts.get(value, self.stray)
         if isinstance(value, bool):
             return self.truths.get(value, self.stray)
         if isinstance(value, Real | Decimal):

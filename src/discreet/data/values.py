@@ -132,8 +132,8 @@ def count_weighted(values: Iterable[Any], coder: Coder, weights: Iterable[int]) 
         if kept and (type(raw), raw) in seen:
             counts[seen[type(raw), raw]] += weight
             continue
-        value = as_plain(raw)
-        code = coder.code(value)
+        value = raw if kept else as_plain(raw)
+        code = coder.find(value) if kept else coder.code(value)
         counts[code] += weight
         if code < coder.size:
             if kept and len(seen) < 4096:

@@ -14,10 +14,11 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from discreet._registry import QUESTIONS
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
 from discreet.declarations import Relation, as_size
@@ -168,9 +169,8 @@ class Study:
     def ask(self, kind: str, *, request_id: str | None = None, **parameters: Any) -> Any:
         """A question of any kind that is registered, with its parameters."""
         where = f"a question of kind {kind!r}"
-        return self._answer(
-            Asked(self._declared(question_of(kind, parameters, where)), self.data), request_id
-        )
+        question = question_of(kind, _under(self.relation, kind, parameters), where)
+        return self._answer(Asked(self._declared(question), self.data), request_id)
 
     # Questions with an id.
 
@@ -186,7 +186,7 @@ class Study:
         account = self.account()
         asked = account.cap.zero()
         for index, given in enumerate(questions, 1):
-            name, question = checked_question(given, f"question {index}")
+            name, question = checked_question(given, f"question {index}", self.relation)
             if name in guarantees:
                 raise InvalidInput(f"question id {name!r} is used twice")
             question = self._declared(question)
@@ -202,7 +202,7 @@ class Study:
 
     def answer(self, question: Mapping[str, Any]) -> Any:
         """The answer of a question with an ``id``; asked again, the stored answer."""
-        name, checked = checked_question(question, "question")
+        name, checked = checked_question(question, "question", self.relation)
         answer = self._answer(self._asked(name, self._declared(checked)), name)
         self._priced.pop(name, None)
         return answer
@@ -215,9 +215,7 @@ class Study:
         return known
 
     def _declared(self, question: Question) -> Question:
-        """With the number of records, or that it is private, as the study declares."""
-        if self.relation is Relation.ADD_REMOVE and hasattr(question, "relation"):
-            return replace(question, relation=str(self.relation))  # type: ignore[call-arg]
+        """With the number of records that the study declares."""
         if self.n is None or getattr(question, "n", self.n) is not None:
             return question
         return replace(question, n=self.n)  # type: ignore[call-arg]
@@ -255,8 +253,21 @@ def _given(cap: Budget) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def checked_question(question: Mapping[str, Any], where: str) -> tuple[str, Question]:
-    """Id and question of a mapping; a misspelt key is an error that names the nearest one."""
+def _under(relation: Relation, kind: Any, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters that say add-remove where the study does, unless they say otherwise themselves."""
+    hidden = relation is Relation.ADD_REMOVE and isinstance(kind, str) and kind in QUESTIONS
+    if hidden and any(field.name == "relation" for field in fields(QUESTIONS[kind])):
+        return {"relation": str(relation), **parameters}
+    return parameters
+
+
+def checked_question(
+    question: Mapping[str, Any], where: str, relation: Relation = Relation.REPLACE_ONE
+) -> tuple[str, Question]:
+    """Id and question of a mapping; a misspelt key is an error that names the nearest one.
+
+    ``relation`` is that of the study.
+    """
     if not isinstance(question, Mapping):
         raise InvalidInput(f"{where} must be a mapping with id, kind and parameters")
     parameters = {key: value for key, value in question.items() if key != "title"}  # that is for the report
@@ -264,4 +275,4 @@ def checked_question(question: Mapping[str, Any], where: str) -> tuple[str, Ques
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
         raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
     kind = parameters.pop("kind", "proportion")
-    return name, question_of(kind, parameters, f"question {name!r} ({kind})")
+    return name, question_of(kind, _under(relation, kind, parameters), f"question {name!r} ({kind})")

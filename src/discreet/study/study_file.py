@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet._text import nearest
-from discreet.declarations import Relation
+from discreet.declarations import Relation, as_relation
 from discreet.documents.study import StudyResult
 from discreet.errors import BudgetExceededError, FileError, InvalidInput
 from discreet.ledger import Budget
@@ -78,9 +78,10 @@ def read_study(path: str | Path) -> StudyFile:
     questions = _as_json(content.get("question"))
     if not isinstance(questions, list) or not questions:
         raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
+    relation = as_relation(head.get("relation", Relation.REPLACE_ONE))
     seen: set[str] = set()
     for index, question in enumerate(questions, 1):
-        name, _ = checked_question(question, f"question {index}")
+        name, _ = checked_question(question, f"question {index}", relation)
         if name in seen:
             raise InvalidInput(f"question id {name!r} is used twice")
         seen.add(name)
@@ -99,7 +100,7 @@ def read_study(path: str | Path) -> StudyFile:
         ledger=ledger,
         dataset=str(head.get("dataset", path.stem)),
         n=head.get("n"),
-        relation=str(head.get("relation", Relation.REPLACE_ONE)),
+        relation=str(relation),
         source=str(head["data"]),
         questions=tuple(questions),
     )
