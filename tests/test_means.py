@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 from discreet.declarations import Relation
 from discreet.errors import DataError, InvalidInput
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.mean import mean as private_mean
 from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.means import MeanNoise, mean
+from discreet.regression.means import MeanNoise
 
 pd = pytest.importorskip("pandas")
 
@@ -35,6 +38,14 @@ def test_one_record_moves_the_sums_by_what_the_noise_covers(steps: int) -> None:
         square = sum((Fraction(m * m) / v for m, v in zip(moved, variances, strict=True)), Fraction(0))
         tight = {"laplace": max(tight["laplace"], loss), "gauss": max(tight["gauss"], square)}
     assert tight == {"laplace": 1, "gauss": mu_squared}
+
+
+def mean(data: Any, column: str, *, source: Any = None, **options: Any) -> Any:
+    """The private mean, or with ``source`` one from a seed."""
+    if source is None:
+        return private_mean(data, column, **options)
+    design = MeanQuestion(column=column, **options).design
+    return design.answer(*design.sums(data), source)
 
 
 def test_the_interval_is_as_narrow_as_promised_and_holds_the_truth() -> None:
@@ -77,8 +88,16 @@ def test_gaussian_noise_groups_and_respondents() -> None:
             assert abs(found[name].mean() - truth) < 6 * found[name].std()
             assert found[name].deviation()[1] < 10 < found[name].deviation()[2] * 1.2
     whole = mean(frame, "x", bounds=(0, 120), epsilon=1, missing=55, n=6000, source=SeededEntropy(1))
-    assert whole.guarantee.relation is Relation.REPLACE_ONE
+    assert not whole.guarantee.is_private  # from a seed
     assert whole.released.n == 6000
+    real = mean(frame, "x", bounds=(0, 120), epsilon=1, missing=55, n=6000)
+    assert real.guarantee.relation is Relation.REPLACE_ONE
+    again = type(real).from_json(real.to_json())
+    assert again.interval(0.9) == pytest.approx(real.interval(0.9))
+    groups = mean(frame, "x", bounds=(0, 120), epsilon=1, missing=55, by="g", levels=("a", "b"))
+    assert [row["group"] for row in type(groups).from_json(groups.to_json()).table()] == ["a", "b"]
+    nobody = mean(frame[:0], "x", bounds=(0, 120), epsilon=1, missing="exclude", relation="add-remove")
+    assert 0 <= nobody.interval(0.9)[0] < nobody.interval(0.9)[1] <= 120
 
 
 def test_mistakes() -> None:

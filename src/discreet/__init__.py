@@ -75,6 +75,8 @@ if TYPE_CHECKING:
         ReferenceLogisticPosterior,
         RowClipper,
     )
+    from discreet.regression.means import Mean, Means
+    from discreet.regression.newton.fit import Fit
     from discreet.reporting.report import report
     from discreet.study.study import Study
     from discreet.study.study_file import run_study
@@ -115,16 +117,12 @@ _HOME = {
         "noisy_counts",
     ),
     "ledger": (
-        "Fit",
-    "Ledger",
+        "Ledger",
         "Receipt",
     ),
     "mechanisms": (
-        "Mean",
-    "Means",
-    "Mechanism",
-        "mean",
-    "mechanism",
+        "Mechanism",
+        "mechanism",
     ),
     "mechanisms.hellinger.sensitivity": (
         "global_sensitivity",
@@ -212,6 +210,7 @@ __all__ = [
     "Exponential",
     "Family",
     "FileError",
+    "Fit",
     "Gamma",
     "GaussianMean",
     "GaussianVector",
@@ -221,6 +220,8 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LedgerRefusal",
+    "Mean",
+    "Means",
     "Mechanism",
     "NoiseWarning",
     "Normal",
@@ -245,6 +246,7 @@ __all__ = [
     "global_sensitivity",
     "hellinger",
     "local_sensitivity",
+    "mean",
     "mechanism",
     "noisy_counts",
     "optimal_error",

@@ -16,7 +16,7 @@ import discreet
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import MECHANISMS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 SIZES = (1, 2, 7, 100, 3000, 10**4, 10**6, 10**9)
 LEVELS = (2, 3, 10, 100, 1000, 10**4)

@@ -49,7 +49,9 @@ class MeanQuestion(Question):
     column: str | None = parameter(
         TEXT, "The column to read; CSV and TSV always need it.", example="age", default=None
     )
-    by: str | None = parameter(TEXT, "A column of groups, which may be private.", label="By group", default=None)
+    by: str | None = parameter(
+        TEXT, "A column of groups, which may be private.", label="By group", default=None
+    )
     levels: Sequence[Any] | Domain | None = parameter(
         LEVELS, "All groups: north,south.", label="Groups", example="north,south", default=None
     )
@@ -60,7 +62,10 @@ class MeanQuestion(Question):
         default=None,
     )
     n: int | None = parameter(
-        WHOLE, "Public number of records; checked against the data.", label="Number of records n", default=None
+        WHOLE,
+        "Public number of records; checked against the data.",
+        label="Number of records n",
+        default=None,
     )
     relation: str = parameter(
         TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
@@ -72,7 +77,10 @@ class MeanQuestion(Question):
         default=None,
     )
     per_person: int | None = parameter(
-        WHOLE, "At most so many records of each person enter.", label="Records per person, at most", default=None
+        WHOLE,
+        "At most so many records of each person enter.",
+        label="Records per person, at most",
+        default=None,
     )
 
     @cached_property
@@ -85,15 +93,17 @@ class MeanQuestion(Question):
         kind = as_relation(self.relation)
         if kind not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE):
             raise InvalidInput(
-                f"relation={self.relation!r} must be 'replace-one' or 'add-remove'; people are protected with "
-                "person=… and per_person=…"
+                f"relation={self.relation!r} must be 'replace-one' or 'add-remove'; people are protected "
+                "with person=… and per_person=…"
             )
         if kind is Relation.ADD_REMOVE and self.n is not None:
             raise InvalidInput("n is private under add-remove: leave n= out")
         size = None if self.n is None else as_size(self.n)
         most = None if self.per_person is None else as_integer(self.per_person, "per_person")
         if most is not None and (most < 1 or (kind is Relation.ADD_REMOVE and most > 1)):
-            raise InvalidInput(f"per_person={self.per_person!r} must be at least 1, and is 1 under add-remove")
+            raise InvalidInput(
+                f"per_person={self.per_person!r} must be at least 1, and is 1 under add-remove"
+            )
         if most is not None and most > 1 and size is None:
             raise InvalidInput(
                 f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the bound"
@@ -164,8 +174,8 @@ def mean(
 
     Pure ε without ``delta``, else (ε, δ). ``by`` names a column of groups with declared ``levels``: then
     the answer holds a mean for each level. ``missing``: ``"exclude"`` for the mean among those who answered,
-    or a value. The answer has ``mean()``, ``std()``, ``interval(level)`` and ``deviation(level)``. A ledger is
-    charged as in :func:`discreet.release`.
+    or a value. The answer has ``mean()``, ``std()``, ``interval(level)`` and ``deviation(level)``. A ledger
+    is charged as in :func:`discreet.release`.
 
     >>> answer = mean([31.0, 44.0, 52.0, 38.0] * 100, bounds=(0, 120), epsilon=1)
     >>> low, high = answer.interval(0.95)

@@ -30,7 +30,7 @@ from discreet.documents.answer import Answer, Row, Words, versions
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.entropy import OS_ENTROPY
+from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.randomness.gaussian import rounded_gaussian
 from discreet.randomness.integers import discrete_laplace
 from discreet.regression.newton.design import EXCLUDE
@@ -130,11 +130,16 @@ class Mean(Answer):
     def words(self) -> Words:
         """What was summed, and how it is to be taken."""
         low, high = self.bounds
-        known = "a number that is private" if self.released.n is None else f"n = {self.released.n:,}"
+        n = self.released.n
+        known = "a private number of records" if n is None else f"n = {n:,} records"
         return Words(
-            headline=f"Private mean of {self.column}, from {known} of records clipped to {low:g} – {high:g}",
+            headline=f"Private mean of {self.column}, from {known} clipped to {low:g} – {high:g}",
             name=f"Mean of {self.column}",
-            facts=(("Column", self.column), ("Bounds of one record", f"{low:g} – {high:g}"), ("Records", known)),
+            facts=(
+                ("Column", self.column),
+                ("Bounds of one record", f"{low:g} – {high:g}"),
+                ("Records", known),
+            ),
             notes=("The intervals account for sampling and for the noise of privacy.",),
             reading=(_READING,),
         )
@@ -326,17 +331,21 @@ class MeanDesign:
     ) -> Any:
         """The noisy sums and what they say: a :class:`Mean`, or :class:`Means` of groups."""
         public = self.groups is None and not self.excludes and self.relation is not Relation.ADD_REMOVE
+        private = type(source) is not SeededEntropy
+        promised = self.guarantee if private else Guarantee(None, basis="a simulation from a seed")
         found = []
         for count, first, second in cells.values():
             drawn = self.noise.draw(source)
             noisy = 0 if public else count + drawn[2]
-            sums = NoisySums(first + drawn[0], second + drawn[1], noisy, total if public else None, self.noise)
-            law = posterior_of_mean(sums, self.column or "value", (self.grid.low, self.grid.high), self.guarantee)
+            sums = NoisySums(
+                first + drawn[0], second + drawn[1], noisy, total if public else None, self.noise
+            )
+            law = posterior_of_mean(sums, self.column or "value", (self.grid.low, self.grid.high), promised)
             found.append(replace(law, versions=versions()))
         if self.groups is None:
             return found[0]
         names = tuple(as_plain(level) for level in self.groups.levels)
-        return Means(str(self.by), names, tuple(found), self.guarantee)
+        return Means(str(self.by), names, tuple(found), promised)
 
 
 def column_sums(

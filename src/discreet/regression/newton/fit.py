@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["Fit", "Prediction", "Regression", "regression"]
 
 _READING = (
-    "A coefficient is what the model's predictor moves by when its column grows by one of its units, the others "
-    "held. The interval holds it with the stated probability, given the prior and the model; sampling and the "
-    "noise of privacy are both inside."
+    "A coefficient is what the model's predictor moves by when its column grows by one of its units, the "
+    "others held. The interval holds it with the stated probability, given the prior and the model; sampling "
+    "and the noise of privacy are both inside."
 )
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
 _RATIOS = {"binomial": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio"}
@@ -47,7 +47,7 @@ _DEVIATION = {"gaussian": 2.0, "binomial": 5.0, "multinomial": 5.0, "poisson": 3
 
 @dataclass(frozen=True)
 class Regression:
-    """What is asked, all of it public and fixed before the data: see :func:`discreet.regress` for the fields."""
+    """What is asked, all of it public and fixed before the data: see :func:`discreet.regress`."""
 
     formula: str
     family: str
@@ -308,16 +308,17 @@ class Fit(Answer):
         """Posterior standard deviations."""
         return np.sqrt(np.diag(self.covariance()))
 
-    def interval(self, level: float = 0.9) -> FloatArray:
-        """Central intervals, one row (low, high) for each coefficient."""
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Central intervals: the lower ends and the upper ends, in the order of ``names``."""
         tail = (1 - as_level(level)) / 2
         means, spreads = self._laws
-        return np.array(
-            [
-                [mixture_quantile(self.weights, means[:, j], spreads[:, j], p) for p in (tail, 1 - tail)]
-                for j in range(means.shape[1])
-            ]
+        low, high = (
+            np.array(
+                [mixture_quantile(self.weights, means[:, j], spreads[:, j], p) for j in range(means.shape[1])]
+            )
+            for p in (tail, 1 - tail)
         )
+        return low, high
 
     def noise_share(self) -> FloatArray:
         """How much of each coefficient's variance comes from the privacy noise."""
@@ -341,10 +342,11 @@ class Fit(Answer):
     def table(self, level: float = 0.9) -> list[dict[str, Any]]:
         """One dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if
         any."""
-        ends, ratio = self.interval(level), _RATIOS.get(self.question.family)
+        low_ends, high_ends = self.interval(level)
+        ratio = _RATIOS.get(self.question.family)
         found = []
-        for name, mean, std, (low, high), share in zip(
-            self.names, self.mean(), self.std(), ends, self.noise_share(), strict=True
+        for name, mean, std, low, high, share in zip(
+            self.names, self.mean(), self.std(), low_ends, high_ends, self.noise_share(), strict=True
         ):
             row = {"name": name, "mean": mean, "std": std, "low": low, "high": high, "noise share": share}
             if ratio is not None:
@@ -426,8 +428,8 @@ class Fit(Answer):
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""
-        found = zip(self.names, self.mean(), self.std(), self.interval(interval), strict=True)
-        return [Row(name, float(m), float(s), float(low), float(high)) for name, m, s, (low, high) in found]
+        found = zip(self.names, self.mean(), self.std(), *self.interval(interval), strict=True)
+        return [Row(name, float(m), float(s), float(low), float(high)) for name, m, s, low, high in found]
 
     def tables(self) -> tuple[Table, ...]:
         """The noise's share of each variance, and odds or rate ratios."""
