@@ -458,6 +458,7 @@ def test_names_of_columns_go_to_the_field_in_use(studio: Studio) -> None:
         upload(page, studio, "visits.csv", "\n".join(NUMBERS) + "\n")
         page.get_by_role("link", name="Logistic regression", exact=True).click()
         page.wait_for_selector("#features")
+        until(page, "document.readyState === 'complete' && typeof htmx === 'object'")
         page.get_by_role("button", name="Show the names of the columns").click()
         page.get_by_role("button", name="sex", exact=True).click()
         until(page, "document.getElementById('outcome').value === 'sex'")

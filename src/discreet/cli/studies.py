@@ -12,7 +12,7 @@ import typer
 from discreet._text import printable
 from discreet.cli.console import EPILOG, REFUSED, Force, Interval, Json, file_problems, new_file, print_json
 from discreet.cli.tables import answers_of, print_answers, print_text
-from discreet.errors import CorruptReleaseError, InvalidInput
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.documents.answer import Answer
@@ -42,12 +42,11 @@ def _show(
 
 def _read(file: Path) -> tuple[str, Any]:
     """The text of a document, and what it says."""
-    try:
-        with file_problems("file", file, "read"):
-            text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise CorruptReleaseError(f"{str(file)!r} is not a release: it is not text in UTF-8") from None
     from discreet.documents.answer import load_answer
+    from discreet.documents.reading import read_text
+
+    with file_problems("file", file, "read"):
+        text = read_text(file)
 
     return text, load_answer(text)
 

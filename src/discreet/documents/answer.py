@@ -197,7 +197,11 @@ class Answer(ABC):
         """Reads what :meth:`to_json` wrote; an edited, malformed or newer document is refused."""
         content = read_document(text, cls.format, cls.version)
         try:
-            return cls.from_content(content)
+            read = cls.from_content(content)
+            unknown = set(content) - set(read.content())
+            if unknown:
+                raise ValueError(f"it has a part {min(unknown)[:60]!r} that it cannot have")
+            return read
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             said = printable(str(error))[:300]
             raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {said}") from None
