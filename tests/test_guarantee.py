@@ -149,6 +149,10 @@ def test_a_composition_too_long_to_be_convolved_has_a_bound() -> None:
     many = compose([HALF], count=10**7)
     assert many.epsilon_at(1e-6) <= 5 * 10**6
     assert many.delta_at(10**7) == 0
+    for count in (10**12, 10**30, 10**250):
+        curve = Composed(((Approximate(Fraction(1, 10)), count), (Gaussian(Fraction(1)), 1)))
+        assert curve.delta_at(1.0) == 1.0
+        assert curve.epsilon_at(1e-6) >= 0.004 * count
 
 
 # Units and relations.

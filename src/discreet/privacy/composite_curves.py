@@ -22,6 +22,7 @@ from discreet.privacy.curves import Approximate, Curve, Gaussian, as_delta
 
 _INFINITE_LOSS = 700.0
 _MOST_CONVOLVED = 2**22  # beyond, the grid is coarse against one loss, and Rényi orders may be ahead
+_MOST_OUTPUTS = 10**11  # beyond, the convolution takes memory without a bound: orders only
 _TINY = 1e-13  # where what is counted as an infinite loss may decide
 
 
@@ -314,7 +315,7 @@ class Composed(Curve):
         basic = self._basic
         if basic is not None and epsilon >= basic[0]:
             return up(basic[1])
-        convolved = self._composition.delta(epsilon)
+        convolved = self._convolved(epsilon)
         if self.max_order <= 1 or (convolved > _TINY and self._outputs <= _MOST_CONVOLVED):
             return convolved
         return min(convolved, self.rdp_delta_at(epsilon))  # the orders reach further into the tail
@@ -323,10 +324,14 @@ class Composed(Curve):
         basic = self._basic
         if basic is not None and epsilon >= basic[0]:
             return up(basic[1])
-        return self._composition.delta(epsilon)
+        return self._convolved(epsilon)
+
+    def _convolved(self, epsilon: float) -> float:
+        return self._composition.delta(epsilon) if self._outputs <= _MOST_OUTPUTS else 1.0
 
     def epsilon_at(self, delta: float) -> float:
-        found = self._composition.epsilon(delta) if as_delta(delta) > _TINY else math.inf
+        near = as_delta(delta) > _TINY and self._outputs <= _MOST_OUTPUTS
+        found = self._composition.epsilon(delta) if near else math.inf
         basic = self._basic
         if basic is not None and up(basic[1]) <= delta:
             found = min(found, up(basic[0]))
