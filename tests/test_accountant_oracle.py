@@ -101,11 +101,11 @@ def test_no_composition_reports_less_than_the_truth() -> None:
 
 
 @pytest.mark.slow
-def test_no_composition_of_ten_thousand_reports_less_than_the_truth() -> None:
+def test_no_composition_of_two_thousand_reports_less_than_the_truth() -> None:
     check(2_000, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_still_no_composition_of_ten_thousand_reports_less_than_the_truth() -> None:
+def test_no_composition_of_ten_thousand_reports_less_than_the_truth() -> None:
     check(10_000, 3)
