@@ -184,6 +184,11 @@ KINDS: dict[str, tuple[str, ...]] = {
         *("--outcome", "smoker", "--class", "no", "--class", "yes, daily"),
         *("--features", "age=0,120", *TARGET),
     ),
+    "mean": ("--column", "age", "--bounds", "0,120", "--epsilon", "1", "--by", "sex", "--levels", "f,m"),
+    "regress": (
+        *("--formula", "age ~ C(sex)", "--bounds", "age=0,120", "--levels", "sex=f,m", *TARGET),
+        *("--n", "240"),
+    ),
 }
 
 

@@ -468,7 +468,7 @@ def test_bad_bounds(options: dict[str, Any], match: str) -> None:
         ({"edges": (0, "1", 2)}, "must be numbers"),
         ({"edges": (0, 1, 10**400)}, "must be numbers"),
         ({"edges": (0, 1, 2), "outside": "drop"}, "must be None, 'clip' or 'level'"),
-        ({"edges": (0, 1, 2), "missing": "clip"}, "must be None or 'level'"),
+        ({"edges": (0, 1, 2), "missing": "clip"}, "must be None, 'level' or 'exclude'"),
     ],
 )
 def test_bad_edges(options: dict[str, Any], match: str) -> None:

@@ -455,10 +455,10 @@ def test_planning_ends_before_the_data_is_opened(monkeypatch: pytest.MonkeyPatch
     given: list[Any] = []
     real_choice, real_count = counts.automatic, proportion.count_levels
 
-    def choice(*arguments: Any) -> str:
+    def choice(*arguments: Any, **options: Any) -> str:
         log.append("planning")
         given.append(arguments)
-        answer = real_choice(*arguments)
+        answer = real_choice(*arguments, **options)
         log.append("planned")
         return answer
 

@@ -27,6 +27,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "query": {"bounds": (0, 10), "epsilon": 1, "delta": "1e-6", "n": 100, "draws": 2},
     "logistic": {"outcome": "y", "classes": ("a", "b"), "features": {"x": (0, 1), "z": (0, 10)}, "epsilon": 1,
                  "delta": "1e-6", "n": 200},
+    "mean": {"column": "age", "bounds": (0, 120), "epsilon": "1/2", "by": "sex", "levels": ("f", "m"),
+             "n": 50},
+    "regress": {"formula": "y ~ x", "family": "binomial", "bounds": {"x": (0, 1)},
+                "levels": {"y": ("a", "b")},
+                "epsilon": 1, "delta": "1e-6", "n": 200, "missing": {"x": "exclude"}},
 }  # fmt: skip
 CHARGE = {"ledger", "dataset", "request_id"}
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from discreet._interop import inference_data
 from discreet._registry import MECHANISMS
 from discreet.declarations import EXCLUDE, Domain, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
@@ -270,6 +271,12 @@ class Release(Bridged, Answer):
             index = pandas.MultiIndex.from_product(list(self.axes.values()), names=list(self.axes))
             frame = frame.drop(columns="level").set_index(index).reset_index()
         return frame
+
+    def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
+        """Noise-aware draws of the shares as ArviZ inference data, with levels by name (extra ``arviz``)."""
+        axes = {"level": self.levels} if self.axes is None else self.axes
+        draws = self._noise_aware.sample(size, seed).reshape(1, size, *(len(x) for x in axes.values()))
+        return inference_data({"share": draws}, {} if self.n is None else {"n": self.n}, axes)
 
     def content(self) -> dict[str, Any]:
         """JSON values."""

@@ -189,13 +189,13 @@ class Mean(Answer):
     def std(self) -> float:
         return math.sqrt(float(self.weights @ (self.spreads**2 + (self.means - self.mean()) ** 2)))
 
-    def interval(self, level: float = 0.9) -> tuple[float, float]:
-        """A central interval of the mean."""
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """A central interval of the mean, within the bounds."""
         tail = (1 - as_level(level)) / 2
         low, high = (mixture_quantile(self.weights, self.means, self.spreads, p) for p in (tail, 1 - tail))
-        return low, high
+        return max(low, self.bounds[0]), min(high, self.bounds[1])
 
-    def deviation(self, level: float = 0.9) -> tuple[float, float, float]:
+    def deviation(self, level: float = 0.95) -> tuple[float, float, float]:
         """The population's standard deviation: posterior mean and a central interval."""
         values, chances = self.deviations
         total = np.cumsum(chances) - chances / 2

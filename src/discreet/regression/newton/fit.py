@@ -326,7 +326,7 @@ class Fit(Answer):
         free = np.diag(mixing @ self.noise_free @ mixing.T)
         return np.clip(1 - free / self.std() ** 2, 0.0, 1.0)
 
-    def sigma(self, level: float = 0.9) -> tuple[float, float, float]:
+    def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
         """The standard deviation of the errors of a gaussian model: median and interval, in the response's
         units."""
         if not self.question.model.squares:
@@ -339,7 +339,7 @@ class Fit(Answer):
         found = np.sqrt(np.interp([0.5, tail, 1 - tail], total, nodes[order])) * coder.width / 2  # type: ignore[attr-defined]
         return float(found[0]), float(found[1]), float(found[2])
 
-    def table(self, level: float = 0.9) -> list[dict[str, Any]]:
+    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if
         any."""
         low_ends, high_ends = self.interval(level)
@@ -356,38 +356,7 @@ class Fit(Answer):
             )
         return found
 
-    def summary(self, level: float = 0.9) -> str:
-        """The coefficients as a table to read."""
-        rows = self.table(level)
-        heads = list(rows[0])
-        cells = [[row[h] if isinstance(row[h], str) else f"{row[h]:.4g}" for h in heads] for row in rows]
-        cells = [
-            [*line[:5], f"{float(row['noise share']):.0%}", *line[6:]]
-            for line, row in zip(cells, rows, strict=True)
-        ]
-        widths = [max(len(head), *(len(line[i]) for line in cells)) for i, head in enumerate(heads)]
-        lines = [
-            f"{self.question.formula} ({self.question.family}), {level:.0%} intervals",
-            "  ".join(
-                h.ljust(w) if i == 0 else h.rjust(w)
-                for i, (h, w) in enumerate(zip(heads, widths, strict=True))
-            ),
-            *(
-                "  ".join(
-                    c.ljust(w) if i == 0 else c.rjust(w)
-                    for i, (c, w) in enumerate(zip(line, widths, strict=True))
-                )
-                for line in cells
-            ),
-            str(self.guarantee),
-            *(f"Warning: {warning}" for warning in self.warnings),
-        ]
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def predict(self, frame: Any, level: float = 0.9) -> Prediction:
+    def predict(self, frame: Any, level: float = 0.95) -> Prediction:
         """The mean response of records in their own units: probabilities, rates, or numbers.
 
         ``frame`` is a table with the formula's columns. Of a multinomial model the arrays have a column for
