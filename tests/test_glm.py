@@ -22,7 +22,7 @@ from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian
 from discreet.regression import design as designs
 from discreet.regression import samplers
-from discreet.regression.design import Design, acceptance_floor, chain_mu_squared, design
+from discreet.regression.design import DrawDesign, acceptance_floor, chain_mu_squared, design
 from discreet.regression.doubles import PrivateNoise, SeededNoise
 from discreet.regression.kernel import NumpyKernel, hessian, kernel, loss, loss_gradient, mode
 from discreet.regression.reference import reference_draws
@@ -40,7 +40,7 @@ def rows_of(n: int, d: int, seed: int = 0) -> np.ndarray:
     return rows * np.where(rng.random(n) < 1 / (1 + np.exp(-rows @ slope)), 1.0, -1.0)[:, None]
 
 
-def make(sampler: str = "langevin", method: str = "diffuse", **changes: Any) -> Design:
+def make(sampler: str = "langevin", method: str = "diffuse", **changes: Any) -> DrawDesign:
     settings: dict[str, Any] = {
         "method": method,
         "sampler": sampler,
@@ -137,7 +137,7 @@ def test_draws_and_models_share_the_budget() -> None:
     assert curve.delta_at(1) <= 1e-6
 
 
-def variation(made: Design, distance: float) -> float:
+def variation(made: DrawDesign, distance: float) -> float:
     """½ W/√η (1 + mη)^{−K} after K + 1 steps, from the formula."""
     k = made.steps - 1
     return distance / (2 * math.sqrt(made.step)) * math.exp(-k * math.log1p(made.precision * made.step))

@@ -15,9 +15,17 @@ from discreet.declarations import Relation
 from discreet.errors import DataError
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.design import Design, design, shortened
-from discreet.regression.newton.models import Link, Model, model_of
+from discreet.regression.newton.models import Link, ResponseModel, model_of
 from discreet.regression.newton.records import read
-from discreet.regression.newton.sums import Block, Noise, Sums, exact_sums, noise_for, records, released
+from discreet.regression.newton.sums import (
+    RoundNoise,
+    RoundSums,
+    RowBlock,
+    exact_sums,
+    noise_for,
+    records,
+    released,
+)
 
 pytest.importorskip("formulaic")
 
@@ -38,7 +46,7 @@ def declared(family: str, formula: str = "a + b", **options: Any) -> Design:
     )
 
 
-def links(model: Model, made: Design, size: float = 1.5) -> list[Link]:
+def links(model: ResponseModel, made: Design, size: float = 1.5) -> list[Link]:
     """Rounds at several points; the residuals of the gaussian model and the counts clipped and not."""
     generator = np.random.default_rng(4)
     points = [np.zeros(made.d * model.outputs), *generator.normal(0, size, (2, made.d * model.outputs))]
@@ -47,7 +55,7 @@ def links(model: Model, made: Design, size: float = 1.5) -> list[Link]:
     return [*found, model.link(made, points[1], clips.get(model.family))]
 
 
-def every_record(made: Design, model: Model) -> Block:
+def every_record(made: Design, model: ResponseModel) -> RowBlock:
     """All records of a coarse grid: ends and middle of every variable, every response of a few."""
     places = [sorted({0, v.coder.size // 2, v.coder.size - 1, v.coder.size // 3}) for v in made.variables]
     size = made.response.coder.size
@@ -55,14 +63,14 @@ def every_record(made: Design, model: Model) -> Block:
     return records(made, [np.array(c) for c in zip(*product(*places, answers), strict=True)])
 
 
-def contributions(model: Model, made: Design, link: Link, block: Block) -> list[Sums]:
+def contributions(model: ResponseModel, made: Design, link: Link, block: RowBlock) -> list[RoundSums]:
     return [
-        exact_sums(model, made, link, [Block(block.rows[i : i + 1], block.response[i : i + 1])])
+        exact_sums(model, made, link, [RowBlock(block.rows[i : i + 1], block.response[i : i + 1])])
         for i in range(len(block.response))
     ]
 
 
-def scaled(sums: Sums, noise: Noise) -> np.ndarray[Any, np.dtype[np.float64]]:
+def scaled(sums: RoundSums, noise: RoundNoise) -> np.ndarray[Any, np.dtype[np.float64]]:
     """A record's sums in deviations of the noise, whose squared length is what μ² bounds."""
     size = len(sums.gradient)
     assert noise.curvature is not None
@@ -75,7 +83,7 @@ def scaled(sums: Sums, noise: Noise) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([float(v) for v in values]) / np.sqrt(variances)
 
 
-def worst(model: Model, made: Design, link: Link, noise: Noise, relation: Relation) -> float:
+def worst(model: ResponseModel, made: Design, link: Link, noise: RoundNoise, relation: Relation) -> float:
     """The largest squared distance of neighbours in deviations of the noise, over μ²: at most 1."""
     rows = np.array(
         [scaled(one, noise) for one in contributions(model, made, link, every_record(made, model))]
@@ -105,7 +113,7 @@ def test_planted_faults_are_found(family: str) -> None:
     noise = noise_for(model, made, link, MU, Relation.REPLACE_ONE, 1, 0.2, 0.1 if model.squares else 0.0)
     honest = worst(model, made, link, noise, Relation.REPLACE_ONE)
     assert 0.55 < honest <= 1  # tight enough for what follows to show
-    halved = Noise(
+    halved = RoundNoise(
         noise.gradient / 2, noise.curvature and noise.curvature / 2, noise.square and noise.square / 2
     )
     assert worst(model, made, link, halved, Relation.REPLACE_ONE) > 1  # Δ too small by √2
@@ -136,7 +144,7 @@ def test_no_sum_is_released_without_noise() -> None:
     model = model_of("gaussian", made)
     link = links(model, made)[0]
     noise = noise_for(model, made, link, MU, Relation.REPLACE_ONE, 1, 0.2, 0.1)
-    zero = Sums((0,) * 2, (0,) * 3, 0)
+    zero = RoundSums((0,) * 2, (0,) * 3, 0)
     source = SeededEntropy(5)
     draws = np.array(
         [[*(s := released(zero, noise, source)).gradient, *s.curvature, s.square] for _ in range(400)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp, norm
 
-from discreet.regression.design import Design, design
+from discreet.regression.design import DrawDesign, design
 from discreet.regression.doubles import SeededNoise
 from discreet.regression.kernel import hessian, mode
 from discreet.regression.samplers import draw
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 DRAWS = 2000
 
 
-def made_for(signed: np.ndarray, sampler: str, **changes: Any) -> Design:
+def made_for(signed: np.ndarray, sampler: str, **changes: Any) -> DrawDesign:
     """The design of one draw at (1, 10⁻⁶), used for many: a law is compared here, and nothing is released."""
     one = design(
         method="diffuse",

@@ -19,7 +19,7 @@ from discreet.randomness.entropy import OS_ENTROPY
 from discreet.regression.checks import positive
 from discreet.regression.design import (
     FLOATS,
-    Design,
+    DrawDesign,
     Target,
     acceptance_floor,
     allowed_variation,
@@ -34,7 +34,7 @@ from discreet.regression.design import (
     warn_of_noise,
     warn_of_waiting,
 )
-from discreet.regression.doubles import Noise
+from discreet.regression.doubles import DoubleNoise
 from discreet.regression.estimators import LogisticEstimator
 from discreet.regression.kernel import loss_gradient, mode, one_thread
 from discreet.regression.reference import reference_draws
@@ -84,7 +84,7 @@ class OutputPerturbationLogisticRegression(LogisticEstimator):
 
     def _design(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
-    ) -> Design:
+    ) -> DrawDesign:
         # A minimiser whose gradient is at most tΔ is within tΔ/m of the true one: Δ grows by 1 + 2t.
         grown = 1 + 2 * found_share(n)
         return design(
@@ -103,7 +103,7 @@ class OutputPerturbationLogisticRegression(LogisticEstimator):
             assumptions=assumptions,
         )
 
-    def _draw(self, made: Design, signed: FloatArray, noise: Noise, advance: Advance) -> FloatArray:
+    def _draw(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
         share = float(found_share(made.n))
         most = share / (1 + 2 * share) * math.sqrt(made.sensitivity_squared) * (1 - 1e-12)
         with one_thread():
@@ -137,7 +137,7 @@ def found_share(n: int) -> Fraction:
     return max(Fraction(1, 10**6), Fraction(n, 10**12))
 
 
-def gradient_bound(signed: FloatArray, w: FloatArray, made: Design) -> float:
+def gradient_bound(signed: FloatArray, w: FloatArray, made: DrawDesign) -> float:
     """An upper bound on ‖∇U(w)‖ that counts rounding: sums in any order, tanh right to 4 last places.
 
     With u = 2⁻⁵³ a product v·w is off by at most d·u·c‖w‖, so a term −σ(−v·w)v by (d·c‖w‖/4 + 8)u·c; the sum
@@ -192,7 +192,7 @@ class OPSLogisticRegression(LogisticEstimator):
 
     def _design(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
-    ) -> Design:
+    ) -> DrawDesign:
         if self.epsilon is None:
             raise InvalidInput("epsilon is missing: a usual choice is between 0.1 and 3")
         budget, precision = as_epsilon(self.epsilon), as_precision(self.prior_precision)
@@ -222,7 +222,7 @@ class OPSLogisticRegression(LogisticEstimator):
             assumptions=(*assumptions, FLOATS),
             curve=Approximate(budget, delta),
         )
-        made = Design(
+        made = DrawDesign(
             method="ops",
             sampler=sampler,
             n=n,
@@ -254,7 +254,7 @@ class OPSLogisticRegression(LogisticEstimator):
         delta = least_delta(as_delta(self.delta, n, "use sampler='rejection'"))
         return delta if sampler == "proximal" else Fraction(0)
 
-    def _settings(self, made: Design) -> dict[str, Any]:
+    def _settings(self, made: DrawDesign) -> dict[str, Any]:
         return {**super()._settings(made), "radius": made.radius}
 
 
@@ -302,11 +302,11 @@ class ReferenceLogisticPosterior(LogisticEstimator):
 
     def _design(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
-    ) -> Design:
+    ) -> DrawDesign:
         draws, chains = as_draws(self.draws), as_draws(self.chains)
         if draws % chains:
             raise InvalidInput(f"draws={draws} must be a multiple of chains={chains}")
-        return Design(
+        return DrawDesign(
             method="reference",
             sampler="metropolis-adjusted langevin",
             n=n,
@@ -320,14 +320,14 @@ class ReferenceLogisticPosterior(LogisticEstimator):
             target=Target(Fraction(0), Fraction(0), None, Fraction(0)),
         )
 
-    def _draw(self, made: Design, signed: FloatArray, noise: Noise, advance: Advance) -> FloatArray:
+    def _draw(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
         kept = made.draws // self.chains
         with one_thread():
             return reference_draws(
                 signed, made.weight, made.precision, noise, chains=self.chains, warm_up=100, kept=kept
             ).reshape(made.draws, made.dimension)
 
-    def _settings(self, made: Design) -> dict[str, Any]:
+    def _settings(self, made: DrawDesign) -> dict[str, Any]:
         return {**super()._settings(made), "target": None, "grid": None}
 
     def to_arviz(self) -> Any:

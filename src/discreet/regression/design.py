@@ -27,7 +27,16 @@ from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian, as_order, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 
-__all__ = ["EXACT_NOISE", "FLOATS", "METHODS", "SAMPLERS", "Design", "Target", "chain_mu_squared", "design"]
+__all__ = [
+    "EXACT_NOISE",
+    "FLOATS",
+    "METHODS",
+    "SAMPLERS",
+    "DrawDesign",
+    "Target",
+    "chain_mu_squared",
+    "design",
+]
 
 METHODS = ("diffuse", "concentrated", "direct")
 SAMPLERS = ("auto", "langevin", "rejection", "proximal")
@@ -100,7 +109,7 @@ def chain_mu_squared(delta_squared: Fraction, precision: Fraction, step: Fractio
 
 
 @dataclass(frozen=True)
-class Design:
+class DrawDesign:
     """What the sampler may know besides the rows, and what is promised about all the draws together."""
 
     method: str
@@ -163,7 +172,7 @@ def design(
     step_size: float | None = None,
     perturbed: bool = False,
     assumptions: tuple[str, ...] = (),
-) -> Design:
+) -> DrawDesign:
     """The design that meets the target with all ``draws`` of all ``models`` together, and its guarantee.
 
     μ² is split equally: each chain may have μ²/(draws·models). ρ and m are those of an exact draw for every
@@ -212,7 +221,7 @@ def design(
         curve = Inexact(Gaussian(count * whole), count * tau)
     if not target.met(curve):
         raise AssertionError("the calibrated loss does not meet its target")
-    made = Design(
+    made = DrawDesign(
         method=method,
         sampler=sampler,
         n=n,
@@ -269,7 +278,7 @@ def warn_of_waiting(weight: float, precision: float, n: int, dimension: int, nor
         )
 
 
-def warn_of_noise(made: Design) -> None:
+def warn_of_noise(made: DrawDesign) -> None:
     """A warning with the figure when no data could move the posterior away from the prior."""
     if made.reach < 1:
         warnings.warn(

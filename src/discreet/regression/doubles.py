@@ -17,14 +17,14 @@ from scipy.special import ndtri
 
 from discreet._typing import FloatArray
 
-__all__ = ["Noise", "PrivateNoise", "SeededNoise"]
+__all__ = ["DoubleNoise", "PrivateNoise", "SeededNoise"]
 
 
 _FULL = np.uint64(1 << 53)
 _BELOW_ONE = 1 - 2.0**-53
 
 
-class Noise(Protocol):
+class DoubleNoise(Protocol):
     """Anything that yields independent normal and uniform doubles; ``private`` says whether unpredictably."""
 
     private: bool

@@ -21,8 +21,8 @@ from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression.checks import checked_labels, checked_rows, positive
-from discreet.regression.design import Design, Target, as_draws, design, least_delta, shares
-from discreet.regression.doubles import Noise, PrivateNoise, SeededNoise
+from discreet.regression.design import DrawDesign, Target, as_draws, design, least_delta, shares
+from discreet.regression.doubles import DoubleNoise, PrivateNoise, SeededNoise
 from discreet.regression.kernel import BACKENDS
 from discreet.regression.release import LogisticRelease, clipped
 from discreet.regression.samplers import Advance, draw
@@ -100,12 +100,12 @@ class LogisticEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _design(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
-    ) -> Design: ...
+    ) -> DrawDesign: ...
 
-    def _draw(self, made: Design, signed: FloatArray, noise: Noise, advance: Advance) -> FloatArray:
+    def _draw(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
         return draw(made, signed, noise, advance=advance)
 
-    def _settings(self, made: Design) -> dict[str, Any]:
+    def _settings(self, made: DrawDesign) -> dict[str, Any]:
         """Public: all that a reader needs to judge or repeat the release, and nothing from the data."""
         return {
             "method": made.method,
@@ -121,7 +121,7 @@ class LogisticEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     @contextmanager
-    def _progress(self, made: Design) -> Iterator[Advance]:
+    def _progress(self, made: DrawDesign) -> Iterator[Advance]:
         yield lambda steps: None
 
     def _public_facts(self, rows: int) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class LogisticEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
         return tuple(facts)
 
-    def _noise(self) -> Noise:
+    def _noise(self) -> DoubleNoise:
         state = self.random_state
         if state is None:
             return PrivateNoise()
@@ -158,7 +158,7 @@ class LogisticEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "generator of NumPy"
             ) from None
 
-    def _finish(self, made: Design, drawn: FloatArray, constant: float, private: bool) -> None:
+    def _finish(self, made: DrawDesign, drawn: FloatArray, constant: float, private: bool) -> None:
         columns = self.n_features_in_
         own = np.ascontiguousarray(drawn[..., :columns])
         intercepts = drawn[..., columns] * constant if self.fit_intercept else np.zeros(drawn.shape[:2])
@@ -324,7 +324,7 @@ class PrivateLogisticRegression(LogisticEstimator):
 
     def _design(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
-    ) -> Design:
+    ) -> DrawDesign:
         if self.backend not in BACKENDS:
             raise InvalidInput(f"backend={self.backend!r} must be one of {', '.join(map(repr, BACKENDS))}")
         sampler = self.sampler
@@ -350,11 +350,11 @@ class PrivateLogisticRegression(LogisticEstimator):
             assumptions=assumptions,
         )
 
-    def _draw(self, made: Design, signed: FloatArray, noise: Noise, advance: Advance) -> FloatArray:
+    def _draw(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
         return draw(made, signed, noise, self.backend, advance)
 
     @contextmanager
-    def _progress(self, made: Design) -> Iterator[Advance]:
+    def _progress(self, made: DrawDesign) -> Iterator[Advance]:
         if not self.progress or not made.steps:
             yield lambda steps: None
             return

@@ -25,7 +25,7 @@ from discreet.data.files import opened
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
-from discreet.declarations import Domain, Relation, as_integer, as_plain, as_rational
+from discreet.declarations import EXCLUDE, Domain, Relation, as_integer, as_plain, as_rational
 from discreet.documents.answer import Answer, Row, Words, versions
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian, largest_gaussian
@@ -33,7 +33,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.randomness.gaussian import rounded_gaussian
 from discreet.randomness.integers import discrete_laplace
-from discreet.regression.newton.design import EXCLUDE
 from discreet.regression.newton.fit import as_level, mixture_quantile
 from discreet.regression.newton.sums import undeclared
 
@@ -48,7 +47,7 @@ _READING = (
     "interval holds it with the stated probability. Sampling and the noise of privacy are both inside."
 )
 
-STEPS = 1 << 12
+GRID_STEPS = 1 << 12
 _MEANS, _SPREADS, _COUNTS = 161, 81, 41
 
 
@@ -58,7 +57,7 @@ class MeanNoise:
 
     epsilon: Fraction
     mu_squared: Fraction | None
-    steps: int = STEPS
+    steps: int = GRID_STEPS
     people: int = 1
 
     def draw(self, source: Source) -> tuple[int, int, int]:
@@ -287,7 +286,7 @@ class MeanDesign:
     @cached_property
     def grid(self) -> Grid:
         """The public grid of the column."""
-        return Grid(self.bounds, STEPS, False, None if self.excludes else self.missing)
+        return Grid(self.bounds, GRID_STEPS, False, None if self.excludes else self.missing)
 
     @cached_property
     def noise(self) -> MeanNoise:
@@ -299,7 +298,7 @@ class MeanDesign:
                 people *= 2
             else:
                 squared /= 2  # the two changes are on different coordinates: squares add
-        return MeanNoise(self.epsilon, squared, STEPS, people)
+        return MeanNoise(self.epsilon, squared, GRID_STEPS, people)
 
     @cached_property
     def guarantee(self) -> Guarantee:

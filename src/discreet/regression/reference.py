@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.regression.doubles import Noise
+from discreet.regression.doubles import DoubleNoise
 from discreet.regression.kernel import hessian, loss, loss_gradient, mode
 
 __all__ = ["reference_draws"]
@@ -20,7 +20,7 @@ def reference_draws(
     signed: FloatArray,
     weight: float,
     precision: float,
-    noise: Noise,
+    noise: DoubleNoise,
     *,
     chains: int,
     warm_up: int,

@@ -14,8 +14,8 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.errors import DiscreetError, NotPrivateError
 from discreet.numerics.search import boundary
-from discreet.regression.design import Design
-from discreet.regression.doubles import Noise
+from discreet.regression.design import DrawDesign
+from discreet.regression.doubles import DoubleNoise
 from discreet.regression.kernel import hessian, kernel, loss, loss_gradient, mode, one_thread
 
 __all__ = ["draw", "langevin", "on_grid", "proximal", "rejection"]
@@ -28,9 +28,9 @@ _MOST_CELLS = 1 << 33  # entries without a kept candidate: minutes
 
 
 def draw(
-    made: Design,
+    made: DrawDesign,
     signed: FloatArray,
-    noise: Noise,
+    noise: DoubleNoise,
     backend: str = "numpy",
     advance: Advance = lambda steps: None,
 ) -> FloatArray:
@@ -48,16 +48,16 @@ def draw(
     return on_grid(drawn, made)
 
 
-def on_grid(drawn: FloatArray, made: Design) -> FloatArray:
+def on_grid(drawn: FloatArray, made: DrawDesign) -> FloatArray:
     """Rounded to multiples of the public grid."""
     cell = float(made.grid)
     return np.asarray(np.rint(drawn / cell) * cell, dtype=np.float64)
 
 
 def langevin(
-    made: Design,
+    made: DrawDesign,
     signed: FloatArray,
-    noise: Noise,
+    noise: DoubleNoise,
     backend: str = "numpy",
     advance: Advance = lambda steps: None,
 ) -> FloatArray:
@@ -77,7 +77,7 @@ def langevin(
     return np.asarray(weights.T, dtype=np.float64)
 
 
-def rejection(made: Design, signed: FloatArray, noise: Noise) -> FloatArray:
+def rejection(made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
     """Exact draws: the log-likelihood lies below its tangent at z, so N(−ρ∇L(z)/m, I/m) is an envelope.
 
     A candidate w is kept with probability exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]). Any z is correct; the mode is
@@ -105,7 +105,7 @@ def rejection(made: Design, signed: FloatArray, noise: Noise) -> FloatArray:
 
 
 def proximal(
-    made: Design, signed: FloatArray, noise: Noise, advance: Advance = lambda steps: None
+    made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance = lambda steps: None
 ) -> FloatArray:
     """y = x + √η ξ, then x' from exp(−U(x') − ‖x' − y‖²/2η) by tangent rejection, K + 1 times from the mode.
 
@@ -129,7 +129,7 @@ def proximal(
 
 
 def _inner(
-    made: Design, signed: FloatArray, noise: Noise, y: FloatArray, inverse: FloatArray, total: float
+    made: DrawDesign, signed: FloatArray, noise: DoubleNoise, y: FloatArray, inverse: FloatArray, total: float
 ) -> FloatArray:
     """A column x' ∝ exp(−U(x') − ‖x' − y‖²/2η) for each column y."""
     pull = y / made.step
@@ -186,11 +186,11 @@ def _in_ball(w: FloatArray, more: FloatArray, radius: float) -> FloatArray | flo
     return np.where(length <= radius, inside, -math.inf)
 
 
-def _tolerance(made: Design) -> float:
+def _tolerance(made: DrawDesign) -> float:
     return 1e-9 * math.sqrt(made.precision)
 
 
-def _mode_in_ball(made: Design, signed: FloatArray) -> FloatArray:
+def _mode_in_ball(made: DrawDesign, signed: FloatArray) -> FloatArray:
     """Near the minimum of U in the ball: a mode with a larger precision where the mode itself is outside."""
     z, _ = mode(signed, made.weight, made.precision, _tolerance(made))
     length = float(np.linalg.norm(z))

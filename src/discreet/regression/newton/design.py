@@ -22,7 +22,7 @@ import numpy.typing as npt
 from discreet._typing import FloatArray, IntArray
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
-from discreet.declarations import Domain
+from discreet.declarations import EXCLUDE, Domain
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Design", "Variable", "design"]
 
 
-EXCLUDE = "exclude"
 ROW_BITS = 14
 """Rows have an integer length of at most 2¹⁴."""
 _PROBES = 1024

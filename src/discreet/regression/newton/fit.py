@@ -23,10 +23,10 @@ from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
-from discreet.regression.newton.models import Model, model_of
-from discreet.regression.newton.posterior import Normal, Prior
+from discreet.regression.newton.models import ResponseModel, model_of
+from discreet.regression.newton.posterior import CoefficientPrior, NormalLaw
 from discreet.regression.newton.records import codes_of, read
-from discreet.regression.newton.rounds import Outcome, Question, ask
+from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
 
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
@@ -84,7 +84,7 @@ class Regression:
         )
 
     @cached_property
-    def model(self) -> Model:
+    def model(self) -> ResponseModel:
         return model_of(self.family, self.design)
 
     @cached_property
@@ -112,7 +112,7 @@ class Regression:
             unit=self.person if relation is Relation.REPLACE_PERSON else None,
         )
 
-    def scaled_prior(self) -> Prior:
+    def scaled_prior(self) -> CoefficientPrior:
         """The prior of the scaled coefficients; where none is declared their common scale is learned."""
         size, outputs = self.design.d, self.model.outputs
         length = self.design.norm / self.design.unit
@@ -122,7 +122,7 @@ class Regression:
         if not self.prior:
             fixed = tuple(k * size + j for k in range(outputs) for j in constant)
             scales = (1.0, 1 / 3, 1 / 9) if size > 1 else (1.0,)
-            return Prior(np.zeros(size * outputs), np.diag(default**2), scales, fixed)
+            return CoefficientPrior(np.zeros(size * outputs), np.diag(default**2), scales, fixed)
         units = self.units
         unknown = [name for name in self.prior if name not in units.names]
         if unknown:
@@ -139,13 +139,13 @@ class Regression:
             at = units.names.index(name)
             mean[at], spread[at] = centre, deviation
         back = np.linalg.inv(units.mixing)
-        return Prior(back @ (mean - units.offset), back @ np.diag(spread**2) @ back.T)
+        return CoefficientPrior(back @ (mean - units.offset), back @ np.diag(spread**2) @ back.T)
 
-    def question(self, n: int) -> Question:
+    def question(self, n: int) -> PublicSetting:
         """The rounds' question for a dataset of n records."""
         excluded = any(v.excluded for v in (*self.design.variables, self.design.response))
         private = self.relation is Relation.ADD_REMOVE or excluded
-        return Question(
+        return PublicSetting(
             self.design,
             self.model,
             self.scaled_prior(),
@@ -211,7 +211,7 @@ class Units:
     offset: FloatArray
 
     @classmethod
-    def of(cls, design: Design, model: Model) -> Units:
+    def of(cls, design: Design, model: ResponseModel) -> Units:
         names, mixing = design.names, design.mixing
         offset = np.zeros(design.d)
         if model.squares:
@@ -250,7 +250,7 @@ class Fit(Answer):
 
     question: Regression
     weights: FloatArray
-    parts_: tuple[Normal, ...]
+    parts_: tuple[NormalLaw, ...]
     noise_free: FloatArray
     sigma_squared: tuple[FloatArray, FloatArray]
     records: float
@@ -260,7 +260,7 @@ class Fit(Answer):
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, asked: Regression, question: Question, outcome: Outcome, private: bool) -> Fit:
+    def of(cls, asked: Regression, question: PublicSetting, outcome: Outcome, private: bool) -> Fit:
         found = outcome.posterior
         return cls(
             asked,
@@ -452,7 +452,7 @@ class Fit(Answer):
         read = cls(
             Regression.from_dict(content["question"]),
             np.array(content["weights"], dtype=np.float64),
-            tuple(Normal(np.array(mean), np.array(covariance)) for mean, covariance in parts),
+            tuple(NormalLaw(np.array(mean), np.array(covariance)) for mean, covariance in parts),
             np.array(content["noise_free"], dtype=np.float64),
             (np.array(nodes, dtype=np.float64), np.array(weights, dtype=np.float64)),
             float(content["records"]),
@@ -465,7 +465,7 @@ class Fit(Answer):
         return read
 
 
-def doubts(question: Question, outcome: Outcome) -> tuple[str, ...]:
+def doubts(question: PublicSetting, outcome: Outcome) -> tuple[str, ...]:
     """Why intervals may be off, as far as released values tell; none where they are to be trusted."""
     found, said = outcome.posterior, []
     curved = [one for one in outcome.seen if one.curvature is not None]

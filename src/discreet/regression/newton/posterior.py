@@ -17,10 +17,10 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import Model
-from discreet.regression.newton.sums import Round, Sums
+from discreet.regression.newton.models import ResponseModel
+from discreet.regression.newton.sums import Round, RoundSums
 
-__all__ = ["Evidence", "Normal", "Posterior", "Prior", "evidence", "posterior", "unseen"]
+__all__ = ["CoefficientPrior", "Evidence", "NormalLaw", "Posterior", "evidence", "posterior", "unseen"]
 
 
 _PASSES = 16
@@ -43,7 +43,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalLaw:
     """A normal law of the scaled coefficients."""
 
     mean: FloatArray
@@ -51,7 +51,7 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class Prior(Normal):
+class CoefficientPrior(NormalLaw):
     """What is declared of the coefficients, as a normal law; ``scales`` are factors of its deviations.
 
     With several factors the scale of the coefficients, all but that of constant columns (``fixed``), is
@@ -80,7 +80,7 @@ class Posterior:
     """
 
     weights: FloatArray
-    parts: tuple[Normal, ...]
+    parts: tuple[NormalLaw, ...]
     sigma_squared: FloatArray
     sigma_weights: FloatArray
     curvature: FloatArray
@@ -101,7 +101,7 @@ class Posterior:
         return whole
 
 
-def evidence(model: Model, design: Design, turn: Round, sums: Sums) -> Evidence:
+def evidence(model: ResponseModel, design: Design, turn: Round, sums: RoundSums) -> Evidence:
     """What a round released, in real units."""
     size = design.d * model.outputs
     one = float(design.unit * 2**model.residual_bits)
@@ -126,7 +126,7 @@ def evidence(model: Model, design: Design, turn: Round, sums: Sums) -> Evidence:
 
 
 def posterior(
-    model: Model, design: Design, prior: Prior, seen: Sequence[Evidence], n: int | None
+    model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
 ) -> Posterior:
     """The law of the scaled coefficients given all that was released."""
     records = float(n) if n is not None else _records(model, seen)
@@ -149,9 +149,9 @@ def posterior(
     )
 
 
-def unseen(prior: Prior, point: FloatArray, records: float) -> Posterior:
+def unseen(prior: CoefficientPrior, point: FloatArray, records: float) -> Posterior:
     """Where no curvature was published: the point that descent reached, no surer than the prior."""
-    law = Normal(point, prior.covariance)
+    law = NormalLaw(point, prior.covariance)
     nothing = np.zeros_like(prior.covariance)
     one = np.ones(1)
     return Posterior(one, (law,), one, one, nothing, nothing, records)
@@ -171,7 +171,7 @@ class _Solved:
 
 
 def _solved(
-    model: Model,
+    model: ResponseModel,
     seen: Sequence[Evidence],
     carried: Carried,
     records: float,
@@ -253,7 +253,7 @@ class _View:
 
 def _given(
     view: _View, curvature: FloatArray, sigma: float, precision: FloatArray, centre: FloatArray
-) -> tuple[Normal, Normal]:
+) -> tuple[NormalLaw, NormalLaw]:
     """The laws of the penalised minimum u and of the coefficients w, for one σ² and one prior N(centre, Λ⁻¹).
 
     G̃ + σ²Λ(w̄ − centre) = (H + σ²Λ)(w̄ − u) + error, u ~ N(centre, Λ⁻¹ − σ²(H + σ²Λ)⁻¹) before it is seen,
@@ -273,7 +273,7 @@ def _given(
     covariance = root @ np.linalg.solve(np.eye(size) + root.T @ whole @ root, root.T)
     covariance = (covariance + covariance.T) / 2
     mean = centre + covariance @ vector
-    return Normal(mean, covariance), Normal(mean, covariance + sampling)
+    return NormalLaw(mean, covariance), NormalLaw(mean, covariance + sampling)
 
 
 def _score(view: _View, curvature: FloatArray, precision: FloatArray, centre: FloatArray) -> float:
@@ -297,7 +297,7 @@ class Carried:
     the means of f and its first two derivatives (Stein). What is used is the change between points only.
     """
 
-    model: Model
+    model: ResponseModel
     moments: FloatArray
     records: float
     constant: int | None
@@ -305,7 +305,7 @@ class Carried:
 
     @classmethod
     def of(
-        cls, model: Model, design: Design, curvature: FloatArray, point: FloatArray, records: float
+        cls, model: ResponseModel, design: Design, curvature: FloatArray, point: FloatArray, records: float
     ) -> Carried:
         if not model.curved:
             return cls(model, curvature / records, records, design.constant)
@@ -341,7 +341,7 @@ class Carried:
 
 
 def _stein(
-    model: Model, moments: FloatArray, point: FloatArray, constant: int | None, unsure: float = 0.0
+    model: ResponseModel, moments: FloatArray, point: FloatArray, constant: int | None, unsure: float = 0.0
 ) -> tuple[float, FloatArray]:
     """a, and the rest, of the curvature per record at a point; without a constant column rows have mean 0."""
     mean = np.zeros(len(point))
@@ -356,7 +356,7 @@ def _stein(
     return level, first * (across + across.T) + second * np.outer(along, along)
 
 
-def _guess(model: Model, design: Design, point: FloatArray) -> FloatArray:
+def _guess(model: ResponseModel, design: Design, point: FloatArray) -> FloatArray:
     """The curvature per record, were the records spread evenly over what is declared."""
     moments = design.second_moments
     if model.outputs > 1:
@@ -365,7 +365,7 @@ def _guess(model: Model, design: Design, point: FloatArray) -> FloatArray:
     return Carried(model, moments, 1.0, design.constant).to(point)
 
 
-def _records(model: Model, seen: Sequence[Evidence]) -> float:
+def _records(model: ResponseModel, seen: Sequence[Evidence]) -> float:
     """About how many records there are, where that is private: from the constant column of the curvature."""
     one = next(one for one in seen if one.curvature is not None)
     assert one.curvature is not None
@@ -375,7 +375,7 @@ def _records(model: Model, seen: Sequence[Evidence]) -> float:
 
 
 def _filtered(
-    model: Model, design: Design, seen: Sequence[Evidence], records: float
+    model: ResponseModel, design: Design, seen: Sequence[Evidence], records: float
 ) -> tuple[Carried, FloatArray]:
     """The curvature given all rounds, ready to be carried, and the variances of its entries.
 

@@ -22,54 +22,54 @@ from discreet.data.paths import is_files
 from discreet.data.withheld import withheld
 from discreet.errors import DataError, InvalidInput
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import Link, Model
+from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.remote import sums_by_sql
-from discreet.regression.newton.sums import Block, Sums, exact_sums, records, undeclared
+from discreet.regression.newton.sums import RoundSums, RowBlock, exact_sums, records, undeclared
 
 if TYPE_CHECKING:
     from discreet.data.engines import EngineTable as Table
 
-__all__ = ["Records", "codes_of", "read"]
+__all__ = ["RecordSource", "codes_of", "read"]
 
 
 _KEPT_BYTES = 1 << 27
 _BATCH = 1 << 16
 
 
-class Records(ABC):
+class RecordSource(ABC):
     """The records of a dataset, ready to be summed."""
 
     n: int
     """How many enter, those that are left out for a missing value included."""
 
     @abstractmethod
-    def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
+    def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
         """The exact sums of a round."""
 
 
-class InMemory(Records):
+class InMemory(RecordSource):
     """Integer rows, made once."""
 
-    def __init__(self, design: Design, blocks: Sequence[Block], n: int) -> None:
+    def __init__(self, design: Design, blocks: Sequence[RowBlock], n: int) -> None:
         self.design, self.blocks, self.n = design, blocks, n
 
-    def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
+    def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
         return exact_sums(model, self.design, link, self.blocks, curvature)
 
 
-class Streamed(Records):
+class Streamed(RecordSource):
     """Codes that are read again in every round, batch by batch."""
 
     def __init__(self, design: Design, batches: Callable[[], Iterator[list[IntArray]]], n: int) -> None:
         self.design, self.batches, self.n = design, batches, n
 
     @withheld
-    def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
+    def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
         blocks = (records(self.design, codes) for codes in self.batches())
         return exact_sums(model, self.design, link, blocks, curvature)
 
 
-class Remote(Records):
+class Remote(RecordSource):
     """Codes that stay on their engine, which adds up."""
 
     @withheld
@@ -78,7 +78,7 @@ class Remote(Records):
         self.n = native.count() if dialect == "spark" else native.aggregate("count(*)").fetchall()[0][0]
 
     @withheld
-    def sums(self, model: Model, link: Link, curvature: bool) -> Sums:
+    def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
         return sums_by_sql(model, self.design, link, self.native, self.dialect, curvature)
 
 
@@ -89,7 +89,7 @@ def read(
     person: str | None = None,
     per_person: int | None = None,
     pushdown: bool = False,
-) -> Iterator[Records]:
+) -> Iterator[RecordSource]:
     """The records of any table or file while it is open. ``pushdown``: DuckDB adds up by SQL, as Spark
     does."""
     if isinstance(data, Mapping):
@@ -135,7 +135,7 @@ def _framed(data: Mapping[str, Any]) -> Any:
 
 
 @withheld
-def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) -> Records:
+def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) -> RecordSource:
     import narwhals as nw
 
     names = [f"k{i}" for i in range(len(table.codes))]
@@ -159,19 +159,19 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
     return _checked(InMemory(design, [records(design, codes)], len(codes[0])))
 
 
-def _checked(found: Records) -> Records:
+def _checked(found: RecordSource) -> RecordSource:
     if found.n == 0:
         raise DataError("the data are empty: there is no record")
     return found
 
 
 @withheld
-def _streamed(design: Design, native: Any) -> Records:
+def _streamed(design: Design, native: Any) -> RecordSource:
     def batches() -> Iterator[list[IntArray]]:
         for batch in native.to_arrow_reader(_BATCH):
             yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
 
-    kept: list[Block] | None = []
+    kept: list[RowBlock] | None = []
     number = size = 0
     for codes in batches():
         number += len(codes[0])

@@ -14,15 +14,17 @@ import numpy as np
 
 from discreet.errors import DataError
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import Link, Model
-from discreet.regression.newton.sums import Sums, undeclared
+from discreet.regression.newton.models import Link, ResponseModel
+from discreet.regression.newton.sums import RoundSums, undeclared
 
 __all__ = ["query_of", "sums_by_sql"]
 
 _MOST_TOTAL = "DECIMAL(38, 0)"
 
 
-def sums_by_sql(model: Model, design: Design, link: Link, native: Any, dialect: str, curvature: bool) -> Sums:
+def sums_by_sql(
+    model: ResponseModel, design: Design, link: Link, native: Any, dialect: str, curvature: bool
+) -> RoundSums:
     """The sums by one query over a relation or DataFrame with the codes k0, k1, …."""
     tables = _Tables(dialect, native)
     query = query_of(model, design, link, tables, curvature)
@@ -43,7 +45,7 @@ def sums_by_sql(model: Model, design: Design, link: Link, native: Any, dialect: 
         raise DataError("every record is left out: a value is missing in each")
     rest = whole[2 * width + 1 :]
     d = design.d * model.outputs
-    return Sums(tuple(rest[1 : d + 1]), tuple(rest[d + 1 :]), rest[0])
+    return RoundSums(tuple(rest[1 : d + 1]), tuple(rest[d + 1 :]), rest[0])
 
 
 class _Tables:
@@ -79,7 +81,7 @@ class _Tables:
         return "" if self.dialect == "duckdb" else "/*+ BROADCAST({}) */ "
 
 
-def query_of(model: Model, design: Design, link: Link, tables: _Tables, curvature: bool) -> str:
+def query_of(model: ResponseModel, design: Design, link: Link, tables: _Tables, curvature: bool) -> str:
     """One SELECT with a single row: bad records by column, whether any record entered, and the sums."""
     variables = (*design.variables, design.response)
     bad = [

@@ -17,14 +17,21 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.declarations import Relation
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import Link, Model
-from discreet.regression.newton.posterior import Evidence, Posterior, Prior, evidence, posterior, unseen
-from discreet.regression.newton.sums import Noise, Round, Sums, noise_for, released
+from discreet.regression.newton.models import Link, ResponseModel
+from discreet.regression.newton.posterior import (
+    CoefficientPrior,
+    Evidence,
+    Posterior,
+    evidence,
+    posterior,
+    unseen,
+)
+from discreet.regression.newton.sums import Round, RoundNoise, RoundSums, noise_for, released
 
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
 
-__all__ = ["Outcome", "Question", "Schedule", "ask"]
+__all__ = ["Outcome", "PublicSetting", "Schedule", "ask"]
 
 CROWDED = 0.08
 """From this ratio of the curvature's noise to its guessed size on, descent predicts better."""
@@ -47,7 +54,7 @@ class Schedule:
     steps: int = 0
 
     @classmethod
-    def of(cls, question: Question, aim: str) -> Schedule:
+    def of(cls, question: PublicSetting, aim: str) -> Schedule:
         """The library's choice, from public numbers.
 
         ``aim``: four rounds with curvature for ``"intervals"``; for ``"prediction"``, where the noise of the
@@ -65,15 +72,15 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Question:
+class PublicSetting:
     """All that is public before the data: design, model, prior, budget, relation.
 
     ``n`` is None where the number of records that enter is private: add/remove, or records left out.
     """
 
     design: Design
-    model: Model
-    prior: Prior
+    model: ResponseModel
+    prior: CoefficientPrior
     mu_squared: Fraction
     relation: Relation
     n: int | None
@@ -102,7 +109,7 @@ class Question:
         """E xx' guessed for each of the outputs."""
         return np.asarray(np.kron(np.eye(self.model.outputs), self.design.second_moments), dtype=np.float64)
 
-    def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> Noise:
+    def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
         return noise_for(
             self.model,
             self.design,
@@ -125,8 +132,8 @@ class Outcome:
 
 
 def ask(
-    question: Question,
-    sums: Callable[[Link, bool], Sums],
+    question: PublicSetting,
+    sums: Callable[[Link, bool], RoundSums],
     source: Source,
     aim: str = "intervals",
     schedule: Schedule | None = None,
@@ -151,7 +158,7 @@ def ask(
 
 
 def _descend(
-    question: Question, plan: Schedule, sums: Callable[[Link, bool], Sums], source: Source
+    question: PublicSetting, plan: Schedule, sums: Callable[[Link, bool], RoundSums], source: Source
 ) -> FloatArray:
     """Nesterov's accelerated descent on noisy gradients, as the mean of the later half of the points
     reached."""

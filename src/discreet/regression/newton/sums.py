@@ -20,19 +20,19 @@ from discreet.declarations import Relation
 from discreet.errors import DataError
 from discreet.randomness.gaussian import rounded_gaussians
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import Link, Model
+from discreet.regression.newton.models import Link, ResponseModel
 
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
 
-__all__ = ["Noise", "Round", "Sums", "exact_sums", "noise_for", "records", "released"]
+__all__ = ["Round", "RoundNoise", "RoundSums", "exact_sums", "noise_for", "records", "released"]
 
 
 _EXACT_BITS = 53
 
 
 @dataclass(frozen=True)
-class Noise:
+class RoundNoise:
     """Variances of the noise on a round's sums, in their integers; None where that sum is not taken.
 
     Off the diagonal the curvature gets half of ``curvature``: these entries count twice in its norm.
@@ -48,12 +48,12 @@ class Round:
     """A round, public: where it looks, its noise, and its part of μ²."""
 
     link: Link
-    noise: Noise
+    noise: RoundNoise
     mu_squared: Fraction
 
 
 @dataclass(frozen=True)
-class Sums:
+class RoundSums:
     """Whole numbers: the gradient by coefficient, the upper triangle of the curvature, Σ residual²."""
 
     gradient: tuple[int, ...]
@@ -62,7 +62,7 @@ class Sums:
 
 
 def noise_for(
-    model: Model,
+    model: ResponseModel,
     design: Design,
     link: Link,
     mu_squared: Fraction,
@@ -70,7 +70,7 @@ def noise_for(
     per_person: int = 1,
     curvature_share: float = 1 / 6,
     square_share: float = 0.0,
-) -> Noise:
+) -> RoundNoise:
     """The noise with which a round at ``link`` is μ-private, least for the gradient and the curvature
     together.
 
@@ -107,7 +107,7 @@ def noise_for(
     exact = Fraction(ratio).limit_denominator(1 << 30) if ratio < 1e9 else Fraction(round(ratio))
     reached = whole(float(exact), square_ratio) * (1 + 1e-9) * (2 if twice else 1) * per_person**2
     variance = Fraction(math.ceil(Fraction(reached) / mu_squared))
-    return Noise(
+    return RoundNoise(
         variance,
         variance * exact if curvature_share else None,
         variance * Fraction(square_ratio) if square_share else None,
@@ -115,14 +115,14 @@ def noise_for(
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Records as integer rows and responses."""
 
     rows: FloatArray
     response: IntArray
 
 
-def records(design: Design, codes: Sequence[IntArray]) -> Block:
+def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
     """Rows and responses of records by their codes; an undeclared value is an error, or leaves them out."""
     keep: Any = None
     for variable, values in zip((*design.variables, design.response), codes, strict=True):
@@ -136,7 +136,7 @@ def records(design: Design, codes: Sequence[IntArray]) -> Block:
     if keep is not None:
         codes = [values[keep] for values in codes]
     rows = design.rows(codes[:-1]) if design.variables else np.full((len(codes[-1]), 1), design.unit)
-    return Block(np.asarray(rows, dtype=np.float64), codes[-1])
+    return RowBlock(np.asarray(rows, dtype=np.float64), codes[-1])
 
 
 def undeclared(name: str, unknown: int, missing: int) -> DataError:
@@ -152,8 +152,8 @@ def undeclared(name: str, unknown: int, missing: int) -> DataError:
 
 
 def exact_sums(
-    model: Model, design: Design, link: Link, blocks: Iterable[Block], curvature: bool = True
-) -> Sums:
+    model: ResponseModel, design: Design, link: Link, blocks: Iterable[RowBlock], curvature: bool = True
+) -> RoundSums:
     """The sums of all records, exactly."""
     d, m = design.d, model.outputs
     gradient = [0] * (d * m)
@@ -174,10 +174,10 @@ def exact_sums(
             if curvature:
                 whole = _curvature(model, link, rows, predictor)[upper]
                 triangle = [a + int(b) for a, b in zip(triangle, whole.tolist(), strict=True)]
-    return Sums(tuple(gradient), tuple(triangle), square)
+    return RoundSums(tuple(gradient), tuple(triangle), square)
 
 
-def _largest(model: Model, design: Design, link: Link) -> int:
+def _largest(model: ResponseModel, design: Design, link: Link) -> int:
     """The largest size of any one record's contribution to any sum."""
     found = model.extremes(link)
     rows = design.norm**2
@@ -189,7 +189,7 @@ def _largest(model: Model, design: Design, link: Link) -> int:
     return max(sizes) + 1
 
 
-def _pieces(block: Block, step: int) -> Iterator[tuple[FloatArray, IntArray]]:
+def _pieces(block: RowBlock, step: int) -> Iterator[tuple[FloatArray, IntArray]]:
     for start in range(0, len(block.response), step):
         yield block.rows[start : start + step], block.response[start : start + step]
 
@@ -200,7 +200,7 @@ def predictors(rows: FloatArray, point: FloatArray, link: Link) -> FloatArray:
     return np.asarray(np.clip(np.floor(raw * 2.0**-link.shift + 0.5), -link.reach, link.reach))
 
 
-def _curvature(model: Model, link: Link, rows: FloatArray, predictor: FloatArray) -> FloatArray:
+def _curvature(model: ResponseModel, link: Link, rows: FloatArray, predictor: FloatArray) -> FloatArray:
     d, m = rows.shape[1], model.outputs
     if m == 1:
         weights = model.weights(link, predictor[:, 0])
@@ -217,7 +217,7 @@ def _curvature(model: Model, link: Link, rows: FloatArray, predictor: FloatArray
     return whole
 
 
-def released(sums: Sums, noise: Noise, source: Source) -> Sums:
+def released(sums: RoundSums, noise: RoundNoise, source: Source) -> RoundSums:
     """The sums with rounded-Gaussian noise on each; what is not noised is not there."""
     gradient = rounded_gaussians(noise.gradient, len(sums.gradient), source)
     triangle: list[int] = []
@@ -230,4 +230,6 @@ def released(sums: Sums, noise: Noise, source: Source) -> Sums:
         triangle = [next(straight if at in diagonal else across) for at in range(number)]
         triangle = [a + b for a, b in zip(sums.curvature, triangle, strict=True)]
     square = sums.square + rounded_gaussians(noise.square, 1, source)[0] if noise.square is not None else 0
-    return Sums(tuple(a + b for a, b in zip(sums.gradient, gradient, strict=True)), tuple(triangle), square)
+    return RoundSums(
+        tuple(a + b for a, b in zip(sums.gradient, gradient, strict=True)), tuple(triangle), square
+    )

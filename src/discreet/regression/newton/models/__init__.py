@@ -7,18 +7,20 @@ from typing import Any
 
 from discreet.errors import InvalidInput
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Link, Model
-from discreet.regression.newton.models.binomial import Binomial
-from discreet.regression.newton.models.gaussian import Gaussian
-from discreet.regression.newton.models.multinomial import Multinomial
-from discreet.regression.newton.models.poisson import Poisson
+from discreet.regression.newton.models.base import Link, ResponseModel
+from discreet.regression.newton.models.binomial import BinomialModel
+from discreet.regression.newton.models.gaussian import GaussianModel
+from discreet.regression.newton.models.multinomial import MultinomialModel
+from discreet.regression.newton.models.poisson import PoissonModel
 
-__all__ = ["MODELS", "Link", "Model", "model_of"]
+__all__ = ["MODELS", "Link", "ResponseModel", "model_of"]
 
-MODELS: dict[str, type[Model]] = {one.family: one for one in (Gaussian, Binomial, Multinomial, Poisson)}
+MODELS: dict[str, type[ResponseModel]] = {
+    one.family: one for one in (GaussianModel, BinomialModel, MultinomialModel, PoissonModel)
+}
 
 
-def model_of(family: Any, design: Design) -> Model:
+def model_of(family: Any, design: Design) -> ResponseModel:
     """The model of a family for the response of a design."""
     if family not in MODELS:
         raise InvalidInput(f"family={family!r} must be one of {', '.join(MODELS)}")

@@ -70,7 +70,7 @@ class InSql:
         return self.weights[k * outputs - k * (k - 1) // 2 + other - k]
 
 
-class Model(ABC):
+class ResponseModel(ABC):
     """A record's contribution at a point: g = r·x, H = v·xx' and perhaps r², all of them whole numbers."""
 
     family: ClassVar[str]
@@ -85,7 +85,7 @@ class Model(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, design: Design) -> Model: ...
+    def of(cls, design: Design) -> ResponseModel: ...
 
     def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
         """The public integers of a round at a point, which is rounded to the grid."""
@@ -150,7 +150,7 @@ class Model(ABC):
 
     def curving(self, centre: float, variance: float) -> tuple[float, float, float]:
         """Means over η ~ N(centre, variance) of the weight and its first two derivatives."""
-        raise NotImplementedError
+        return self.typical_weight(), 0.0, 0.0
 
     def most_weight(self) -> float:
         """The largest curvature of one record with a row of length 1."""

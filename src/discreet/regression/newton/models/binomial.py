@@ -10,13 +10,13 @@ from scipy.special import expit
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Extremes, InSql, Link, Model, chosen, indexed
+from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, chosen, indexed
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
-class Binomial(Model):
+class BinomialModel(ResponseModel):
     """P(second level) = 1/(1 + e^{−x·w})."""
 
     family = "binomial"
@@ -24,7 +24,7 @@ class Binomial(Model):
     curved = True
 
     @classmethod
-    def of(cls, design: Design) -> Binomial:
+    def of(cls, design: Design) -> BinomialModel:
         return cls()
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:

@@ -10,13 +10,13 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Extremes, InSql, Link, Model
+from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel
 
 if TYPE_CHECKING:
     from discreet.regression.newton.posterior import Posterior
 
 
-class Gaussian(Model):
+class GaussianModel(ResponseModel):
     """y = x·w + N(0, σ²), y scaled to [−1, 1] by its bounds. Residuals are clipped to the round's
     ``clip``."""
 
@@ -27,7 +27,7 @@ class Gaussian(Model):
     squares = True
 
     @classmethod
-    def of(cls, design: Design) -> Gaussian:
+    def of(cls, design: Design) -> GaussianModel:
         return cls()
 
     def most_reach(self) -> int:

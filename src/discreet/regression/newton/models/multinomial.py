@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Extremes, InSql, Link, Model, indexed
+from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, indexed
 
 _TABLE_BITS = 30
 _SHARE_BITS = 10
 
 
-class Multinomial(Model):
+class MultinomialModel(ResponseModel):
     """P(level k) ∝ e^{x·w_k}, w₀ = 0."""
 
     family = "multinomial"
@@ -32,7 +32,7 @@ class Multinomial(Model):
         self.outputs = classes - 1
 
     @classmethod
-    def of(cls, design: Design) -> Multinomial:
+    def of(cls, design: Design) -> MultinomialModel:
         return cls(design.response.coder.size)
 
     def most_reach(self) -> int:

@@ -12,13 +12,13 @@ from scipy.special import gammaincc
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Extremes, InSql, Link, Model, chosen, indexed
+from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, chosen, indexed
 
 if TYPE_CHECKING:
     from discreet.regression.newton.posterior import Posterior
 
 
-class Poisson(Model):
+class PoissonModel(ResponseModel):
     """y ~ Poisson(e^{x·w}), counted up to ``most`` and in later rounds up to q, where hardly any record is.
 
     E min(Y, q) = Σ_{k<q} P(Y > k) has the slope λ·P(Y < q) in the predictor: the weight of a record.
@@ -37,7 +37,7 @@ class Poisson(Model):
         self.weight_bits = 12 - max(0, most.bit_length() - 2)  # type: ignore[misc]
 
     @classmethod
-    def of(cls, design: Design) -> Poisson:
+    def of(cls, design: Design) -> PoissonModel:
         return cls(design.response.coder.size - 1)
 
     def start(self, design: Design) -> FloatArray:
