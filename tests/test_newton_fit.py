@@ -15,7 +15,8 @@ from discreet.errors import CorruptReleaseError, DataError, InvalidInput
 from discreet.questions.regress import regress
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.design import design
-from discreet.regression.newton.fit import Fit, Regression, mixture_quantile, regression
+from discreet.regression.newton.fit import Fit, Regression, regression
+from discreet.regression.newton.posterior import mixture_quantile
 
 formulaic = pytest.importorskip("formulaic")
 pd = pytest.importorskip("pandas")

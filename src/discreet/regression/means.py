@@ -33,7 +33,8 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.randomness.gaussian import rounded_gaussian
 from discreet.randomness.integers import discrete_laplace
-from discreet.regression.newton.fit import as_level, mixture_quantile
+from discreet.regression.newton.fit import as_level
+from discreet.regression.newton.posterior import mixture_quantile
 from discreet.regression.newton.sums import undeclared
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, ndtri
 
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
@@ -24,7 +23,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
 from discreet.regression.newton.models import ResponseModel, model_of
-from discreet.regression.newton.posterior import CoefficientPrior, NormalLaw
+from discreet.regression.newton.posterior import CoefficientPrior, NormalLaw, mixture_quantile
 from discreet.regression.newton.records import codes_of, read
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
 
@@ -41,8 +40,6 @@ _READING = (
 )
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
 _RATIOS = {"binomial": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio"}
-_DEVIATION = {"gaussian": 2.0, "binomial": 5.0, "multinomial": 5.0, "poisson": 3.0}
-"""Of a scaled coefficient where no prior is declared: half the declared range moves the predictor so much."""
 
 
 @dataclass(frozen=True)
@@ -114,21 +111,15 @@ class Regression:
 
     def scaled_prior(self) -> CoefficientPrior:
         """The prior of the scaled coefficients; where none is declared their common scale is learned."""
-        size, outputs = self.design.d, self.model.outputs
-        length = self.design.norm / self.design.unit
-        wide = _DEVIATION[self.family] * max(1.0, math.sqrt(size) / length)
-        constant = [j for j, column in enumerate(self.design.columns) if not column.factors]
-        default = np.full(size * outputs, wide)
+        weak = CoefficientPrior.weak(self.design, self.model)
         if not self.prior:
-            fixed = tuple(k * size + j for k in range(outputs) for j in constant)
-            scales = (1.0, 1 / 3, 1 / 9) if size > 1 else (1.0,)
-            return CoefficientPrior(np.zeros(size * outputs), np.diag(default**2), scales, fixed)
+            return weak
         units = self.units
         unknown = [name for name in self.prior if name not in units.names]
         if unknown:
             raise InvalidInput(f"prior names {unknown[0]!r}, which is none of the coefficients {units.names}")
-        mean = units.mixing @ np.zeros(size * outputs) + units.offset
-        spread = np.sqrt(np.diag(units.mixing @ np.diag(default**2) @ units.mixing.T))
+        mean = units.mixing @ weak.mean + units.offset
+        spread = np.sqrt(np.diag(units.mixing @ weak.covariance @ units.mixing.T))
         for name, pair in self.prior.items():
             try:
                 centre, deviation = (float(value) for value in pair)
@@ -489,17 +480,6 @@ def doubts(question: PublicSetting, outcome: Outcome) -> tuple[str, ...]:
                 "the classes are nearly separated: the posterior is not as symmetric as these intervals"
             )
     return tuple(said)
-
-
-def mixture_quantile(weights: FloatArray, means: FloatArray, spreads: FloatArray, level: float) -> float:
-    """The quantile of a mixture of normal laws."""
-    if len(weights) == 1:
-        return float(means[0] + spreads[0] * ndtri(level))
-    ends = means + spreads * ndtri(level)
-    low, high = float(ends.min()), float(ends.max())
-    if high - low < 1e-12 * (abs(low) + float(spreads.max())):
-        return low
-    return float(brentq(lambda x: float(weights @ ndtr((x - means) / spreads)) - level, low, high))
 
 
 def as_level(level: Any) -> float:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
@@ -26,6 +28,8 @@ __all__ = ["CoefficientPrior", "Evidence", "NormalLaw", "Posterior", "evidence",
 _PASSES = 16
 _THREE = tuple((t / 2 + 0.5, u / 2) for t, u in zip(*np.polynomial.legendre.leggauss(3), strict=True))
 _NODES = 21
+_DEVIATION = {"gaussian": 2.0, "binomial": 5.0, "multinomial": 5.0, "poisson": 3.0}
+"""Of a scaled coefficient where no prior is declared: half the declared range moves the predictor so much."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,16 @@ class CoefficientPrior(NormalLaw):
 
     scales: tuple[float, ...] = (1.0,)
     fixed: tuple[int, ...] = ()
+
+    @classmethod
+    def weak(cls, design: Design, model: ResponseModel) -> CoefficientPrior:
+        """Where nothing is declared: normal with a common scale, which is learned."""
+        length = design.norm / design.unit
+        wide = _DEVIATION[model.family] * max(1.0, math.sqrt(design.d) / length)
+        size = design.d * model.outputs
+        fixed = tuple(at for at in range(size) if not design.columns[at % design.d].factors)
+        scales = (1.0, 1 / 3, 1 / 9) if design.d > 1 else (1.0,)
+        return cls(np.zeros(size), np.eye(size) * wide**2, scales, fixed)
 
     def precisions(self) -> list[FloatArray]:
         """The inverse covariance at each scale."""
@@ -99,6 +113,40 @@ class Posterior:
             gap = part.mean - mean
             whole += weight * (part.covariance + np.outer(gap, gap))
         return whole
+
+    def mapped(self, mixing: FloatArray, offset: FloatArray) -> Posterior:
+        """The law of mixing @ w + offset; what is said of the records stays."""
+        parts = tuple(
+            NormalLaw(mixing @ part.mean + offset, mixing @ part.covariance @ mixing.T) for part in self.parts
+        )
+        return replace(self, parts=parts, noise_free=mixing @ self.noise_free @ mixing.T)
+
+    def std(self) -> FloatArray:
+        """Standard deviations."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Central intervals: the lower and the upper ends."""
+        means = np.array([part.mean for part in self.parts])
+        spreads = np.array([np.sqrt(np.diag(part.covariance)) for part in self.parts])
+        low, high = (
+            np.array(
+                [mixture_quantile(self.weights, means[:, j], spreads[:, j], p) for j in range(means.shape[1])]
+            )
+            for p in ((1 - level) / 2, (1 + level) / 2)
+        )
+        return low, high
+
+
+def mixture_quantile(weights: FloatArray, means: FloatArray, spreads: FloatArray, level: float) -> float:
+    """The quantile of a mixture of normal laws."""
+    if len(weights) == 1:
+        return float(means[0] + spreads[0] * ndtri(level))
+    ends = means + spreads * ndtri(level)
+    low, high = float(ends.min()), float(ends.max())
+    if high - low < 1e-12 * (abs(low) + float(spreads.max())):
+        return low
+    return float(brentq(lambda x: float(weights @ ndtr((x - means) / spreads)) - level, low, high))
 
 
 def evidence(model: ResponseModel, design: Design, turn: Round, sums: RoundSums) -> Evidence:
