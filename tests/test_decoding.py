@@ -18,6 +18,7 @@ import discreet
 from conformance.oracle import datasets, neighbours
 from discreet.mechanisms.lattice import decoding
 from discreet.mechanisms.lattice.decoding import Decoder, round_to_total
+from discreet.mechanisms.lattice.mechanism import Lattice
 from discreet.numerics.log_gamma import log_rising
 
 
@@ -194,3 +195,17 @@ def test_log_rising(a: float) -> None:
     for x in (0, 1, 7, 10**4, 10**9, 10**15):
         truth = float((arb(a) + x).lgamma() - (arb(1) + x).lgamma())
         assert float(log_rising(a, x)) == pytest.approx(truth, rel=1e-11, abs=1e-12)
+
+
+def test_counts_are_decoded_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    decode = Lattice.decode
+    monkeypatch.setattr(Lattice, "decode", lambda self, noisy: asked.append(noisy) or decode(self, noisy))
+    released = discreet.release(
+        {"a": 30, "b": 20, "c": 10}, levels=("a", "b", "c"), epsilon=1, mechanism="lattice"
+    )
+    assert sum(released.noisy) == 60
+    assert asked == []
+    assert sum(released.counts) == 60
+    assert discreet.Release.from_json(released.to_json()) == released
+    assert asked == [released.noisy]

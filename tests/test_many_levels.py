@@ -108,7 +108,7 @@ def test_quantiles_of_many_mixtures(sigma: int) -> None:
     parts = [BetaPart(mass * 0.3, a, s, sigma), BetaPart(mass[:, ::-1] * 0.7, a, s + 3, sigma)]
     mean, deviation = mean_and_deviation(parts)
     for p in (1e-6, 0.05, 0.5, 0.95, 0.9999):
-        found = quantiles(parts, p)
+        (found,) = quantiles(parts, p)
         for row in range(len(a)):
             steps = np.arange(40)
             total = 0.0

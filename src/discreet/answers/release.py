@@ -54,9 +54,8 @@ class Release(Bridged, Answer):
     mechanism: str
     parameters: Mapping[str, Any]
     levels: tuple[Any, ...]
-    counts: tuple[int, ...]
+    output: Output
     guarantee: Guarantee
-    noisy: tuple[int, ...] | None = None
     other: Any = None
     missing: Any = None
     """The levels that also hold undeclared and missing values, where such were mapped."""
@@ -72,6 +71,16 @@ class Release(Bridged, Answer):
     def n(self) -> int | None:
         """The public number of records; None where it is private."""
         return None if self.total_prior is not None else int(self.parameters["n"])
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The released counts."""
+        return self.output.counts
+
+    @property
+    def noisy(self) -> tuple[int, ...] | None:
+        """The noisy counts from which they were decoded, where the mechanism keeps them."""
+        return self.output.noisy
 
     @property
     def prior(self) -> tuple[float, ...]:
@@ -303,9 +312,8 @@ class Release(Bridged, Answer):
             mechanism=str(content["mechanism"]),
             parameters=content["parameters"],
             levels=tuple(content["levels"]),
-            counts=tuple(content["counts"]),
+            output=Output(tuple(content["counts"]), None if noisy is None else tuple(noisy)),
             guarantee=Guarantee.from_dict(content["guarantee"]),
-            noisy=None if noisy is None else tuple(noisy),
             other=content["other"],
             missing=content["missing"],
             axes=content.get("axes"),
@@ -364,10 +372,9 @@ def publish(
     return Release(
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),
-        levels=tuple(plain(level) for level in domain.levels),
-        counts=output.counts,
+        levels=tuple([plain(level) for level in domain.levels]),
+        output=output,
         guarantee=mechanism.guarantee if guarantee is None else guarantee,
-        noisy=output.noisy,
         other=plain(domain.other),
         missing=plain(domain.missing),
         axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
@@ -377,6 +384,8 @@ def publish(
 
 
 def plain(level: Any) -> Any:
+    if type(level) is str:
+        return level
     if isinstance(level, np.generic):
         level = level.item()
     return level if isinstance(level, str | int | float | bool | None) else str(level)

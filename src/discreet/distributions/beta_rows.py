@@ -11,6 +11,7 @@ something linear in j: one exponential function for each entry and each step of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from discreet._typing import FloatArray
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
 
 _STEPS = 60
+_ENTRIES = 1 << 17
+_LOWEST, _HIGHEST = 1e-300, 1 - 1e-16
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,29 @@ class BetaPart:
         return first.sum(axis=1), np.asarray((first * ((a + 1) / (total + 1))).sum(axis=1))
 
 
+def _stacked(parts: list[BetaPart]) -> Iterator[BetaPart]:
+    """The same parts, many small ones as the rows of one: row p·R + r is row r of part p."""
+    start = 0
+    while start < len(parts):
+        end, width = start + 1, parts[start].mass.shape[1]
+        while end < len(parts) and parts[end].sigma == parts[start].sigma:
+            width = max(width, parts[end].mass.shape[1])
+            if (end + 1 - start) * len(parts[end].a) * width > _ENTRIES:
+                break
+            end += 1
+        taken, start = parts[start:end], end
+        width = max(part.mass.shape[1] for part in taken)
+        mass = [np.pad(part.mass, ((0, 0), (0, width - part.mass.shape[1]))) for part in taken]
+        a, s = (np.concatenate([getattr(part, name) for part in taken]) for name in ("a", "s"))
+        yield BetaPart(np.concatenate(mass), a, s, taken[0].sigma)
+
+
 class _Terms:
     """T(a + j, s + σj) of one part, in logarithms at a first x and moved from there."""
 
-    def __init__(self, part: BetaPart, x: FloatArray) -> None:
+    def __init__(self, part: BetaPart, first: FloatArray) -> None:
         self.part = part
+        x = np.tile(first, len(part.a) // len(first))
         steps = np.arange(part.mass.shape[1])
         self.a = part.a[:, None] + steps
         s = part.s[:, None] + part.sigma * steps
@@ -57,9 +78,10 @@ class _Terms:
         self.x = x
         self.tail = np.cumsum(part.mass[:, ::-1], axis=1)[:, ::-1]
 
-    def at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Distribution function and density, times the part's weight."""
+    def at(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Distribution function and density of each row, times the part's weight."""
         part = self.part
+        x = np.tile(rows, len(self.x) // len(rows))
         up, down = np.log(x / self.x), np.log1p((self.x - x) / (1 - self.x))
         move = part.a * up + (part.s + part.sigma) * down
         slope = up + part.sigma * down
@@ -69,7 +91,8 @@ class _Terms:
         first = beta_cdf(part.a, part.s, x) * self.tail[:, 0]
         cdf = first - np.einsum("rj,rj->r", terms[:, :-1], self.tail[:, 1:])
         pdf = np.einsum("rj,rj,rj->r", terms, part.mass, self.a) / x
-        return cdf, pdf if part.sigma else pdf / (1 - x)
+        pdf = pdf if part.sigma else pdf / (1 - x)
+        return cdf.reshape(-1, len(rows)).sum(axis=0), pdf.reshape(-1, len(rows)).sum(axis=0)
 
 
 def mean_and_deviation(parts: list[BetaPart]) -> tuple[FloatArray, FloatArray]:
@@ -78,18 +101,21 @@ def mean_and_deviation(parts: list[BetaPart]) -> tuple[FloatArray, FloatArray]:
     return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
-def quantiles(parts: list[BetaPart], probability: float) -> FloatArray:
-    """The ``probability`` quantile of every row, 0 < probability < 1."""
+def quantiles(parts: list[BetaPart], *probabilities: float) -> list[FloatArray]:
+    """The quantiles of every row, for each probability between 0 and 1."""
+    mean, deviation = mean_and_deviation(parts)
+    terms = [_Terms(part, np.clip(mean, _LOWEST, _HIGHEST)) for part in _stacked(parts)]
+    return [_quantile(terms, mean, deviation, probability) for probability in probabilities]
+
+
+def _quantile(terms: list[_Terms], mean: FloatArray, deviation: FloatArray, probability: float) -> FloatArray:
     from scipy.special import betaincinv
 
-    mean, deviation = mean_and_deviation(parts)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         strength = np.clip(mean * (1 - mean) / deviation**2 - 1, 1e-6, 1e300)
         start = betaincinv(mean * strength, (1 - mean) * strength, probability)
-    lowest, highest = 1e-300, 1 - 1e-16
-    x = np.clip(np.where(np.isfinite(start) & (start > 1e-12 * mean), start, mean), lowest, highest)
-    terms = [_Terms(part, x) for part in parts]
-    low, high = np.full(len(x), lowest), np.full(len(x), highest)
+    x = np.clip(np.where(np.isfinite(start) & (start > 1e-12 * mean), start, mean), _LOWEST, _HIGHEST)
+    low, high = np.full(len(x), _LOWEST), np.full(len(x), _HIGHEST)
     for _ in range(_STEPS):
         cdf, pdf = (np.sum(v, axis=0) for v in zip(*(term.at(x) for term in terms), strict=True))
         error = cdf - probability

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,13 +87,17 @@ class NoiseAware:
             blocks.append((rows, BetaPart(mass, first, self._total - first, -1)))
         return blocks, inverse
 
-    def _each(self, value: Callable[[list[BetaPart]], FloatArray]) -> FloatArray:
-        """A number for every level, from one computation for all of them."""
+    def _each(self, values: Callable[[list[BetaPart]], Sequence[FloatArray]]) -> FloatArray:
+        """Two numbers for every level, from one computation for all of them."""
         blocks, inverse = self._rows
-        result = np.empty(int(inverse.max()) + 1)
+        result = np.empty((2, int(inverse.max()) + 1))
         for rows, part in blocks:
-            result[rows] = value([part])
-        return result[inverse]
+            result[:, rows] = values([part])
+        return result[:, inverse]
+
+    @cached_property
+    def _moments(self) -> FloatArray:
+        return self._each(mean_and_deviation)
 
     def _face(self, values: FloatArray) -> Any:
         return float(values[0]) if self.k == 2 else values
@@ -118,18 +122,16 @@ class NoiseAware:
 
     def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Equal-tailed credible intervals of all shares, also where there are two."""
-        low, high = (
-            self._each(partial(quantiles, probability=p)) for p in ((1 - level) / 2, (1 + level) / 2)
-        )
+        low, high = self._each(lambda parts: quantiles(parts, (1 - level) / 2, (1 + level) / 2))
         return low, high
 
     def deviations(self) -> FloatArray:
         """Standard deviations of all shares, also where there are two."""
-        return self._each(lambda parts: mean_and_deviation(parts)[1])
+        return np.asarray(self._moments[1])
 
     def predictive(self) -> FloatArray:
         """The probability that the next record falls into each level."""
-        return self._each(lambda parts: mean_and_deviation(parts)[0])
+        return np.asarray(self._moments[0])
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
         """Draws of the proportions, shape (size, k). The release is public, so this costs no privacy."""

@@ -192,8 +192,7 @@ class AddRemovePosterior:
         size = len(self._given[0][1].cells)
         low, high = np.empty(size), np.empty(size)
         for rows, parts in self._rows():
-            low[rows] = quantiles(parts, (1 - level) / 2)
-            high[rows] = quantiles(parts, (1 + level) / 2)
+            low[rows], high[rows] = quantiles(parts, (1 - level) / 2, (1 + level) / 2)
         return low[self._inverse], high[self._inverse]
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
@@ -234,11 +233,13 @@ class _Node:
     """Cumulants of the number of records."""
     tilted: Tilted
 
-    def others(self, rows: IntArray, rest: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-        """Values and weights that stand for the sum of the true counts of all levels but one of each row.
+    def others(
+        self, rows: IntArray, rest: FloatArray
+    ) -> tuple[FloatArray | None, list[tuple[FloatArray, FloatArray]]]:
+        """What stands for the sum of the true counts of all levels but one of each row.
 
-        A Gauss rule for its moments; where it may be so small that the Betas change from one value to the
-        next, the small values are taken one by one and the rule is for what is left.
+        A Gauss rule for its moments, values and weights; where it may be so small that the Betas change from
+        one value to the next, the probabilities of small values and a rule for what is left.
         """
         cumulants = self.total[:, None] - self.cumulants[:, rows]
         mean, deviation = cumulants[0], np.sqrt(np.maximum(cumulants[1], 1e-300))
@@ -246,8 +247,8 @@ class _Node:
         number = 2 if scale < 0.02 else 3 if scale < 0.1 else 5
         moments = _moments(cumulants[: 2 * number - 1])
         if number < 5 or float((mean - 12 * deviation).min()) > _EXACT:
-            return gauss_rule(moments, mean, deviation)
-        small = self.tilted.sum_of_others(rows, np.zeros(len(rows)), _EXACT, 1)
+            return None, gauss_rule(moments, mean, deviation)
+        small = self.tilted.small_sums_of_others(rows, _EXACT)
         away = (np.arange(_EXACT) - mean[:, None]) / deviation[:, None]
         left = np.maximum(1 - small.sum(axis=1), 1e-12)
         inner = [m - np.einsum("rj,rj->r", small, away**j) for j, m in enumerate(moments)]
@@ -263,8 +264,7 @@ class _Node:
         centred = [np.where(nothing, usual, m) for usual, m in zip(normal, centred, strict=True)]
         centre, spread = np.where(nothing, 0.0, centre), np.where(nothing, 1.0, spread)
         rule = gauss_rule(centred, mean + centre * deviation, spread * deviation)
-        exact = [(np.full(len(rows), float(j)), small[:, j]) for j in range(_EXACT)]
-        return exact + [(np.maximum(value, _EXACT - 1.0), left * weight) for value, weight in rule]
+        return small, [(np.maximum(value, _EXACT - 1.0), left * weight) for value, weight in rule]
 
 
 class _Given:
@@ -337,13 +337,26 @@ class _Given:
 
     def parts(self, rows: IntArray, weight: float) -> list[BetaPart]:
         """The mixture of Betas of the shares of some distinct cells."""
-        result = []
+        prior = self.cells.prior[rows]
+        rest = self.strength - prior
+        result, few = [], []
         for share, node in self.nodes:
             mass, start = _gathered(node.tilted, rows)
-            a = self.cells.prior[rows] + start
-            rest = self.strength - self.cells.prior[rows]
-            for others, v in node.others(rows, rest):
-                result.append(BetaPart(mass * (weight * share * v)[:, None], a, rest + others, 0))
+            mass *= weight * share
+            small, rule = node.others(rows, rest)
+            if small is not None:
+                few.append((mass, start, small))
+            result += [BetaPart(mass * v[:, None], prior + start, rest + others, 0) for others, v in rule]
+        if few:  # small sums are the same numbers at every node: one part for each
+            first = np.min([start for _, start, _ in few], axis=0)
+            width = max(int((start - first).max()) + mass.shape[1] for mass, start, _ in few)
+            total = np.zeros((_EXACT, len(rows), width))
+            for mass, start, small in few:
+                place = (start - first).astype(np.int64)[:, None] + np.arange(mass.shape[1])
+                own = np.zeros((len(rows), width))
+                np.put_along_axis(own, place, mass, axis=1)
+                total += small.T[:, :, None] * own
+            result += [BetaPart(own, prior + first, rest + j, 0) for j, own in enumerate(total)]
         return result
 
 
@@ -358,7 +371,7 @@ def _gathered(at: Tilted, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         if not len(inside):
             continue
         p = mass[inside]
-        kept = p > 1e-13 * p.max(axis=1, keepdims=True)
+        kept = p > 1e-11 * p.max(axis=1, keepdims=True)
         first = kept.argmax(axis=1)
         length = int((p.shape[1] - kept[:, ::-1].argmax(axis=1) - first).max())
         index = first[:, None] + np.arange(length)
@@ -525,18 +538,20 @@ class TotalPosterior:
     @cached_property
     def _law(self) -> tuple[IntArray, FloatArray]:
         """Equally spaced possible totals and their probabilities."""
+        from scipy.fft import next_fast_len
+
         means = [float(node.total[0]) for _, node in self._nodes]
         spread = max(math.sqrt(float(node.total[1])) for _, node in self._nodes) + 1
         low, high = max(0, math.floor(min(means) - 12 * spread)), math.ceil(max(means) + 12 * spread)
         stride = max(1, (high - low) // 20_000)
-        totals = np.arange(low, high + stride, stride)
-        density = np.zeros(len(totals))
+        size = next_fast_len((high - low) // stride + 1, real=True)
+        phase = -2j * math.pi / (size * stride) * np.arange(size // 2 + 1)
+        spectrum = np.zeros(len(phase), dtype=np.complex128)
         for weight, node in self._nodes:
-            at = node.tilted
-            reach = 10 * math.sqrt(at.total_variance) + at.width
-            near = np.flatnonzero(np.abs(totals - at.total_mean) < reach)
-            density[near] += weight * at.law_of_sum(totals[near])
-        return totals, density / density.sum()
+            moved = np.exp(phase * (node.tilted.total_mean - low))
+            spectrum += weight * node.tilted.characteristic(size, stride).conj() * moved
+        density = np.maximum(np.fft.irfft(spectrum, size), 0.0)
+        return low + stride * np.arange(size), density / density.sum()
 
     def interval(self, level: float = 0.95) -> tuple[int, int]:
         """An equal-tailed credible interval."""

@@ -30,11 +30,38 @@ MAX_ENUMERATED_DATASETS = 5_000
 MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh counts against each other
 
 
-class Output(NamedTuple):
-    """One private output: the counts of the released posterior, and noisy counts where they are kept."""
+class Output:
+    """One private output: the counts of the released posterior, and noisy counts where they are kept.
 
-    counts: tuple[int, ...]
-    noisy: tuple[int, ...] | None = None
+    Where ``decode`` makes the former from the latter it does so when somebody asks, which costs no privacy.
+    """
+
+    def __init__(
+        self,
+        counts: tuple[int, ...] | None,
+        noisy: tuple[int, ...] | None = None,
+        decode: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
+    ) -> None:
+        self._counts = counts
+        self.noisy = noisy
+        self._decode = decode
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        if self._counts is None:
+            assert self.noisy is not None
+            assert self._decode is not None
+            self._counts = self._decode(self.noisy)
+        return self._counts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Output) and (self.noisy, self.counts) == (other.noisy, other.counts)
+
+    def __hash__(self) -> int:
+        return hash(self.noisy if self.noisy is not None else self.counts)
+
+    def __repr__(self) -> str:
+        return f"Output({self.counts!r}, {self.noisy!r})"
 
 
 class CountNoise(NamedTuple):
@@ -296,7 +323,7 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, tuple):
-        return [_as_json(item) for item in value]
+        return list(value) if set(map(type, value)) == {float} else [_as_json(item) for item in value]
     return value
 
 

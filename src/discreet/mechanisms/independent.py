@@ -75,9 +75,12 @@ class IndependentNoise(Mechanism):
         return self.number_of_outputs if self.n else math.inf
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
-        noisy = tuple(map(add, counts, self._noise(source)))
-        top = self.n or max(noisy)
-        return Output(tuple([min(max(z, 0), top) for z in noisy]), noisy)
+        return Output(None, tuple(map(add, counts, self._noise(source))), self.decode)
+
+    def decode(self, noisy: tuple[int, ...]) -> tuple[int, ...]:
+        """Noisy counts, clipped to what is possible."""
+        top = self.n or max(0, *noisy)
+        return tuple([min(max(z, 0), top) for z in noisy])
 
     def log_pmf(self, counts: Iterable[Any], upper: int | None = None) -> tuple[IntArray, FloatArray]:
         """The exact law of ``draw(counts)``; released counts above ``upper`` are counted at it.

@@ -27,6 +27,7 @@ from discreet.numerics.log_gamma import log_rising
 _NEGLIGIBLE = 45.0
 _MOST_ENTRIES = 1 << 27
 _BLOCK = 1 << 20
+_FEW = 64  # up to so many cells small sums are convolved
 
 
 class CellNoise(Protocol):
@@ -253,8 +254,9 @@ class Tilted:
         with np.errstate(divide="ignore"):
             return np.log(result)
 
-    def frequencies(self) -> FloatArray:
-        """Where the characteristic function of the sum matters, spaced so that its period is long enough."""
+    @cached_property
+    def last_frequency(self) -> float:
+        """Beyond it the characteristic function of the sum is negligible; π: nowhere."""
         deviation = math.sqrt(self.total_variance)
         last = min(math.pi, 8 / deviation if deviation > 0 else math.pi)
         while last < math.pi:
@@ -262,15 +264,31 @@ class Tilted:
             if float(self.cells.count @ own - own.min()) < -32.0:  # with any one cell left out
                 break
             last = min(math.pi, 1.25 * last)
-        period = 2.0 * self.width + 20.0 * deviation + 64.0
-        number = math.ceil(last * period / (2 * math.pi))
-        if last == math.pi:  # the whole circle: then the sum over it is exact
-            return np.asarray(math.pi * (np.arange(number) + 0.5) / number)
-        return np.asarray(last * (np.arange(number) + 0.5) / number)
+        return last
+
+    def characteristic(self, size: int, stride: int) -> npt.NDArray[np.complex128]:
+        """E[e^{it(Σ − mean)}] at the frequencies t = 2πj/(size·stride), j ≤ size/2."""
+        frequencies = 2 * math.pi / (size * stride) * np.arange(size // 2 + 1)
+        if stride == 1 and self.width <= size and len(self.cells) * size <= _BLOCK:
+            logs = np.zeros(len(frequencies), dtype=np.complex128)
+            with np.errstate(divide="ignore"):
+                for block, mass in zip(self.blocks, self.masses, strict=True):
+                    logs += self.cells.count[block.rows] @ np.log(np.fft.rfft(mass, size).conj())
+                    start = float(self.cells.count[block.rows] @ block.start)
+                    logs += 1j * frequencies * start
+            return np.asarray(np.exp(logs - 1j * frequencies * self.total_mean))
+        result = np.zeros(len(frequencies), dtype=np.complex128)
+        near = frequencies[frequencies <= self.last_frequency * (1 + 1e-9)]
+        result[: len(near)] = np.exp(self.cells.count @ self.log_characteristic(near))
+        return result
 
     @cached_property
     def _spectrum(self) -> tuple[FloatArray, npt.NDArray[np.complex128], npt.NDArray[np.complex128]]:
-        frequencies = self.frequencies()
+        """Where the characteristic function matters, spaced so that its period is long enough; its logs."""
+        period = 2.0 * self.width + 20.0 * math.sqrt(self.total_variance) + 64.0
+        number = math.ceil(self.last_frequency * period / (2 * math.pi))
+        # On the whole circle, up to π, the sum over them is exact.
+        frequencies = np.asarray(self.last_frequency * (np.arange(number) + 0.5) / number)
         own = self.log_characteristic(frequencies)
         return frequencies, own, self.cells.count @ own
 
@@ -286,18 +304,22 @@ class Tilted:
         density = rest.real @ np.cos(angle) + rest.imag @ np.sin(angle)
         return np.asarray(np.maximum(density, 0.0) * (2 * frequencies[0] / math.pi))
 
-    def log_probability_of_sum(self, total: float) -> float:
-        """log P(Σ = total)."""
-        frequencies, _, whole = self._spectrum
-        values = np.exp(whole - 1j * frequencies * (total - self.total_mean)).real
-        return math.log(max(float(values.sum()) * 2 * frequencies[0] / math.pi, 1e-300))
-
-    def law_of_sum(self, totals: IntArray) -> FloatArray:
-        """P(Σ = s) for each of ``totals``."""
-        frequencies, _, whole = self._spectrum
-        spectrum = np.exp(whole)
-        result = np.empty(len(totals))
-        for part in np.array_split(np.arange(len(totals)), max(1, len(totals) * len(frequencies) >> 20)):
-            angle = np.outer(totals[part] - self.total_mean, frequencies)
-            result[part] = np.cos(angle) @ spectrum.real + np.sin(angle) @ spectrum.imag
-        return np.asarray(np.maximum(result, 0.0) * (2 * frequencies[0] / math.pi))
+    def small_sums_of_others(self, rows: IntArray, number: int) -> FloatArray:
+        """P(sum of all cells but one of row r = j) for j < number."""
+        if self.cells.k > _FEW:
+            return self.sum_of_others(rows, np.zeros(len(rows)), number, 1)
+        law = np.zeros((len(self.cells), number))
+        for block, mass in zip(self.blocks, self.masses, strict=True):
+            for row, start, p in zip(block.rows, block.start.astype(np.int64), mass, strict=True):
+                law[row, start : start + len(p)] = p[: max(0, number - start)]
+        every = law[self.cells.inverse]
+        before = [np.eye(1, number)[0]]
+        after = [before[0]]
+        for own, mirrored in zip(every, every[::-1], strict=True):
+            before.append(np.convolve(before[-1], own)[:number])
+            after.append(np.convolve(after[-1], mirrored)[:number])
+        result = np.empty((len(rows), number))
+        for i, row in enumerate(rows):
+            one = int(np.argmax(self.cells.inverse == row))
+            result[i] = np.convolve(before[one], after[len(every) - 1 - one])[:number]
+        return result

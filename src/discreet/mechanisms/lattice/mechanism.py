@@ -65,7 +65,11 @@ class Lattice(Mechanism):
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
         noise = np.asarray(lattice_noise(self.k, self.epsilon, source)).tolist()
         noisy = tuple(map(add, counts, noise))
-        return Output(self.decoder.decode(noisy), noisy)
+        return Output(None, noisy, self.decode)
+
+    def decode(self, noisy: tuple[int, ...]) -> tuple[int, ...]:
+        """The counts of the posterior that is closest, in expectation, to the true one."""
+        return self.decoder.decode(noisy)
 
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
         return self.decoder.decode_many(self.simulate_noise(size, rng) + np.array(counts, dtype=np.int64))
