@@ -268,7 +268,7 @@ class Tilted:
 
     def characteristic(self, size: int, stride: int) -> npt.NDArray[np.complex128]:
         """E[e^{it(Σ − mean)}] at the frequencies t = 2πj/(size·stride), j ≤ size/2."""
-        frequencies = 2 * math.pi / (size * stride) * np.arange(size // 2 + 1)
+        frequencies = np.asarray(2 * math.pi / (size * stride) * np.arange(size // 2 + 1))
         if stride == 1 and self.width <= size and len(self.cells) * size <= _BLOCK:
             logs = np.zeros(len(frequencies), dtype=np.complex128)
             with np.errstate(divide="ignore"):
