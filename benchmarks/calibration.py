@@ -1,111 +1,439 @@
-"""Are the intervals honest? Simulation-based calibration of noise-aware answers.
+"""Are the answers honest? Simulation-based calibration and expected coverage of every kind of answer.
 
-A truth is drawn from the prior, data from the truth, a release from the data, and the posterior is asked
-where the truth lies. Ranks of the truth must be uniform (chi-square over ten bins, shown as a p-value) and
-intervals must hold it as often as they say. Releases are simulated by the law of the noise, not made by the
-private path.
+A truth is drawn from the prior, data from the truth, noise from its law, and the posterior is asked where the
+truth lies among its draws. If it is right, then the rank of the truth in every coordinate is uniform (SBC:
+Talts and others 2018; a chi-square over twenty bins, shown as a p-value, and how often central intervals hold
+it), and so is the share of draws that lie nearer to a random point than the truth does (TARP: Lemos and
+others 2023; the root mean square of expected coverage less level). N repetitions alone give a TARP error of
+about √(1/6N), shown beside it.
 
-    python benchmarks/calibration.py --repetitions 5000
+The table and the picture of docs/calibration.md are made by
+
+    python benchmarks/calibration.py --repetitions 5000 --processes 16 --picture docs/assets/calibration.svg
+
+and single rows by their names, as in ``--only pooled,mean``. Rows that need an extra which is not installed
+are named as left out: regressions need ``discreet[glm]``, the bridges ``discreet[numpyro]`` and
+``discreet[pymc]``; everything else runs on the package alone. Releases are simulated by the law of their
+noise from seeds, so that a row can be made again; that the private path draws from those laws is tested in
+tests/statistical.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
+import importlib.util
+import math
+import multiprocessing
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
 import discreet
+from discreet.answers.release import publish
+from discreet.declarations import Domain
+from discreet.inference.add_remove import LogUniform
 from discreet.inference.likelihoods import bridging, noises
+from discreet.inference.noise_aware import noise_aware
 from discreet.inference.pooled import noisy_groups, pooled
+from discreet.mechanisms.base import Output
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.regress import Regress
+from discreet.randomness.entropy import SeededEntropy
+
+DRAWS = 400
+Rng = np.random.Generator
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Draws of the posterior (draws, coordinates), the truth, and a further draw from the prior."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Ranks of the truth in [0, 1] and what follows from them."""
+    """Ranks of the truth, shape (repetitions, coordinates), and shares of draws nearer than the truth."""
 
     name: str
     ranks: np.ndarray
+    nearer: np.ndarray
 
     def coverage(self, level: float) -> float:
-        """How often the equal-tailed interval of that level held the truth."""
+        """How often central intervals of that level held the truth."""
         return float(np.mean(np.abs(self.ranks - 0.5) <= level / 2))
 
     @property
     def p_value(self) -> float:
-        """Of uniform ranks."""
-        return float(stats.chisquare(np.histogram(self.ranks, 10, (0, 1))[0]).pvalue)
+        """Of uniform ranks of the first coordinate."""
+        return float(stats.chisquare(np.histogram(self.ranks[:, 0], 20, (0, 1))[0]).pvalue)
 
     @property
-    def rmse(self) -> float:
-        """Root mean square of coverage less level, over levels 0.05, …, 0.95."""
-        levels = np.arange(0.05, 1, 0.05)
-        return float(np.sqrt(np.mean([(self.coverage(level) - level) ** 2 for level in levels])))
+    def tarp(self) -> float:
+        """Root mean square of expected coverage less level, over all levels."""
+        levels = np.linspace(0, 1, 101)
+        held = np.searchsorted(np.sort(self.nearer), levels, side="right") / len(self.nearer)
+        return float(np.sqrt(np.mean((held - levels) ** 2)))
 
+    @property
+    def alone(self) -> float:
+        """The TARP error that so many repetitions give of themselves."""
+        return math.sqrt(1 / (6 * len(self.nearer)))
 
-def proportions(
-    rng: np.random.Generator, repetitions: int, levels: int, n: int, epsilon: float
-) -> Calibration:
-    """One column with lattice noise and public n: the first level's share."""
-    return counts(rng, repetitions, levels, n, noises.LatticeNoise(2 / epsilon), f"lattice, k = {levels}")
-
-
-def counts(
-    rng: np.random.Generator, repetitions: int, levels: int, n: int, noise: noises.Noise, name: str
-) -> Calibration:
-    """Counts that somebody published with some noise: the first level's share."""
-    shares = rng.dirichlet(np.ones(levels), repetitions)
-    values = bridging.simulated(noise, rng.multinomial(n, shares), rng)
-    ranks = [
-        discreet.noisy_counts(z, noise, total=n).noise_aware().marginal(0).cdf(truth[0])
-        for z, truth in zip(values, shares, strict=True)
-    ]
-    return Calibration(name, np.array(ranks, dtype=float))
-
-
-def groups(rng: np.random.Generator, repetitions: int, number: int, size: int, epsilon: float) -> Calibration:
-    """Pooled groups of two levels, with hyperparameters from their prior."""
-    noise, ranks = noises.LatticeNoise(2 / epsilon), []
-    for _ in range(repetitions):
-        kappa, mu = 1 / rng.uniform(1e-6, 1) - 1, rng.random()
-        shares = rng.beta(kappa * mu, kappa * (1 - mu), number)
-        x = rng.binomial(size, shares)
-        z = bridging.simulated(noise, np.stack([x, size - x], axis=1), rng)
-        draws = pooled(noisy_groups(z, noise, np.full(number, size))).sample(400, int(rng.integers(2**31)))
-        below = (draws[:, :, 0] < shares).sum(axis=0) + rng.random(number) * (
-            1 + (draws[:, :, 0] == shares).sum(0)
+    def line(self) -> str:
+        """One row of the table."""
+        cover = "".join(f"{self.coverage(level):8.3f}" for level in (0.5, 0.9, 0.95))
+        return (
+            f"{self.name:44}{len(self.ranks):8d}{cover}{self.p_value:8.3f}{self.tarp:9.4f}{self.alone:8.4f}"
         )
-        ranks.append(below / 401)
-    return Calibration(f"pooled, {number} groups of {size}", np.concatenate(ranks))
 
 
-def cases(rng: np.random.Generator, repetitions: int) -> list[Callable[[], Calibration]]:
-    """What is tested, smallest first."""
-    return [
-        lambda: proportions(rng, repetitions, 2, 100, 0.5),
-        lambda: proportions(rng, repetitions, 4, 100, 0.5),
-        lambda: counts(rng, repetitions, 2, 100, noises.DiscreteLaplace(10.0), "discrete Laplace, scale 10"),
-        lambda: counts(rng, repetitions, 3, 100, noises.DiscreteGaussian(6.0), "discrete Gaussian, σ = 6"),
-        lambda: groups(rng, max(1, repetitions // 50), 50, 40, 0.5),
+HEADER = f"{'answer':44}{'N':>8}{'50 %':>8}{'90 %':>8}{'95 %':>8}{'SBC p':>8}{'TARP':>9}{'alone':>8}"
+
+
+def lattice(rng: Rng, k: int, n: int, epsilon: str, prior: float) -> Found:
+    """One column with a public number of records: shares of all levels but the last of two."""
+    mechanism = discreet.mechanism("lattice", prior=(prior,) * k, n=n, epsilon=epsilon)
+    shares = rng.dirichlet(np.full(k, prior), 2)
+    z = bridging.simulated(noises.LatticeNoise(2 / float(epsilon)), rng.multinomial(n, shares[0])[None], rng)[
+        0
     ]
+    noisy = tuple(int(v) for v in z)
+    draws = noise_aware(mechanism, noisy, noisy).sample(DRAWS, int(rng.integers(2**31)))
+    return _shares(draws, *shares)
+
+
+def _shares(draws: np.ndarray, truth: np.ndarray, other: np.ndarray) -> Found:
+    kept = 1 if len(truth) == 2 else len(truth)
+    return draws[:, :kept], truth[:kept], other[:kept]
+
+
+def add_remove(rng: Rng, k: int, epsilon: str, what: str) -> Found:
+    """n private: the shares, or the number of records."""
+    expected = LogUniform(30.0, 3000.0)
+    mechanism = discreet.mechanism("geometric", prior=(1.0,) * k, epsilon=epsilon)
+    shares = rng.dirichlet(np.ones(k), 2)
+    totals = np.exp(rng.uniform(math.log(expected.low), math.log(expected.high), 2))
+    x = rng.poisson(totals[0] * shares[0])
+    z = bridging.simulated(noises.DiscreteLaplace(1 / float(epsilon)), x, rng)
+    noisy = tuple(int(v) for v in z)
+    law = noise_aware(mechanism, noisy, noisy, expected)
+    if what == "shares":
+        return _shares(law.sample(DRAWS, int(rng.integers(2**31))), *shares)
+    counts, _ = law.sample_counts(DRAWS, rng)  # type: ignore[union-attr]
+    other = float(rng.poisson(totals[1]))
+    return counts.sum(axis=1)[:, None].astype(float), np.array([float(x.sum())]), np.array([other])
+
+
+def table(rng: Rng) -> Found:
+    """Two columns of 3 and 2 levels: the shares of the second within the first, by the verb."""
+    epsilon, n, axes = "0.5", 300, {"a": [0, 1, 2], "b": [0, 1]}
+    mechanism = discreet.mechanism("lattice", prior=(1.0,) * 6, n=n, epsilon=epsilon)
+    cells = rng.dirichlet(np.ones(6), 2)
+    z = bridging.simulated(noises.LatticeNoise(4.0), rng.multinomial(n, cells[0])[None], rng)[0]
+    noisy = tuple(int(v) for v in z)
+    release = publish(mechanism, Output(noisy, noisy), Domain(tuple(range(6))), axes=axes)
+    draws = release.shares("b", given="a", size=DRAWS, seed=int(rng.integers(2**31))).draws[:, :, 0]
+    truth, other = (c.reshape(3, 2)[:, 0] / c.reshape(3, 2).sum(axis=1) for c in cells)
+    return draws, truth, other
+
+
+def groups(rng: Rng, number: int, size: int, levels: int) -> Found:
+    """Pooled groups, with hyperparameters from their prior: five of the groups."""
+    noise = noises.LatticeNoise(4.0)
+    shares = np.stack([_population(rng, number, levels) for _ in range(2)])
+    x = np.stack([rng.multinomial(size, share) for share in shares[0]])
+    z = bridging.simulated(noise, x, rng)
+    seed = int(rng.integers(2**31))
+    found = pooled(noisy_groups(z, noise, np.full(number, size)), seed=seed).sample(DRAWS, seed)
+    return found[:, :5, 0], shares[0, :5, 0], shares[1, :5, 0]
+
+
+def _population(rng: Rng, number: int, levels: int) -> np.ndarray:
+    kappa, mu = 1 / rng.uniform(0, 1) - 1, rng.dirichlet(np.ones(levels))
+    gammas = rng.standard_gamma(np.maximum(kappa * mu, 1e-12), (number, levels))
+    sums = gammas.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, gammas / np.where(sums > 0, sums, 1), rng.multinomial(1, mu, number))
+
+
+def published(rng: Rng, k: int, noise: noises.Noise, n: int | None) -> Found:
+    """Counts that somebody published, the total public or not."""
+    shares = rng.dirichlet(np.ones(k), 2)
+    total = n or math.exp(rng.uniform(math.log(30), math.log(3000)))
+    x = rng.multinomial(n, shares[0]) if n else rng.poisson(total * shares[0])
+    given = discreet.noisy_counts(bridging.simulated(noise, x, rng), noise, total=n)
+    law = given.noise_aware() if n else given.noise_aware(total_range=(30.0, 3000.0))
+    return _shares(law.sample(DRAWS, int(rng.integers(2**31))), *shares)
+
+
+def mean(rng: Rng, relation: str) -> Found:
+    """A column between 0 and 1, its mean and deviation uniform over what the bounds allow."""
+    truth, other = _moments(rng), _moments(rng)
+    centre, deviation = truth
+    strength = centre * (1 - centre) / deviation**2 - 1
+    values = rng.beta(centre * strength, (1 - centre) * strength, 400)
+    question = MeanQuestion(bounds=(0.0, 1.0), epsilon="0.5", relation=relation)
+    cells, total = question.read(values.tolist())
+    law = question.design.answer(cells, total, SeededEntropy(int(rng.integers(2**62))))
+    part = rng.choice(len(law.weights), DRAWS, p=law.weights)
+    draws = rng.normal(law.means[part], law.spreads[part])
+    return draws[:, None], truth[:1], other[:1]
+
+
+def _moments(rng: Rng) -> np.ndarray:
+    while True:
+        centre, deviation = rng.random(), rng.random() / 2
+        if 1e-3 < deviation**2 < centre * (1 - centre) - 1e-3:
+            return np.array([centre, deviation])
+
+
+SLOPES = {"Intercept": (0.0, 0.5), "a": (0.0, 0.5), "b": (0.0, 0.5)}
+
+
+def regress(rng: Rng, family: str) -> Found:
+    """Three coefficients with a declared prior, 1,000 records."""
+    import pandas as pd
+
+    truth, other = rng.normal(0, 0.5, (2, 3))
+    x = rng.uniform(-1, 1, (1000, 2))
+    eta = truth[0] + x @ truth[1:]
+    outcome = {
+        "gaussian": lambda: np.clip(eta + rng.normal(0, 0.5, 1000), -5, 5),
+        "binomial": lambda: (rng.random(1000) < 1 / (1 + np.exp(-eta))).astype(int),
+        "poisson": lambda: np.minimum(rng.poisson(np.exp(eta)), 20),
+    }[family]()
+    fit = _regression(family).fit(
+        pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": outcome}),
+        source=SeededEntropy(int(rng.integers(2**62))),
+    )
+    order = [fit.names.index(name) for name in SLOPES]
+    centre, spread = fit.mean()[order], fit.covariance()[np.ix_(order, order)]
+    return rng.multivariate_normal(centre, spread, DRAWS), truth, other
+
+
+@cache
+def _regression(family: str) -> Any:
+    outcome = {"gaussian": (-5.0, 5.0), "poisson": (0.0, 20.0)}.get(family)
+    return Regress(
+        formula="y ~ a + b",
+        family=family,
+        bounds={"a": (-1.0, 1.0), "b": (-1.0, 1.0), **({} if outcome is None else {"y": outcome})},
+        levels={"y": (0, 1)} if outcome is None else None,
+        epsilon="1",
+        delta="1e-6",
+        prior=SLOPES,
+    ).asked
+
+
+def bridge(rng: Rng, library: str) -> Found:
+    """Four Poisson rates with a Gamma prior, on a grid of the bridge's own log-probability."""
+    noise = ("geometric", 0.5)
+    truth, other = rng.gamma(2.0, 10.0, (2, 4))
+    z = bridging.simulated(noises.DiscreteLaplace(2.0), rng.poisson(truth), rng)
+    grid = 150 * (np.arange(600) + 0.5) / 600
+    log_prob = _BACK_ENDS[library](z, grid, noise) + stats.gamma(2.0, scale=10.0).logpdf(grid)[:, None]
+    weight = np.exp(log_prob - log_prob.max(axis=0))
+    draws = np.stack([rng.choice(grid, DRAWS, p=w / w.sum()) for w in weight.T], axis=1)
+    return draws + rng.uniform(-0.125, 0.125, draws.shape), truth, other
+
+
+def _numpy_cells(z: np.ndarray, grid: np.ndarray, noise: Any) -> np.ndarray:
+    columns = [discreet.noisy_counts([value], noise).likelihood().log_prob(grid[:, None]) for value in z]
+    return np.stack(columns, axis=1)
+
+
+def _numpyro_cells(z: np.ndarray, grid: np.ndarray, noise: Any) -> np.ndarray:
+    from discreet.numpyro import NoisyPoisson
+
+    return np.asarray(NoisyPoisson(grid[:, None], noise).log_prob(z))
+
+
+def _pymc_cells(z: np.ndarray, grid: np.ndarray, noise: Any) -> np.ndarray:
+    return np.asarray(_pymc_function(noise)(z, np.broadcast_to(grid[:, None], (len(grid), len(z)))))
+
+
+@cache
+def _pymc_function(noise: Any) -> Any:
+    import pymc as pm
+    import pytensor
+    import pytensor.tensor as pt
+
+    from discreet.pymc import NoisyPoisson
+
+    rate, value = pt.dmatrix("rate"), pt.dvector("value")
+    function = vars(pytensor)["function"]
+    return function([value, rate], pm.logp(NoisyPoisson.dist(rate, noise), value[None, :]))
+
+
+_BACK_ENDS: dict[str, Callable[..., np.ndarray]] = {
+    "likelihood": _numpy_cells,
+    "numpyro": _numpyro_cells,
+    "pymc": _pymc_cells,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of answer: one repetition of it, and the modules that it needs."""
+
+    name: str
+    one: Callable[[Rng], Found]
+    needs: tuple[str, ...] = field(default=())
+
+    @property
+    def missing(self) -> list[str]:
+        """What would have to be installed."""
+        return [module for module in self.needs if importlib.util.find_spec(module) is None]
+
+
+_GLM = ("formulaic", "pandas")
+CASES = (
+    Case("proportion, 2 levels, n 100, ε 0.5", partial(lattice, k=2, n=100, epsilon="0.5", prior=1.0)),
+    Case("proportion, 2 levels, n 100, ε 0.1", partial(lattice, k=2, n=100, epsilon="0.1", prior=1.0)),
+    Case("proportion, 5 levels, n 200, ε 0.5", partial(lattice, k=5, n=200, epsilon="0.5", prior=1.0)),
+    Case("proportion, 50 levels, n 1000, ε 0.5", partial(lattice, k=50, n=1000, epsilon="0.5", prior=1.0)),
+    Case("proportion, 500 levels, n 5000, ε 0.5", partial(lattice, k=500, n=5000, epsilon="0.5", prior=0.5)),
+    Case("add/remove, 2 levels, ε 0.2: share", partial(add_remove, k=2, epsilon="0.2", what="shares")),
+    Case("add/remove, 10 levels, ε 0.5: shares", partial(add_remove, k=10, epsilon="0.5", what="shares")),
+    Case("add/remove, 10 levels, ε 0.5: total", partial(add_remove, k=10, epsilon="0.5", what="total")),
+    Case("table 3 × 2, n 300, ε 0.5: conditional", table),
+    Case("pooled, 50 groups of 40, 2 levels, ε 0.5", partial(groups, number=50, size=40, levels=2)),
+    Case("pooled, 20 groups of 60, 4 levels, ε 0.5", partial(groups, number=20, size=60, levels=4)),
+    Case(
+        "noisy counts, discrete Laplace 10, n 100",
+        partial(published, k=2, noise=noises.DiscreteLaplace(10.0), n=100),
+    ),
+    Case(
+        "noisy counts, discrete Gaussian 6, n 100",
+        partial(published, k=3, noise=noises.DiscreteGaussian(6.0), n=100),
+    ),
+    Case(
+        "noisy counts, Laplace 4 clamped at 0, n 100",
+        partial(published, k=4, noise=noises.Clamped(noises.Laplace(4.0)), n=100),
+    ),
+    Case(
+        "noisy counts, Gaussian 5, total unknown", partial(published, k=4, noise=noises.Gaussian(5.0), n=None)
+    ),
+    Case("mean, n 400, ε 0.5", partial(mean, relation="replace-one")),
+    Case("mean, add/remove, n 400, ε 0.5", partial(mean, relation="add-remove")),
+    Case("regress, gaussian, n 1000, ε 1", partial(regress, family="gaussian"), _GLM),
+    Case("regress, binomial, n 1000, ε 1", partial(regress, family="binomial"), _GLM),
+    Case("regress, poisson, n 1000, ε 1", partial(regress, family="poisson"), _GLM),
+    Case("likelihood, 4 Poisson rates, ε 0.5", partial(bridge, library="likelihood")),
+    Case("NumPyro, 4 Poisson rates, ε 0.5", partial(bridge, library="numpyro"), ("numpyro",)),
+    Case("PyMC, 4 Poisson rates, ε 0.5", partial(bridge, library="pymc"), ("pymc",)),
+)
+
+
+def repeat(job: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Some repetitions of a case: (its number, seed, first, last)."""
+    number, seed, first, last = job
+    ranks, nearer = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for repetition in range(first, last):
+            rng = np.random.default_rng([seed, number, repetition])
+            draws, truth, other = CASES[number].one(rng)
+            ranks.append(_rank(draws, truth, rng))
+            distance = np.linalg.norm(draws - other, axis=1)[:, None]
+            nearer.append(_rank(distance, np.array([np.linalg.norm(truth - other)]), rng)[0])
+    return np.array(ranks), np.array(nearer)
+
+
+def _rank(draws: np.ndarray, truth: np.ndarray, rng: Rng) -> np.ndarray:
+    """Uniform where truth and draws are exchangeable, ties included."""
+    below, ties = (draws < truth).sum(axis=0), (draws == truth).sum(axis=0)
+    return np.asarray((below + rng.random(len(truth)) * (1 + ties)) / (1 + len(draws)))
+
+
+def calibrations(
+    repetitions: int, processes: int = 1, seed: int = 0, only: tuple[str, ...] = ()
+) -> Iterator[Calibration | str]:
+    """Row after row; a text for one that is left out."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes) if processes > 1 else _Alone() as pool:
+        for number, case in enumerate(CASES):
+            if only and not any(part in case.name for part in only):
+                continue
+            if case.missing:
+                yield f"{case.name:44} left out: {', '.join(case.missing)} not installed"
+                continue
+            edges = np.linspace(0, repetitions, min(repetitions, 8 * processes) + 1).astype(int)
+            jobs = [(number, seed, int(a), int(b)) for a, b in pairwise(edges)]
+            parts = list(pool.imap(repeat, jobs))
+            yield Calibration(
+                case.name, np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+            )
+
+
+class _Alone:
+    """One process: this one."""
+
+    imap = staticmethod(map)
+
+    def __enter__(self) -> _Alone:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def picture(found: list[Calibration]) -> str:
+    """Expected coverage less level (TARP), a line for each kind of answer: SVG."""
+    wide, high, left, top, row = 300, 64, 330, 40, 74
+    levels, parts = np.linspace(0, 1, 101), []
+    for i, one in enumerate(found):
+        y = top + i * row + high / 2
+        held = np.searchsorted(np.sort(one.nearer), levels, side="right") / len(one.nearer)
+        # Of a right answer 95 % of such lines stay within this band (Kolmogorov).
+        band = 1.36 / math.sqrt(len(one.nearer))
+        scale = high / 2 / 0.05
+        points = " ".join(
+            f"{left + wide * a:.1f},{y - scale * np.clip(h - a, -0.05, 0.05):.1f}"
+            for a, h in zip(levels, held, strict=True)
+        )
+        parts.append(
+            f'<text x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{one.name}</text>'
+            f'<rect x="{left}" y="{y - scale * band:.1f}" width="{wide}" height="{2 * scale * band:.1f}" '
+            'fill="#dfe7ee"/>'
+            f'<line x1="{left}" y1="{y}" x2="{left + wide}" y2="{y}" stroke="#889"/>'
+            f'<polyline points="{points}" fill="none" stroke="#0b5c8f" stroke-width="1.5"/>'
+        )
+    total = top + len(found) * row + 30
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + wide + 80} {total}" '
+        'font-family="sans-serif" font-size="13"><title>Expected coverage less level</title>'
+        f'<text x="{left}" y="20">expected coverage less level, −0.05 to 0.05, by level 0 to 1; '
+        "grey: 95 % of right answers</text>" + "".join(parts) + "</svg>\n"
+    )
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=1000, help="simulated releases of each kind")
+    """Print the table, and draw the picture where asked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repetitions", type=int, default=500, help="of each kind of answer")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="parts of names, with commas")
+    parser.add_argument("--picture", type=Path, help="an SVG file")
     options = parser.parse_args()
-    print(f"{'answer':32}{'intervals':>10}{'50 %':>8}{'90 %':>8}{'95 %':>8}{'RMSE':>8}{'p':>8}")
-    for case in cases(np.random.default_rng(options.seed), options.repetitions):
-        found = case()
-        shown = [found.coverage(level) for level in (0.5, 0.9, 0.95)]
-        print(
-            f"{found.name:32}{len(found.ranks):10d}"
-            + "".join(f"{v:8.3f}" for v in (*shown, found.rmse, found.p_value))
-        )
+    only = tuple(part for part in options.only.split(",") if part)
+    print(HEADER, flush=True)
+    found, start = [], time.perf_counter()
+    for one in calibrations(options.repetitions, options.processes, options.seed, only):
+        if isinstance(one, str):
+            print(one, flush=True)
+            continue
+        found.append(one)
+        print(one.line(), f"{time.perf_counter() - start:7.0f} s", flush=True)
+    if options.picture is not None:
+        options.picture.parent.mkdir(parents=True, exist_ok=True)
+        options.picture.write_text(picture(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

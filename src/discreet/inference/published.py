@@ -60,14 +60,17 @@ class Published(Bridged):
         """log P(values | parameters): shares where the total is public, rates where it is not."""
         return likelihood(self.values, self.noise, model, total=self.total)
 
-    def noise_aware(self, prior: float | Sequence[float] = 1.0) -> Any:
+    def noise_aware(
+        self, prior: float | Sequence[float] = 1.0, total_range: tuple[float, float] | None = None
+    ) -> Any:
         """The posterior of the shares with the noise accounted for, under a Dirichlet prior.
 
-        Where the total is not public its prior is 1/total (MATH: the total is integrated, never plugged in).
+        Where the total is not public it is integrated, never plugged in: its prior is 1/total, over
+        ``total_range`` where one is given.
         """
         alphas = as_prior(prior, len(self.values))
         if self.total is None:
-            return UnknownTotal(self.values, self.noise, alphas)
+            return UnknownTotal(self.values, self.noise, alphas, total_range)
         return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
 
     def pooled(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
