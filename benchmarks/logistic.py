@@ -1,18 +1,17 @@
 """Private logistic regression, measured: gradient steps, Adult, and diffprivlib at the same (ε, δ).
 
-    python benchmarks/logistic.py [--backend jax] [--device gpu] [--data FOLDER] [--out FILE]
+    python benchmarks/logistic.py [--data FOLDER] [--out FILE]
 
-Without ``--data`` only the gradient steps are timed, on random rows of the shapes that matter; this part
-needs NumPy alone, and JAX for ``--backend jax``. With it, Adult is read from the folder (see
-reproductions/README.md), and diffprivlib is installed, with the scikit-learn that it needs, into an
-environment of its own (``.venv-bench``). Nothing here is a test: no figure is asserted.
+Without ``--data`` only the gradient steps are timed, on random rows of the shapes that matter. With it, Adult
+is read from the folder (see reproductions/README.md), and diffprivlib is installed, with the scikit-learn
+that it needs, into an environment of its own (``.venv-bench``). Nothing here is a test.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import math
 import platform
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.regression.kernel import Kernel, NumpyKernel, kernel, one_thread
+from discreet.regression.chain import loss_gradient, one_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the loader of Adult is an experiment's
 from benchmarks.environments import DIFFPRIVLIB, find
@@ -35,45 +34,20 @@ EPSILON, DELTA = 1.0, 1e-6
 Row = dict[str, Any]
 
 
-def steps_per_second(rows: Kernel, dimension: int, chains: int, budget: float) -> float:
-    """Steps of the chain in full, noise made beforehand; longer blocks while the budget lasts."""
-    rng = np.random.default_rng(0)
-    weights = np.zeros((dimension, chains))
-    number = 8
-    normals = rng.standard_normal((number, dimension, chains))
-    rows.advance(weights, normals, 0.1, 1.0, 1e-4)  # compiled, and the rows in place
-    best = 0.0
-    spent = 0.0
-    while spent < budget:
-        start = time.perf_counter()
-        rows.advance(weights, normals, 0.1, 1.0, 1e-4)
-        took = time.perf_counter() - start
-        best, spent = max(best, number / took), spent + took
-        if took < budget / 8 and number * dimension * chains < 1 << 22:
-            number *= 4
-            normals = rng.standard_normal((number, dimension, chains))
-            rows.advance(weights, normals, 0.1, 1.0, 1e-4)
-    return best
-
-
-def gradient_steps(backend: str, device: str, budget: float) -> Iterator[Row]:
-    """NumPy on one thread against the backend that was asked for, and how far their results are apart."""
+def gradient_steps(budget: float) -> Iterator[Row]:
+    """Gradients of all rows, as a step of the chain takes them, on one thread."""
     rng = np.random.default_rng(1)
     for name, (n, dimension) in SHAPES.items():
         signed = rng.standard_normal((n, dimension)) / dimension**0.5
         for chains in (1, 64):
+            at, spent, best = rng.standard_normal((dimension, chains)), 0.0, math.inf
             with one_thread():
-                base = NumpyKernel(signed)
-                own = steps_per_second(base, dimension, chains, budget)
-            row: Row = {"group": "gradient steps", "what": f"{name}, {chains} chain(s)", "numpy_per_s": own}
-            if backend == "jax":
-                other = kernel("jax", signed)
-                found = steps_per_second(other, dimension, chains, budget)
-                at = rng.standard_normal((dimension, chains))
-                expected = base.gradient(at)
-                error = np.abs(other.gradient(at) - expected).max() / np.abs(expected).max()
-                row |= {f"jax_{device}_per_s": found, "ratio": found / own, "relative_error": float(error)}
-            yield row
+                while spent < budget:
+                    start = time.perf_counter()
+                    loss_gradient(signed, at)
+                    took = time.perf_counter() - start
+                    best, spent = min(best, took), spent + took
+            yield {"group": "gradient steps", "what": f"{name}, {chains} chain(s)", "per_s": 1 / best}
 
 
 def adult(folder: Path, one_hot_too: bool = True) -> Iterator[Row]:
@@ -94,7 +68,6 @@ def adult(folder: Path, one_hot_too: bool = True) -> Iterator[Row]:
                     epsilon=EPSILON,
                     delta=DELTA,
                     method=method,
-                    sampler="langevin",
                     norm_bound=1.0,
                     classes=(False, True),
                 )
@@ -144,23 +117,16 @@ def show(row: Row) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--backend", choices=("numpy", "jax"), default="numpy")
-    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where JAX runs")
     parser.add_argument("--data", type=Path, help="folder with adult_train.csv.gz and adult_test.csv.gz")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each timing of gradient steps")
     parser.add_argument("--out", type=Path, default=Path("out/logistic.json"))
     arguments = parser.parse_args()
     about = {"python": platform.python_version(), "numpy": np.__version__, "date": time.strftime("%Y-%m-%d")}
-    if arguments.backend == "jax":
-        os.environ.setdefault("JAX_PLATFORMS", {"cpu": "cpu", "gpu": "cuda"}[arguments.device])
-        import jax
-
-        about |= {"jax": jax.__version__, "device": str(jax.devices()[0].device_kind)}
     print(about)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     group = ""
-    parts = [gradient_steps(arguments.backend, arguments.device, arguments.seconds)]
+    parts = [gradient_steps(arguments.seconds)]
     if arguments.data:
         parts.append(adult(arguments.data))
     else:

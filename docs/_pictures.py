@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import discreet
-from discreet.regression.design import design
+from discreet.regression.chain import draw_design
 
 FOLDER = Path(__file__).resolve().parent / "images" / "mechanisms"
 N, COUNTS, EPSILON = 50, (15, 35), 1
@@ -128,10 +128,10 @@ def logistic() -> Figure:
     public: dict[str, Any] = {"method": "diffuse", "n": 569, "dimension": 31, "prior_precision": 1.0}
     public["norm_squared"] = Fraction(5, 4)
     target: dict[str, Any] = {"epsilon": 1, "delta": "1e-6"}
-    whole = design(sampler="langevin", **public, **target)
+    whole = draw_design(**public, **target)
     steps = sorted({*np.geomspace(1, 20 * whole.steps, 25).astype(int).tolist()})
     loss = [
-        design(sampler="langevin", steps=t, **public, **target).guarantee.known.epsilon_at(1e-6)
+        draw_design(steps=t, **public, **target).guarantee.known.epsilon_at(1e-6)
         for t in steps
     ]
     left.plot(steps, loss, "-", color=OURS, label="T noisy gradient steps")

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from discreet.regression.kernel import loss_gradient
+from discreet.regression.chain import loss_gradient
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,7 +33,7 @@ def evolved(
     widths = [float(axis[1] - axis[0]) for axis in axes]
     assert all(width < 0.8 * deviation for width in widths), "the grid is too coarse for the noise"
     points = np.stack(np.meshgrid(*axes, indexing="ij")).reshape(len(axes), -1)
-    drift = (1 - step * precision) * points - step * weight * loss_gradient(np, signed, points)
+    drift = (1 - step * precision) * points - step * weight * loss_gradient(signed, points)
     kernels = [
         np.exp(-((axis[:, None] - drift[i]) ** 2) / (4 * step)) * (width / math.sqrt(4 * math.pi * step))
         for i, (axis, width) in enumerate(zip(axes, widths, strict=True))

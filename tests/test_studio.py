@@ -780,7 +780,7 @@ def test_every_kind_of_question_from_the_form_to_the_report(
         ("query", {"dataset": "survey"}, 409, "pure ε"),
         ("logistic", {"features": "\n".join(f"c{i}=0,1" for i in range(30))}, 400, "at most 20 here"),
         ("logistic", {"features": "age=1"}, 400, "two numbers"),
-        ("logistic", {"sampler": "slowly"}, 400, "Sampler must be one of: auto"),
+        ("logistic", {"method": "slowly"}, 400, "Method must be one of: diffuse"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_not_charged(

@@ -333,7 +333,7 @@ PLANS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"outcome": "sex", "classes": ("f", "m"), "features": {"age": (0, 100)}, "epsilon": "0.5",
          "delta": "1e-6"},
         {"classes": ("m", "f"), "features": {"age": (0, 90)}, "epsilon": 1, "delta": "1e-7", "draws": 2,
-         "n": 120, "method": "concentrated", "sampler": "langevin", "prior_precision": 2.0,
+         "n": 120, "method": "concentrated", "prior_precision": 2.0,
          "norm_bound": 0.5},
     ),
 }  # fmt: skip

@@ -69,11 +69,9 @@ if TYPE_CHECKING:
     from discreet.regression import (  # noqa: F401
         BoundedScaler,
         LogisticRelease,
-        OPSLogisticRegression,
-        OutputPerturbationLogisticRegression,
+        PrivateLinearRegression,
         PrivateLogisticRegression,
-        ReferenceLogisticPosterior,
-        RowClipper,
+        PrivatePoissonRegression,
     )
     from discreet.regression.means import Mean, Means
     from discreet.regression.newton.fit import Fit
@@ -185,11 +183,9 @@ _HOME = {
 _GLM = (
     "BoundedScaler",
     "LogisticRelease",
-    "OPSLogisticRegression",
-    "OutputPerturbationLogisticRegression",
+    "PrivateLinearRegression",
     "PrivateLogisticRegression",
-    "ReferenceLogisticPosterior",
-    "RowClipper",
+    "PrivatePoissonRegression",
 )
 """Estimators that need scikit-learn, an extra: found as attributes, but not loaded by ``import *``."""
 _MODULE_OF = {name: module for module, names in (*_HOME.items(), ("regression", _GLM)) for name in names}

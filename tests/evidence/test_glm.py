@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import ks_2samp, norm
 
-from discreet.regression.design import DrawDesign, design
+from discreet.regression.chain import DrawDesign, draw_design, langevin
 from discreet.regression.doubles import SeededNoise
-from discreet.regression.kernel import hessian, mode
-from discreet.regression.samplers import draw
+from discreet_reproductions.logistic.exact import draw, exact_design, hessian, mode
 from discreet_reproductions.paper_c.regression import NORM_SQUARED, load
 from glm_density import evolved, worst_excess
 from statistical.goodness import ALPHA
@@ -27,18 +27,17 @@ DRAWS = 2000
 
 def made_for(signed: np.ndarray, sampler: str, **changes: Any) -> DrawDesign:
     """The design of one draw at (1, 10⁻⁶), used for many: a law is compared here, and nothing is released."""
-    one = design(
+    make = draw_design if sampler == "langevin" else partial(exact_design, sampler=sampler)
+    one = make(
         method="diffuse",
-        sampler=sampler,
         n=len(signed),
         dimension=signed.shape[1],
         norm_squared=NORM_SQUARED,
         prior_precision=1.0,
         epsilon=1,
         delta="1e-6",
-        **changes,
     )
-    return replace(one, draws=DRAWS)
+    return replace(one, draws=DRAWS, **changes)
 
 
 @pytest.mark.parametrize("name", ["breast-cancer", "digits"])
@@ -52,9 +51,10 @@ def test_samplers_agree_on_real_rows(name: str) -> None:
     exact = draw(made_for(signed, "rejection"), signed, SeededNoise(1))
     proximal = draw(made_for(signed, "proximal"), signed, SeededNoise(2))
     usual = made_for(signed, "langevin")
-    step = 0.05 / usual.curvature
-    settled = made_for(signed, "langevin", step_size=step, steps=math.ceil(8 / step))
-    chain = draw(settled, signed, SeededNoise(3))
+    curvature = usual.precision + usual.weight * usual.n * float(NORM_SQUARED) / 4
+    step = 0.05 / curvature
+    settled = made_for(signed, "langevin", step=step, steps=math.ceil(8 / step))
+    chain = langevin(settled, signed, SeededNoise(3))
     # Not the directions of a sample's own covariance: that sample would be the odd one along them.
     center, _ = mode(signed, usual.weight, usual.precision, 1e-9)
     values, axes = np.linalg.eigh(hessian(signed, center, usual.weight, usual.precision))
@@ -69,9 +69,9 @@ def test_samplers_agree_on_real_rows(name: str) -> None:
     wide = center + 1.5 * (chain - center)
     assert min(ks_2samp(exact @ axis, wide @ axis).pvalue for axis in axes.T) * len(values) < ALPHA
 
-    coarse = draw(usual, signed, SeededNoise(4))
+    coarse = langevin(usual, signed, SeededNoise(4))
     margin = float(norm.isf(ALPHA / (2 * len(values)))) * math.sqrt(4 / DRAWS)
-    most = 1 / (1 - usual.step * usual.curvature / 2)
+    most = 1 / (1 - usual.step * curvature / 2)
     ratios = np.array([(coarse @ a).var() / (np.concatenate([exact, proximal]) @ a).var() for a in axes.T])
     print(f"{name}: variance ratios {ratios.min():.3f} to {ratios.max():.3f}, stated bias {most:.3f}")
     assert (ratios > 1 - margin).all()

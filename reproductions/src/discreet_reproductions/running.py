@@ -202,7 +202,7 @@ class _Task:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    from discreet.regression.kernel import one_thread
+    from discreet.regression.chain import one_thread
 
     with one_thread():
         yield

@@ -54,12 +54,6 @@ class Logistic(Question):
         default="diffuse",
         choices=("diffuse", "concentrated", "direct"),
     )
-    sampler: str = parameter(
-        TEXT,
-        "How a draw is made; auto chooses from public parameters.",
-        default="auto",
-        choices=("auto", "langevin", "rejection", "proximal"),
-    )
     prior_precision: float = parameter(
         NUMBER, "Precision of the normal prior of each coefficient.", default=1.0
     )
@@ -98,7 +92,6 @@ class Logistic(Question):
             delta=self.delta,
             order=self.order,
             method=self.method,
-            sampler=self.sampler,
             prior_precision=self.prior_precision,
             norm_bound=reach,
             draws=self.draws,
@@ -143,7 +136,7 @@ class Logistic(Question):
         def make(statistic: tuple[Any, Any]) -> LogisticRelease:
             estimator.fit(*statistic)
             fitted: LogisticRelease = estimator.release_
-            return replace(fitted, features=tuple(self.bounds))
+            return replace(fitted, features=tuple(self.bounds), bounds=tuple(self.bounds.values()))
 
         return Bound(estimator.price(self.draws), make)
 
@@ -162,7 +155,6 @@ def release_logistic(
     delta: EpsilonLike | None = None,
     order: float | None = None,
     method: str = "diffuse",
-    sampler: str = "auto",
     prior_precision: float = 1.0,
     norm_bound: float | None = None,
     draws: int = 1,
@@ -186,7 +178,6 @@ def release_logistic(
         delta=delta,
         order=order,
         method=method,
-        sampler=sampler,
         prior_precision=prior_precision,
         norm_bound=norm_bound,
         draws=draws,

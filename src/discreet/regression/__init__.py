@@ -1,4 +1,4 @@
-"""Bayesian logistic regression that is private whether or not a chain has converged.
+"""Regression that is private: by sums with error bars, or by posterior draws.
 
 The estimators need scikit-learn (the extra ``glm``) and are loaded on first use.
 """
@@ -11,43 +11,36 @@ from typing import TYPE_CHECKING, Any
 from discreet.errors import missing_extra
 
 if TYPE_CHECKING:
-    from discreet.regression.baselines import (
-        OPSLogisticRegression,
-        OutputPerturbationLogisticRegression,
-        ReferenceLogisticPosterior,
+    from discreet.regression.estimators import (
+        PrivateLinearRegression,
+        PrivateLogisticRegression,
+        PrivatePoissonRegression,
     )
-    from discreet.regression.estimators import PrivateLogisticRegression
-    from discreet.regression.preprocessing import BoundedScaler, RowClipper
+    from discreet.regression.preprocessing import BoundedScaler
     from discreet.regression.release import LogisticRelease
 
 __all__ = [
     "BoundedScaler",
     "LogisticRelease",
-    "OPSLogisticRegression",
-    "OutputPerturbationLogisticRegression",
+    "PrivateLinearRegression",
     "PrivateLogisticRegression",
-    "ReferenceLogisticPosterior",
-    "RowClipper",
+    "PrivatePoissonRegression",
 ]
 
 _HOME = {
-    "baselines": (
-        "OPSLogisticRegression",
-        "OutputPerturbationLogisticRegression",
-        "ReferenceLogisticPosterior",
-    ),
-    "estimators": ("PrivateLogisticRegression",),
-    "preprocessing": ("BoundedScaler", "RowClipper"),
-    "release": ("LogisticRelease",),
+    "PrivateLinearRegression": "estimators",
+    "PrivateLogisticRegression": "estimators",
+    "PrivatePoissonRegression": "estimators",
+    "BoundedScaler": "preprocessing",
+    "LogisticRelease": "release",
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
+    if name not in _HOME:
         raise AttributeError(f"module 'discreet.regression' has no attribute {name!r}")
     try:
-        value = getattr(import_module(f"discreet.regression.{_MODULE_OF[name]}"), name)
+        value = getattr(import_module(f"discreet.regression.{_HOME[name]}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise

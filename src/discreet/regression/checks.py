@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,15 @@ try:
 except ImportError:  # scikit-learn before 1.6
     validate_data = None
 
-__all__ = ["FloatArray", "checked_labels", "checked_rows", "declared_classes", "positive"]
+__all__ = [
+    "as_box",
+    "as_seed",
+    "checked_labels",
+    "checked_rows",
+    "checked_targets",
+    "declared_classes",
+    "positive",
+]
 
 
 class WrongTypeError(DataError, TypeError):
@@ -39,6 +48,45 @@ def positive(value: Any, name: str) -> float:
     if not (math.isfinite(number) and number > 0):
         raise InvalidInput(f"{name}={value!r} must be a positive number")
     return number
+
+
+def as_box(lower: Any, upper: Any, columns: int) -> tuple[FloatArray, FloatArray]:
+    """The declared ends of each column."""
+    ends = []
+    for name, value in (("lower", lower), ("upper", upper)):
+        try:
+            end = np.broadcast_to(np.asarray(value, dtype=np.float64), (columns,))
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{name}={value!r} must be a number or {columns} numbers") from None
+        if not np.isfinite(end).all():
+            raise InvalidInput(f"{name}={value!r} must be finite")
+        ends.append(end)
+    if not (ends[0] < ends[1]).all():
+        raise InvalidInput(f"lower={lower!r} must be below upper={upper!r} in every column")
+    if not (ends[1] / 2 - ends[0] / 2 > 0).all():
+        raise InvalidInput(f"lower={lower!r} and upper={upper!r} are too close together to be computed with")
+    return ends[0], ends[1]
+
+
+def as_seed(state: Any) -> int | None:
+    """The seed of an experiment, or None for a private fit."""
+    try:
+        if isinstance(state, bool):
+            raise TypeError
+        if state is None:
+            return None
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31))
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**31))
+        if (number := int(operator.index(state))) < 0:
+            raise ValueError
+        return number
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"random_state={state!r} must be None (a private fit), a whole number from 0 on, or a "
+            "generator of NumPy"
+        ) from None
 
 
 @alone
@@ -95,6 +143,28 @@ def _compare_columns(estimator: Any, X: Any, rows: FloatArray, reset: bool) -> N
 
 
 @alone
+def checked_targets(y: Any, rows: int) -> FloatArray:
+    """A finite number for each row."""
+    if y is None:
+        raise DataError("requires y to be passed, but the target y is None")
+    try:
+        values = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("y must be one column of numbers, a 1d array") from None
+    _same_length(rows, len(values))
+    if not np.isfinite(values).all():
+        raise DataError(
+            "y contains NaN, infinity or a missing value; drop those records before n is declared"
+        )
+    return values
+
+
+def _same_length(rows: int, labels: int) -> None:
+    if labels != rows:
+        raise DataError(f"Found input variables with inconsistent numbers of samples: [{rows}, {labels}]")
+
+
+@alone
 def checked_labels(
     y: Any, rows: int, classes: Sequence[Any] | None, several: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
@@ -113,10 +183,7 @@ def checked_labels(
             objects = np.asarray(y).dtype == object
             text = "Unknown label type: " + (_MIXED if objects else _KIND)
         raise DataError(text) from None
-    if len(labels) != rows:
-        raise DataError(
-            f"Found input variables with inconsistent numbers of samples: [{rows}, {len(labels)}]"
-        )
+    _same_length(rows, len(labels))
     known = occurring if classes is None else declared_classes(classes)
     if not _can_be_written(known.tolist()):
         raise DataError(_MIXED)

@@ -1,46 +1,51 @@
-"""The scikit-learn estimator; its baselines share everything but the design and the draw."""
+"""Estimators for scikit-learn: ``y ~ all columns`` by :func:`discreet.regress`, or by posterior draws."""
 
 from __future__ import annotations
 
-import warnings
-from abc import abstractmethod
+import keyword
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_size
-from discreet.documents.answer import versions
-from discreet.errors import DataError, InvalidInput, PrivacyWarning
-from discreet.privacy.composite_curves import Inexact
-from discreet.privacy.curves import Curve, Gaussian
+from discreet.errors import DataError, InvalidInput
+from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
-from discreet.regression.checks import checked_labels, checked_rows, positive
-from discreet.regression.design import DrawDesign, Target, as_draws, design, least_delta, shares
-from discreet.regression.doubles import DoubleNoise, PrivateNoise, SeededNoise
-from discreet.regression.kernel import BACKENDS
-from discreet.regression.release import LogisticRelease, clipped
-from discreet.regression.samplers import Advance, draw
+from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
+from discreet.regression.chain import METHODS, Advance, DrawDesign, Target, as_draws, draw_design, least_delta
+from discreet.regression.checks import (
+    as_box,
+    as_seed,
+    checked_labels,
+    checked_rows,
+    checked_targets,
+    positive,
+)
+from discreet.regression.drawing import DrawingEstimator, public_facts
+from discreet.regression.newton.fit import Fit, regression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["LogisticEstimator", "PrivateLogisticRegression"]
+__all__ = ["PrivateLinearRegression", "PrivateLogisticRegression", "PrivatePoissonRegression"]
 
-_CONSTANT = Fraction(1, 2)  # of norm_bound: the value of the column that carries the intercept
 _REFUSED = {
-    "warm_start": "a chain that starts where the data put an earlier one is no longer private at any length",
-    "early_stopping": "when a chain stops would depend on the data, and so give them away",
-    "tol": "when a chain stops would depend on the data, and so give them away",
-    "max_iter": "the length of the chain is public: give steps=",
+    "warm_start": "a fit that starts where the data put an earlier one is no longer private at any length",
+    "early_stopping": "when a fit stops would depend on the data, and so give them away",
+    "tol": "when a fit stops would depend on the data, and so give them away",
+    "max_iter": "the number of passes is public, and fixed beforehand",
     "preconditioner": "a metric taken from the data voids the proof; rescale columns with declared bounds",
     "seed": "a private fit takes its randomness from the operating system; random_state= is for experiments",
 }
+_BOUNDS = (
+    "bounds=(lower, upper) of the columns, each a number or one per column, as you know them beforehand; "
+    "behind BoundedScaler, bounds=(-1, 1)"
+)
 
 
 def _refusing(initialise: Callable[..., None]) -> Callable[..., None]:
@@ -56,211 +61,224 @@ def _refusing(initialise: Callable[..., None]) -> Callable[..., None]:
     return checked
 
 
-class LogisticEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the private estimator and its baselines have in common: reading, fitting, predicting."""
+def _quoted(name: str) -> str:
+    if name.isidentifier() and not keyword.iskeyword(name):
+        return name
+    if "`" in name:
+        raise InvalidInput(f"the column {name!r} cannot stand in a formula; rename it")
+    return f"`{name}`"
 
-    multi_class: Any
-    norm_bound: Any
-    fit_intercept: Any
-    draws: Any
-    n: Any
-    classes: Any
+
+def _columns(estimator: Any) -> list[str]:
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{i}" for i in range(estimator.n_features_in_)] if names is None else list(map(str, names))
+
+
+def _predicted(estimator: Any, X: Any) -> FloatArray:
+    fit: Fit = estimator.release_
+    return fit.response(fit.question.design.nearest(checked_rows(estimator, X, reset=False)))
+
+
+def _fitted(estimator: Any, rows: FloatArray, response: Any, **declared: Any) -> Fit:
+    """The fit of ``y ~ all columns``: ``declared`` says what is known of y, the estimator the rest."""
+    if estimator.bounds is None:
+        raise InvalidInput(f"bounds is missing: declare {_BOUNDS}")
+    try:
+        lower, upper = estimator.bounds
+    except (TypeError, ValueError):
+        raise InvalidInput(f"bounds={estimator.bounds!r} must be {_BOUNDS}") from None
+    names, box = _columns(estimator), as_box(lower, upper, rows.shape[1])
+    if len(rows) < len(names) + bool(estimator.fit_intercept):
+        raise DataError(f"n_samples={len(rows)} is less than the coefficients: nothing can be fitted")
+    outcome = "y"
+    while outcome in names:
+        outcome += "_"
+    terms = [*([] if estimator.fit_intercept else ["0"]), *map(_quoted, names)]
+    known = {name: (float(low), float(high)) for name, low, high in zip(names, *box, strict=True)}
+    levels = declared.pop("levels", None)
+    if levels is None:
+        known[outcome] = declared.pop("target_bounds")
+    for name in ("epsilon", "delta"):
+        if getattr(estimator, name) is None:
+            raise InvalidInput(
+                f"{name} is missing: a target is epsilon with delta, such as epsilon=1, delta=1e-6"
+            )
+    asked = regression(
+        f"{outcome} ~ {' + '.join(terms)}",
+        bounds=known,
+        levels=None if levels is None else {outcome: levels},
+        epsilon=estimator.epsilon,
+        delta=estimator.delta,
+        n=len(rows),
+        norm=None if estimator.norm_bound is None else positive(estimator.norm_bound, "norm_bound"),
+        aim=estimator.aim,
+        **declared,
+    )
+    import pandas
+
+    frame = pandas.DataFrame(rows, columns=names).assign(**{outcome: response})
+    seed = as_seed(estimator.random_state)
+    return asked.fit(frame, source=OS_ENTROPY if seed is None else SeededEntropy(seed))
+
+
+def _split(estimator: Any, fit: Fit) -> tuple[FloatArray, FloatArray]:
+    """(coefficients, intercepts), a row for each output, in the units of X."""
+    whole = fit.mean().reshape(fit.question.model.outputs, -1)
+    first = int(bool(estimator.fit_intercept))
+    return whole[:, first:], whole[:, 0] if first else np.zeros(len(whole))
+
+
+class _SummedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regression of numbers by private sums."""
+
+    family: str
+    target_bounds: Any
     random_state: Any
-    _promises = True
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Draws the coefficients. The settings are fixed from public values before the rows are used."""
+        """Fits the coefficients. What is not declared is refused, not learned from the rows."""
         rows = checked_rows(self, X, reset=True)
-        if self.multi_class not in (None, "ovr"):
-            raise InvalidInput(f"multi_class={self.multi_class!r} must be 'ovr' (one versus rest) or None")
-        self.classes_, index = checked_labels(y, len(rows), self.classes, self.multi_class == "ovr")
-        models = 1 if len(self.classes_) == 2 else len(self.classes_)
-        bound = positive(self.norm_bound, "norm_bound")
-        if not 1e-100 < bound < 1e100:
-            raise InvalidInput(f"norm_bound={bound:g} is too extreme to be computed with; rescale X")
-        assumptions = self._public_facts(len(rows))
-        constant = float(_CONSTANT) * bound if self.fit_intercept else 0.0
-        squared = Fraction(bound) ** 2 * (1 + _CONSTANT**2 if self.fit_intercept else 1)
-        width = rows.shape[1] + bool(self.fit_intercept)
-        made = self._design(len(rows), width, squared, models, assumptions)
-        noise = self._noise()
-        inside = clipped(rows, bound)
-        if self.fit_intercept:
-            inside = np.hstack([inside, np.full((len(inside), 1), constant)])
-        drawn = []
-        with self._progress(made) as advance:
-            for model in range(models):
-                of_class = index == (model if models > 1 else 1)
-                signed = inside * np.where(of_class, 1.0, -1.0)[:, None]
-                drawn.append(self._draw(made, signed, noise, advance))
-        coefficients = np.stack(drawn, axis=1)
-        self._finish(made, coefficients, constant, noise.private)
+        values = self.prepared(checked_targets(y, len(rows)))
+        if self.target_bounds is None:
+            raise InvalidInput(
+                "target_bounds is missing: declare the lowest and the highest y, such as (0, 100)"
+            )
+        public_facts(self, len(rows))
+        self.release_ = _fitted(self, rows, values, family=self.family, target_bounds=self.target_bounds)
+        self.guarantee_ = self.release_.guarantee
+        found, intercepts = _split(self, self.release_)
+        self.coef_, self.intercept_ = found[0], float(intercepts[0])
         return self
 
-    @abstractmethod
-    def _design(
-        self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
-    ) -> DrawDesign: ...
+    def prepared(self, values: FloatArray) -> FloatArray:
+        """The response as the model takes it."""
+        return values
 
-    def _draw(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
-        return draw(made, signed, noise, advance=advance)
-
-    def _settings(self, made: DrawDesign) -> dict[str, Any]:
-        """Public: all that a reader needs to judge or repeat the release, and nothing from the data."""
-        return {
-            "method": made.method,
-            "sampler": made.sampler,
-            "target": made.target.to_dict(),
-            "n": made.n,
-            "prior_precision": made.precision,
-            "weight": made.weight,
-            "steps": made.steps or None,
-            "step_size": made.step or None,
-            "draws": made.draws,
-            "grid": str(made.grid),
-        }
-
-    @contextmanager
-    def _progress(self, made: DrawDesign) -> Iterator[Advance]:
-        yield lambda steps: None
-
-    def _public_facts(self, rows: int) -> tuple[str, ...]:
-        if self.n is not None and as_size(self.n) != rows:
-            raise DataError(
-                f"n={self.n} was declared but X has another number of rows. In cross-validation declare the "
-                "number of rows of a training fold, or leave n out"
-            )
-        facts = [f"n = {rows}, the number of rows, is public"]
-        if self.classes is None:
-            facts.append("the set of classes, taken from the labels, is public")
-            if self._promises and self.random_state is None:
-                warnings.warn(
-                    "classes were not declared, so those that occur in y are published: the guarantee does "
-                    "not cover a label that only one record has. Declare them, as in classes=(0, 1)",
-                    PrivacyWarning,
-                    stacklevel=3,
-                )
-        return tuple(facts)
-
-    def _noise(self) -> DoubleNoise:
-        state = self.random_state
-        if state is None:
-            return PrivateNoise()
-        try:
-            if isinstance(state, bool):
-                raise TypeError
-            if isinstance(state, np.random.RandomState):
-                return SeededNoise(int(state.randint(2**31)))
-            return SeededNoise(state)
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"random_state={state!r} must be None (a private fit), a whole number from 0 on, or a "
-                "generator of NumPy"
-            ) from None
-
-    def _finish(self, made: DrawDesign, drawn: FloatArray, constant: float, private: bool) -> None:
-        columns = self.n_features_in_
-        own = np.ascontiguousarray(drawn[..., :columns])
-        intercepts = drawn[..., columns] * constant if self.fit_intercept else np.zeros(drawn.shape[:2])
-        guarantee = made.guarantee
-        if not private:
-            guarantee = Guarantee(None, basis="not private: the noise came from random_state")
-        names = getattr(self, "feature_names_in_", None)
-        self.design_ = made
-        self.guarantee_ = guarantee
-        self.release_ = LogisticRelease(
-            private=private and guarantee.is_private,
-            estimator=type(self).__name__,
-            classes=tuple(getattr(label, "item", lambda label=label: label)() for label in self.classes_),
-            coefficients=own,
-            intercepts=intercepts,
-            norm_bound=positive(self.norm_bound, "norm_bound"),
-            guarantee=guarantee,
-            settings=self._settings(made),
-            features=None if names is None else tuple(map(str, names)),
-            versions=versions(),
-        )
-        self.coef_draws_ = own
-        self.coef_ = own.mean(axis=0)
-        self.intercept_ = intercepts.mean(axis=0)
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds, averaged over the draws as probabilities: shape (n,), or (n, classes) for several."""
+    def predict(self, X: Any) -> FloatArray:
+        """Means of the response; ``release_.predict(frame)`` has their intervals."""
         check_is_fitted(self)
-        odds = self.release_.log_odds(checked_rows(self, X, reset=False))
-        return odds[:, 0] if len(self.classes_) == 2 else odds
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of each class, averaged over the draws."""
-        check_is_fitted(self)
-        return self.release_.probabilities(checked_rows(self, X, reset=False))
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithms of :meth:`predict_proba`."""
-        return np.asarray(np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny)), dtype=np.float64)
-
-    def predict(self, X: Any) -> Any:
-        """The class with the largest probability."""
-        odds = self.decision_function(X)
-        index = (odds > 0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)
-        return self.classes_[index]
+        return _predicted(self, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.multi_class == "ovr"
         tags.non_deterministic = self.random_state is None
+        tags.target_tags.positive_only = self.family == "poisson"
         return tags
 
     def _more_tags(self) -> dict[str, Any]:  # the same, for scikit-learn before 1.6
-        return {"binary_only": self.multi_class != "ovr", "non_deterministic": self.random_state is None}
+        return {
+            "non_deterministic": self.random_state is None,
+            "requires_positive_y": self.family == "poisson",
+        }
 
 
-class PrivateLogisticRegression(LogisticEstimator):
-    """Logistic regression by one or more posterior draws that are differentially private together.
+class PrivateLinearRegression(_SummedRegression):
+    """Linear regression by private sums: :func:`discreet.regress` behind the face of scikit-learn.
 
-    ``epsilon`` with ``delta``, or with ``order`` for Rényi privacy, is the budget of **all** that a fit
-    publishes: all draws, and all one-versus-rest models, which get equal shares of μ². The relation is
-    replace-one, so the number of records is public; declare it with ``n``, or the number of rows is taken.
+    ``epsilon`` and ``delta`` are the budget of all that a fit publishes, under replace-one: the number of
+    records is public. ``release_`` is the :class:`discreet.Fit`, with intervals.
 
     Parameters
     ----------
-    epsilon, delta, order
-        The target. (ε, δ) is calibrated on the exact profile of the Gaussian loss.
-    method
-        ``"diffuse"`` lets each record count for ρ ≤ 1, ``"concentrated"`` strengthens the prior, until the
-        target is met; ``"direct"`` changes neither and is refused if the prior is too weak.
-    sampler
-        ``"langevin"``: noisy gradient steps, private whether or not they have converged. ``"rejection"``: a
-        draw from the posterior itself; its running time depends on the data. ``"proximal"``: within a
-        certified total variation, paid for in δ. ``"auto"``: rejection where public values promise it an
-        acceptance of 1 % or more, unless ``steps`` or ``backend`` ask for a chain. All of them compute in
-        double precision, an assumption that the guarantee lists.
-    prior_precision
-        m of the prior N(0, I/m) on the coefficients.
+    bounds
+        (lower, upper) of the columns of X, each a number or one per column, to which rows are clipped.
+    target_bounds
+        (lowest, highest) y, to which the response is clipped.
     norm_bound
-        Rows are clipped to this Euclidean length, here and in ``predict``.
-    fit_intercept
-        Adds a constant column of half the ``norm_bound``: the bound used is then √1.25 of ``norm_bound``, and
-        the intercept has a prior of its own, N(0, norm_bound²/(4m)).
-    draws
-        Each draw is as private as its share of the budget: see :meth:`price`.
-    classes
-        The labels that may occur; if None, those that do occur are taken as public, with a warning.
-    multi_class
-        ``"ovr"`` for more than two classes.
-    steps
-        Length of the langevin chain; any is private.
-    backend
-        ``"numpy"`` or ``"jax"``, for langevin, which ``sampler="auto"`` then chooses.
+        Rows, of columns scaled to [−1, 1], are shortened to this length; none is if not given.
+    aim
+        ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
+    n
+        The number of records, checked against X.
     random_state
         For experiments: the fit is then reproducible and **not private**, and says so in ``release_``.
+    """
+
+    family = "gaussian"
+
+    @_refusing
+    def __init__(
+        self,
+        *,
+        epsilon: Any = None,
+        delta: Any = None,
+        bounds: Any = None,
+        target_bounds: Any = None,
+        norm_bound: float | None = None,
+        fit_intercept: bool = True,
+        aim: str = "prediction",
+        n: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.norm_bound = norm_bound
+        self.fit_intercept = fit_intercept
+        self.aim = aim
+        self.n = n
+        self.random_state = random_state
+
+
+class PrivatePoissonRegression(PrivateLinearRegression):
+    """Poisson regression with a log link by private sums, for counts from 0 to a declared bound.
+
+    Parameters as in :class:`~discreet.PrivateLinearRegression`; ``target_bounds`` are (0, largest count), to
+    which counts are clipped. Numbers between counts are rounded.
+    """
+
+    family = "poisson"
+
+    def prepared(self, values: FloatArray) -> FloatArray:
+        if (values < 0).any():
+            raise DataError("y holds negative numbers, which are no counts")
+        return np.rint(values)
+
+
+class PrivateLogisticRegression(DrawingEstimator):
+    """Logistic regression, by private sums with error bars or by posterior draws.
+
+    ``epsilon`` with ``delta`` is the budget of **all** that a fit publishes. The relation is replace-one, so
+    the number of records is public; declare it with ``n``, or the number of rows is taken.
+
+    Parameters
+    ----------
+    method
+        ``"newton"``: private sums (:func:`discreet.regress`), with intervals, for any number of classes.
+        ``"diffuse"``, ``"concentrated"``, ``"direct"``: draws from a posterior in which each record counts
+        for ρ ≤ 1, or whose prior is strengthened, or which is refused if the prior is too weak.
+    bounds
+        For newton: (lower, upper) of the columns, each a number or one per column, to which rows are clipped.
+    norm_bound
+        Rows are shortened to this Euclidean length, here and in ``predict``: with draws the rows as they
+        are, to 1 if not given; with newton rows of columns scaled to [−1, 1], and none if not given.
+    fit_intercept
+        Of draws: a constant column of half the ``norm_bound``, so that the bound used is √1.25 of it.
+    classes
+        The labels that may occur; if None, those that do occur are taken as public, with a warning.
+    aim
+        Of newton: ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
+    random_state
+        For experiments: the fit is then reproducible and **not private**, and says so in ``release_``.
+    order
+        Of draws: Rényi privacy of this order, in place of ``delta``.
+    prior_precision
+        Of draws: m of the prior N(0, I/m) on the coefficients, 1 if not given.
+    draws
+        Each draw is as private as its share of the budget: see :meth:`price`.
+    multi_class
+        Of draws: ``"ovr"`` for more than two classes, one model for each, with equal shares of μ².
+    steps, progress
+        Of draws: the length of the chain, any of which is private, and whether to show it.
 
     Attributes
     ----------
-    coef_draws_, coef_, intercept_
-        Draws × models × columns; means over the draws.
+    coef_, intercept_
+        Posterior means, or means over the draws (``coef_draws_``, draws × models × columns).
     guarantee_, release_
-        The promise, and the JSON document that may be published.
+        The promise, and the document that may be published: a :class:`discreet.Fit` by newton, else a
+        :class:`discreet.LogisticRelease`.
     """
 
     @_refusing
@@ -269,78 +287,116 @@ class PrivateLogisticRegression(LogisticEstimator):
         *,
         epsilon: Any = None,
         delta: Any = None,
-        order: float | None = None,
-        method: str = "diffuse",
-        sampler: str = "auto",
-        prior_precision: float = 1.0,
-        norm_bound: float = 1.0,
+        method: str = "newton",
+        bounds: Any = None,
+        norm_bound: float | None = None,
         fit_intercept: bool = True,
-        draws: int = 1,
         n: int | None = None,
         classes: Any = None,
+        aim: str = "prediction",
+        random_state: Any = None,
+        order: float | None = None,
+        prior_precision: float | None = None,
+        draws: int = 1,
         multi_class: str | None = None,
         steps: int | None = None,
-        backend: str = "numpy",
         progress: bool = False,
-        random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.order = order
         self.method = method
-        self.sampler = sampler
-        self.prior_precision = prior_precision
+        self.bounds = bounds
         self.norm_bound = norm_bound
         self.fit_intercept = fit_intercept
-        self.draws = draws
         self.n = n
         self.classes = classes
+        self.aim = aim
+        self.random_state = random_state
+        self.order = order
+        self.prior_precision = prior_precision
+        self.draws = draws
         self.multi_class = multi_class
         self.steps = steps
-        self.backend = backend
         self.progress = progress
-        self.random_state = random_state
 
-    def price(self, draws: int) -> Guarantee:
-        """What ``draws`` draws would cost if each kept the sharpness of those that are asked for now.
+    @property
+    def _summed(self) -> bool:
+        return bool(self.method == "newton")
 
-        Without data. A fit never spends this: with ``draws=k`` it divides μ² by k instead, and each draw is
-        √k times as noisy.
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fits the coefficients. What decides the fit is public, and fixed before the rows are used."""
+        if not self._summed:
+            if self.method not in METHODS:
+                known = ", ".join(map(repr, ("newton", *METHODS)))
+                raise InvalidInput(f"method={self.method!r} must be one of {known}")
+            return super().fit(X, y)
+        alone = {"order": None, "prior_precision": None, "draws": 1, "multi_class": None, "steps": None}
+        for name, default in alone.items():
+            if getattr(self, name) != default:
+                raise InvalidInput(
+                    f"{name}={getattr(self, name)!r} belongs to posterior draws: method='diffuse' has it, "
+                    "method='newton' has not"
+                )
+        rows = checked_rows(self, X, reset=True)
+        self.classes_, index = checked_labels(y, len(rows), self.classes, True)
+        public_facts(self, len(rows))
+        names = np.array([str(label) for label in self.classes_.tolist()], dtype=object)
+        family = "binomial" if len(names) == 2 else "multinomial"
+        self.release_ = _fitted(self, rows, names[index], family=family, levels=tuple(names))
+        self.guarantee_ = self.release_.guarantee
+        found, intercepts = _split(self, self.release_)
+        if family == "multinomial":  # the first class is the reference
+            found = np.vstack([np.zeros(found.shape[1]), found])
+            intercepts = np.append(0.0, intercepts)
+        self.coef_, self.intercept_ = found, intercepts
+        return self
+
+    def row_bound(self) -> float:
+        return 1.0 if self.norm_bound is None else super().row_bound()
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probability of each class."""
+        check_is_fitted(self)
+        if not self._summed:
+            return super().predict_proba(X)
+        found = _predicted(self, X)
+        return found if found.ndim == 2 else np.column_stack([1 - found, found])
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-odds of the second class, shape (n,); of several classes their log-probabilities."""
+        check_is_fitted(self)
+        if not self._summed:
+            return super().decision_function(X)
+        chances = np.log(np.clip(self.predict_proba(X), 1e-300, 1.0))
+        return np.asarray(chances[:, 1] - chances[:, 0] if chances.shape[1] == 2 else chances)
+
+    def price(self, draws: int = 1) -> Guarantee:
+        """What a fit costs; with posterior draws, what ``draws`` of them would, each as sharp as those now.
+
+        Without data. A fit never spends more than its target: with ``draws=k`` it divides μ² by k instead,
+        and each draw is √k times as noisy.
         """
         target = Target.checked(self.epsilon, self.delta, self.order, 1)
-        if target.order is None:
+        if target.order is None and not self._summed:
             least_delta(target.delta)
-        square, tau = shares(target, self.sampler)
         times = Fraction(as_draws(draws), as_draws(self.draws))
-        curve: Curve = Gaussian(square * times)
-        if tau:
-            curve = Inexact(curve, tau * times)
-        basis = f"{draws} posterior draws"
+        curve = Gaussian(target.mu_squared * times)
+        basis = f"{draws} posterior draws" if not self._summed else "private sums"
         if target.order is not None:
             return Guarantee(None, basis=basis, curve=curve)
         if times == 1:  # the target itself: a search for ε could end a hair above it, and above a cap
             return Guarantee(target.epsilon, exact_delta=target.delta, basis=basis, curve=curve)
         return Guarantee(None, basis=basis, curve=curve).to_dp(target.delta)
 
-    def _design(
+    def design_for(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> DrawDesign:
-        if self.backend not in BACKENDS:
-            raise InvalidInput(f"backend={self.backend!r} must be one of {', '.join(map(repr, BACKENDS))}")
-        sampler = self.sampler
-        if self.backend != "numpy":
-            if sampler not in ("auto", "langevin"):
-                raise InvalidInput(
-                    f"backend={self.backend!r} belongs to sampler='langevin'; this is {sampler!r}"
-                )
-            sampler = "langevin"
-        return design(
+        return draw_design(
             method=self.method,
-            sampler=sampler,
             n=n,
             dimension=width,
             norm_squared=squared,
-            prior_precision=self.prior_precision,
+            prior_precision=1.0 if self.prior_precision is None else self.prior_precision,
             epsilon=self.epsilon,
             delta=self.delta,
             order=self.order,
@@ -350,12 +406,9 @@ class PrivateLogisticRegression(LogisticEstimator):
             assumptions=assumptions,
         )
 
-    def _draw(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
-        return draw(made, signed, noise, self.backend, advance)
-
     @contextmanager
-    def _progress(self, made: DrawDesign) -> Iterator[Advance]:
-        if not self.progress or not made.steps:
+    def watched(self, made: DrawDesign) -> Iterator[Advance]:
+        if not self.progress:
             yield lambda steps: None
             return
         from rich.console import Console
@@ -364,3 +417,11 @@ class PrivateLogisticRegression(LogisticEstimator):
         with Progress(console=Console(stderr=True)) as bar:
             task = bar.add_task(made.sampler, total=made.steps * made.models)
             yield lambda steps: bar.advance(task, steps)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self._summed or self.multi_class == "ovr"
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:  # the same, for scikit-learn before 1.6
+        return {**super()._more_tags(), "binary_only": not self._summed and self.multi_class != "ovr"}

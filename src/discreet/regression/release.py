@@ -11,6 +11,7 @@ import numpy as np
 from discreet._interop import inference_data
 from discreet._typing import FloatArray
 from discreet.documents.answer import Answer, Row, Table, Words
+from discreet.errors import InvalidInput
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -48,13 +49,15 @@ class LogisticRelease(Answer):
     guarantee: Guarantee
     settings: Mapping[str, Any] = field(default_factory=dict)
     features: tuple[str, ...] | None = None
+    bounds: tuple[tuple[float, float], ...] | None = None
+    """The declared bounds by which columns were scaled to [−1, 1], where the release knows them."""
     versions: Mapping[str, str] = field(default_factory=dict)
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
     """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
 
-    def log_odds(self, rows: FloatArray) -> FloatArray:
-        """log p/(1 − p), shape (rows, models), p averaged over the draws; rows are clipped as in the fit."""
-        inside = clipped(np.asarray(rows, dtype=np.float64), self.norm_bound)
+    def log_odds(self, rows: FloatArray, *, scaled: bool = False) -> FloatArray:
+        """log p/(1 − p), shape (rows, models), averaged over draws as p; rows as in :meth:`probabilities`."""
+        inside = clipped(self._as_fitted(rows, scaled), self.norm_bound)
         scores = np.einsum("ij,kmj->kim", inside, self.coefficients) + self.intercepts[:, None, :]
         if len(scores) == 1:
             return np.asarray(scores[0], dtype=np.float64)
@@ -62,14 +65,35 @@ class LogisticRelease(Answer):
         no = np.logaddexp.reduce(-np.logaddexp(0.0, scores), axis=0)
         return np.asarray(yes - no, dtype=np.float64)
 
-    def probabilities(self, rows: FloatArray) -> FloatArray:
-        """The probability of each class, shape (rows, classes); one-versus-rest values are normalised."""
-        share = _sigmoid(self.log_odds(rows))
+    def probabilities(self, rows: FloatArray, *, scaled: bool = False) -> FloatArray:
+        """The probability of each class, shape (rows, classes); one-versus-rest values are normalised.
+
+        ``rows`` are in the units of their columns, and scaled by the release's ``bounds``. A release without
+        them (of an estimator, or of version 0.1.0) cannot scale: give it rows as the model saw them, and say
+        so with ``scaled=True``. Rows are shortened to ``norm_bound`` as in the fit.
+        """
+        share = _sigmoid(self.log_odds(rows, scaled=scaled))
         if len(self.classes) == 2:
             return np.hstack([1 - share, share])
         total = share.sum(axis=1, keepdims=True)
         even = np.full_like(share, 1 / len(self.classes))
         return np.asarray(np.divide(share, total, out=even, where=total > 0), dtype=np.float64)
+
+    def _as_fitted(self, rows: FloatArray, scaled: bool) -> FloatArray:
+        given = np.asarray(rows, dtype=np.float64)
+        columns = self.coefficients.shape[2]
+        if given.ndim != 2 or given.shape[1] != columns or not np.isfinite(given).all():
+            raise InvalidInput(f"rows must be a matrix of {columns} columns of finite numbers")
+        if scaled:
+            return given
+        if self.bounds is None:
+            raise InvalidInput(
+                "this release does not hold the bounds of its columns, so it cannot scale rows: scale them "
+                "as for the fit, each column from its bounds to [-1, 1] if release_logistic made it, and say "
+                "scaled=True"
+            )
+        low, high = (np.array(ends) for ends in zip(*self.bounds, strict=True))
+        return np.asarray(2 * (np.clip(given, low, high) - low) / (high - low) - 1)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """Empty: draws of coefficients have no intervals; :meth:`tables` has them."""
@@ -121,12 +145,13 @@ class LogisticRelease(Answer):
             "settings": dict(self.settings),
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
+            **({} if self.bounds is None else {"bounds": [list(pair) for pair in self.bounds]}),
         }
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """Reads :meth:`content`."""
-        names = content["features"]
+        names, bounds = content["features"], content.get("bounds")
         release = cls(
             private=bool(content["private"]),
             estimator=str(content["estimator"]),
@@ -137,10 +162,15 @@ class LogisticRelease(Answer):
             guarantee=Guarantee.from_dict(content["guarantee"]),
             settings=content["settings"],
             features=None if names is None else tuple(names),
+            bounds=None if bounds is None else tuple((float(low), float(high)) for low, high in bounds),
             versions=content["versions"],
         )
         if release.coefficients.ndim != 3 or release.intercepts.shape != release.coefficients.shape[:2]:
             raise ValueError("the coefficients are not nested as draws, models, columns")
+        if release.bounds is not None and (
+            len(release.bounds) != release.coefficients.shape[2] or any(a >= b for a, b in release.bounds)
+        ):
+            raise ValueError("the bounds are not those of its columns")
         return release
 
     @property

@@ -4,10 +4,10 @@ Lines of the paper: ``diffuse``, ``concentrated``, ``ops`` (one posterior sample
 non-private posterior. Beyond it: ``output``, the mode of the diffuse posterior plus N(0, I/m), with the same
 Rényi curve. The target is (λ, ε)-Rényi privacy with λ → 1, 10 and 100.
 
-Draws come from long Metropolis chains with seeds (:mod:`discreet.regression.reference`): the law that every
-sampler of the package converges to, and not private. The paper's text names neither its prior nor its
-preprocessing nor the radius of OPS: ours are in the settings and the loaders. All columns are
-scaled by declared bounds.
+Draws come from long Metropolis chains with seeds (:mod:`discreet_reproductions.logistic.reference`): the law
+that every sampler converges to, and not private. The paper's text names neither its prior nor its
+preprocessing nor the radius of OPS: ours are in the settings and the loaders. All columns are scaled by
+declared bounds.
 
     discreet reproduce c-figures34 --data FOLDER --out out/reproduce [--quick]
 
@@ -31,12 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import FileError, InvalidInput
-from discreet.regression.baselines import ops_radius, ops_weight
+from discreet.regression.chain import one_thread
 from discreet.regression.doubles import SeededNoise
-from discreet.regression.kernel import mode, one_thread
-from discreet.regression.reference import reference_draws
 from discreet.regression.release import clipped
 from discreet_reproductions.arrays import FloatArray
+from discreet_reproductions.logistic.baselines import ops_radius, ops_weight
+from discreet_reproductions.logistic.exact import mode
+from discreet_reproductions.logistic.reference import reference_draws
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 

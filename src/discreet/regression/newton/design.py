@@ -135,6 +135,16 @@ class Design:
     def scaled(self, codes: Sequence[IntArray]) -> FloatArray:
         return self.rows(codes) / self.unit
 
+    def nearest(self, values: FloatArray) -> FloatArray:
+        """Scaled rows of records given as numbers, a column for each variable, none of them missing."""
+        codes = []
+        for variable, column in zip(self.variables, values.T, strict=True):
+            coder = variable.coder
+            assert isinstance(coder, Grid)
+            place = (np.clip(column, coder.low, coder.high) - coder.low) * (coder.steps / coder.width)
+            codes.append(np.rint(place).astype(np.int64))
+        return self.scaled(codes)
+
 
 def truncated(values: IntArray, divisor: Any) -> IntArray:
     """The quotient without its fraction: towards zero, as engines divide whole numbers."""
@@ -187,8 +197,7 @@ def design(
     def variables(steps: int) -> tuple[Variable, ...]:
         return tuple(variable(name, bounds, levels, missing, steps) for name in wanted)
 
-    coarse = variables(1 << 8)
-    factored = _factored(formulas, coarse, coarse)
+    factored = _factored(formulas, variables(1 << 8))
     longest = _longest(factored) if norm is None else float(norm)
     if not (math.isfinite(longest) and longest > 0):
         raise InvalidInput(f"norm={norm!r} must be a positive number")
@@ -196,12 +205,15 @@ def design(
     if bits < 4:
         raise InvalidInput(f"the rows of formula={formula!r} are too long: give norm=…, such as 1")
     fine = variables(1 << (bits + 1))
-    factored = _factored(formulas, fine, coarse)
+    factored = _factored(formulas, fine)
+    whole: dict[bytes, tuple[int, ...]] = {}  # equal tables are one
+
+    def integers(table: FloatArray) -> tuple[int, ...]:
+        values = np.rint(table * 2.0**bits).astype(np.int64)
+        return whole.setdefault(values.tobytes(), tuple(values.tolist()))
+
     tables = tuple(
-        Column(
-            name,
-            tuple((v, tuple(np.rint(table * 2.0**bits).astype(np.int64).tolist())) for v, table in factors),
-        )
+        Column(name, tuple((v, integers(table)) for v, table in factors))
         for name, factors in zip(factored.names, factored.factors, strict=True)
     )
     squared = _longest_squared(tables, fine, bits) if norm is None else math.floor((longest * 2**bits) ** 2)
@@ -363,8 +375,39 @@ class _Factored:
     mixing: FloatArray
 
 
-def _factored(right: Any, variables: Sequence[Variable], coarse: Sequence[Variable]) -> _Factored:
+def _plain(right: Any, variables: Sequence[Variable]) -> _Factored | None:
+    """The columns of a formula of an intercept and numbers as they are; None of any other."""
+    places = {variable.name: at for at, variable in enumerate(variables) if variable.numeric}
+    factors: list[tuple[tuple[int, FloatArray], ...]] = []
+    names: list[str] = []
+    mixing = np.eye(len(variables) + 1)
+    for term in right:
+        if len(term.factors) != 1:
+            return None
+        (factor,) = term.factors
+        text = str(factor.expr).strip("`")
+        if factor.eval_method.value == "literal" and text == "1" and not names:
+            names.append("Intercept")
+            factors.append(())
+        elif factor.eval_method.value == "lookup" and text in places and names:
+            coder = variables[places[text]].coder
+            assert isinstance(coder, Grid)
+            mixing[0, len(names)] = -(coder.low + coder.high) / coder.width
+            mixing[len(names), len(names)] = 2 / coder.width
+            names.append(text)
+            factors.append(((places[text], np.linspace(-1.0, 1.0, coder.size)),))
+        else:
+            return None
+    return _Factored(tuple(names), tuple(factors), mixing) if len(names) == len(mixing) else None
+
+
+def _factored(right: Any, variables: Sequence[Variable]) -> _Factored:
     """The columns of the formula as products of one-variable tables, scaled, and how to scale back."""
+    plain = _plain(right, variables)
+    return _by_formula(right, variables) if plain is None else plain
+
+
+def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
     import pandas as pd
     from formulaic import Formula
 

@@ -354,37 +354,44 @@ class Fit(Answer):
         each level, in the declared order.
         """
         tail = (1 - as_level(level)) / 2
-        asked, model = self.question, self.question.model
-        rows = asked.design.scaled(codes_of(asked.design, frame))
-        if model.outputs > 1:
-            return self._classes(rows, level)
+        design, model = self.question.design, self.question.model
+        rows = design.scaled(codes_of(design, frame))
+        if model.outputs > 1:  # by draws, with a fixed seed: a softmax has no normal law
+            found = [self._through(rows @ w.reshape(model.outputs, -1).T) for w in self._draws(400)]
+            low, high = np.quantile(found, [tail, 1 - tail], axis=0)
+            return Prediction(self.response(rows), low, high, level)
         means = np.array([rows @ part.mean for part in self.parts_])
         spreads = np.array([np.sqrt(np.einsum("ij,jk,ik->i", rows, p.covariance, rows)) for p in self.parts_])
         centre = self.weights @ means
         whole = np.sqrt(self.weights @ (spreads**2 + (means - centre) ** 2))
-        low, high = centre + ndtri(tail) * whole, centre - ndtri(tail) * whole
-        if asked.family == "binomial":
-            return Prediction(expit(centre), expit(low), expit(high), level)
-        if asked.family == "poisson":
-            return Prediction(np.exp(centre), np.exp(low), np.exp(high), level)
-        coder = asked.design.response.coder
-        assert isinstance(coder, Grid)
-        middle, half = (coder.low + coder.high) / 2, coder.width / 2
-        return Prediction(middle + half * centre, middle + half * low, middle + half * high, level)
+        low, high = (self._through(centre + side * ndtri(tail) * whole) for side in (1, -1))
+        return Prediction(self.response(rows), low, high, level)
 
-    def _classes(self, rows: FloatArray, level: float) -> Prediction:
-        """By draws from the posterior, with a fixed seed: a softmax has no normal law."""
-        asked, generator = self.question, np.random.default_rng(0)
-        shape = (asked.model.outputs, asked.design.d)
-        found = []
-        for choice in generator.choice(len(self.parts_), 400, p=self.weights):
+    def response(self, rows: FloatArray) -> FloatArray:
+        """The mean response of scaled rows at the posterior mean of the coefficients."""
+        outputs = self.question.model.outputs
+        centre = (self.weights @ np.array([part.mean for part in self.parts_])).reshape(outputs, -1)
+        return self._through(rows @ centre.T if outputs > 1 else rows @ centre[0])
+
+    def _through(self, predictor: FloatArray) -> FloatArray:
+        """The inverse link, in the units of the response."""
+        asked = self.question
+        if asked.model.outputs > 1:
+            powers = np.exp(np.clip(np.column_stack([np.zeros(len(predictor)), predictor]), -300, 300))
+            return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+        if asked.family == "gaussian":
+            coder = asked.design.response.coder
+            assert isinstance(coder, Grid)
+            return np.asarray((coder.low + coder.high) / 2 + coder.width / 2 * predictor)
+        return np.asarray(expit(predictor) if asked.family == "binomial" else np.exp(predictor))
+
+    def _draws(self, number: int) -> list[FloatArray]:
+        """Draws of the scaled coefficients from their posterior: what was released, and a fixed seed."""
+        generator, found = np.random.default_rng(0), []
+        for choice in generator.choice(len(self.parts_), number, p=self.weights):
             part = self.parts_[choice]
-            w = generator.multivariate_normal(part.mean, part.covariance, method="eigh").reshape(shape)
-            powers = np.exp(np.clip(np.column_stack([np.zeros(len(rows)), rows @ w.T]), -300, 300))
-            found.append(powers / powers.sum(axis=1, keepdims=True))
-        tail = (1 - level) / 2
-        low, high = np.quantile(found, [tail, 1 - tail], axis=0)
-        return Prediction(np.mean(found, axis=0), low, high, level)
+            found.append(generator.multivariate_normal(part.mean, part.covariance, method="eigh"))
+        return found
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""

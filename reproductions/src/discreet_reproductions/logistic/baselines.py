@@ -8,44 +8,48 @@ from typing import Any
 
 import numpy as np
 
-from discreet._interop import inference_data
-from discreet._typing import FloatArray
 from discreet.declarations import as_epsilon
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.privacy.curves import Approximate
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.cells import normal_cell
 from discreet.randomness.entropy import OS_ENTROPY
-from discreet.regression.checks import positive
-from discreet.regression.design import (
+from discreet.regression.chain import (
     FLOATS,
+    Advance,
     DrawDesign,
     Target,
-    acceptance_floor,
-    allowed_variation,
     as_delta,
     as_draws,
     as_precision,
     check_length,
-    design,
     least_delta,
+    loss_gradient,
+    one_thread,
+)
+from discreet.regression.checks import positive
+from discreet.regression.doubles import DoubleNoise
+from discreet.regression.drawing import DrawingEstimator
+from discreet_reproductions.arrays import FloatArray
+from discreet_reproductions.logistic.exact import (
+    ExactDesign,
+    acceptance_floor,
+    allowed_variation,
+    draw,
+    exact_design,
+    mode,
     proximal_length,
     proximal_step,
-    warn_of_noise,
     warn_of_waiting,
 )
-from discreet.regression.doubles import DoubleNoise
-from discreet.regression.estimators import LogisticEstimator
-from discreet.regression.kernel import loss_gradient, mode, one_thread
-from discreet.regression.reference import reference_draws
-from discreet.regression.samplers import Advance, on_grid
+from discreet_reproductions.logistic.reference import reference_draws
 
 __all__ = ["OPSLogisticRegression", "OutputPerturbationLogisticRegression", "ReferenceLogisticPosterior"]
 
 _BLOCK = 256  # rows whose gradients are added in floats before they are added exactly
 
 
-class OutputPerturbationLogisticRegression(LogisticEstimator):
+class OutputPerturbationLogisticRegression(DrawingEstimator):
     """The posterior mode plus N(0, I/m): the same μ as a posterior draw, from a minimiser instead of a chain.
 
     Replacing a record moves the minimiser by at most Δ/m. The noise is exact: no floating-point number is in
@@ -82,15 +86,14 @@ class OutputPerturbationLogisticRegression(LogisticEstimator):
         self.multi_class = multi_class
         self.random_state = random_state
 
-    def _design(
+    def design_for(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
-    ) -> DrawDesign:
+    ) -> ExactDesign:
         # A minimiser whose gradient is at most tΔ is within tΔ/m of the true one: Δ grows by 1 + 2t.
         grown = 1 + 2 * found_share(n)
-        return design(
+        return exact_design(
             method=self.method,
-            sampler="rejection",
-            perturbed=True,
+            sampler="output perturbation",
             n=n,
             dimension=width,
             norm_squared=squared * grown**2,
@@ -103,7 +106,9 @@ class OutputPerturbationLogisticRegression(LogisticEstimator):
             assumptions=assumptions,
         )
 
-    def _draw(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
+    def draws_of(
+        self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance
+    ) -> FloatArray:
         share = float(found_share(made.n))
         most = share / (1 + 2 * share) * math.sqrt(made.sensitivity_squared) * (1 - 1e-12)
         with one_thread():
@@ -116,7 +121,7 @@ class OutputPerturbationLogisticRegression(LogisticEstimator):
             )
         if not noise.private:  # the same law in floats, fast enough for experiments
             shift = noise.normals((made.draws, made.dimension)) / math.sqrt(made.precision)
-            return on_grid(found + shift, made)
+            return made.on_grid(found + shift)
         precision, half = Fraction(made.precision), made.grid / 2
         centres = [Fraction(value) for value in found.tolist()]
         # A cell is half open from its end; shifted by half of it, its middle is a multiple of the grid.
@@ -144,7 +149,7 @@ def gradient_bound(signed: FloatArray, w: FloatArray, made: DrawDesign) -> float
     of a block of b rows by b·u of its b·c, and blocks are added exactly. All of it counts twice.
     """
     (n, d), c = signed.shape, math.sqrt(made.norm_squared)
-    parts = [loss_gradient(np, signed[start : start + _BLOCK], w) for start in range(0, n, _BLOCK)]
+    parts = [loss_gradient(signed[start : start + _BLOCK], w) for start in range(0, n, _BLOCK)]
     total = np.array([math.fsum(column) for column in zip(*(part.tolist() for part in parts), strict=True)])
     length, size = float(np.linalg.norm(w)), made.weight * n * c
     error = (d * c * length / 4 + 8 + _BLOCK) * size + (d + 4) * (size + made.precision * length)
@@ -152,7 +157,7 @@ def gradient_bound(signed: FloatArray, w: FloatArray, made: DrawDesign) -> float
     return found + float(2 * 2.0**-53 * error)
 
 
-class OPSLogisticRegression(LogisticEstimator):
+class OPSLogisticRegression(DrawingEstimator):
     """One posterior sample (Wang, Fienberg and Smola 2015): purely ε-private on a ball ‖w‖ ≤ ``radius``.
 
     On the ball the loss of a record varies by at most c·radius, so a draw in which each record counts for
@@ -190,7 +195,7 @@ class OPSLogisticRegression(LogisticEstimator):
         self.multi_class = multi_class
         self.random_state = random_state
 
-    def _design(
+    def design_for(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> DrawDesign:
         if self.epsilon is None:
@@ -214,7 +219,7 @@ class OPSLogisticRegression(LogisticEstimator):
             step = proximal_step(weight, n, squared)
             allowed = allowed_variation(budget, delta) / count
             steps, tau = proximal_length(width, precision, step, allowed, 2 * radius)
-            check_length(steps, None, weight, precision)
+            check_length(steps, weight, precision)
         guarantee = Guarantee(
             budget,
             exact_delta=delta,
@@ -222,7 +227,7 @@ class OPSLogisticRegression(LogisticEstimator):
             assumptions=(*assumptions, FLOATS),
             curve=Approximate(budget, delta),
         )
-        made = DrawDesign(
+        return ExactDesign(
             method="ops",
             sampler=sampler,
             n=n,
@@ -239,8 +244,9 @@ class OPSLogisticRegression(LogisticEstimator):
             tau=tau,
             radius=radius,
         )
-        warn_of_noise(made)
-        return made
+
+    def draws_of(self, made: Any, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
+        return draw(made, signed, noise)
 
     def _checked_delta(self, sampler: str, n: int) -> Fraction:
         """That of the proximal sampler; the other draws from the law itself and has none."""
@@ -254,8 +260,8 @@ class OPSLogisticRegression(LogisticEstimator):
         delta = least_delta(as_delta(self.delta, n, "use sampler='rejection'"))
         return delta if sampler == "proximal" else Fraction(0)
 
-    def _settings(self, made: DrawDesign) -> dict[str, Any]:
-        return {**super()._settings(made), "radius": made.radius}
+    def settings_of(self, made: Any) -> dict[str, Any]:
+        return {**super().settings_of(made), "radius": made.radius}
 
 
 def ops_radius(radius: float | None, width: int, precision: float) -> float:
@@ -268,7 +274,7 @@ def ops_weight(epsilon: Fraction, squared: Fraction, radius: float) -> float:
     return min(1.0, float(epsilon) / (2 * math.sqrt(squared) * radius) * (1 - 1e-12))
 
 
-class ReferenceLogisticPosterior(LogisticEstimator):
+class ReferenceLogisticPosterior(DrawingEstimator):
     """The posterior itself, by long chains: **not private**, for comparison only.
 
     Metropolis-adjusted Langevin steps in the metric of the mode, ``chains`` chains, every tenth state kept
@@ -298,9 +304,9 @@ class ReferenceLogisticPosterior(LogisticEstimator):
         self.multi_class = multi_class
         self.random_state = random_state
 
-    _promises = False
+    promises = False
 
-    def _design(
+    def design_for(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> DrawDesign:
         draws, chains = as_draws(self.draws), as_draws(self.chains)
@@ -320,21 +326,14 @@ class ReferenceLogisticPosterior(LogisticEstimator):
             target=Target(Fraction(0), Fraction(0), None, Fraction(0)),
         )
 
-    def _draw(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
+    def draws_of(
+        self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance
+    ) -> FloatArray:
         kept = made.draws // self.chains
         with one_thread():
             return reference_draws(
                 signed, made.weight, made.precision, noise, chains=self.chains, warm_up=100, kept=kept
             ).reshape(made.draws, made.dimension)
 
-    def _settings(self, made: DrawDesign) -> dict[str, Any]:
-        return {**super()._settings(made), "target": None, "grid": None}
-
-    def to_arviz(self) -> Any:
-        """The chains as ArviZ inference data, for its diagnostics."""
-        shape = (self.chains, -1)
-        draws = {
-            "coef": self.coef_draws_.reshape(*shape, *self.coef_draws_.shape[1:]),
-            "intercept": self.release_.intercepts.reshape(*shape, self.release_.intercepts.shape[1]),
-        }
-        return inference_data(draws, {"guarantee": "none: not private"})
+    def settings_of(self, made: DrawDesign) -> dict[str, Any]:
+        return {**super().settings_of(made), "target": None, "grid": None}

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from discreet._typing import FloatArray
+from discreet.regression.chain import loss_gradient
 from discreet.regression.doubles import DoubleNoise
-from discreet.regression.kernel import hessian, loss, loss_gradient, mode
+from discreet_reproductions.arrays import FloatArray
+from discreet_reproductions.logistic.exact import hessian, loss, mode
 
 __all__ = ["reference_draws"]
 
@@ -43,7 +44,7 @@ def reference_draws(
         w = center[:, None] + whiten @ u
         value = weight * loss(signed, w) + precision / 2 * (w * w).sum(axis=0)
         value = np.where(np.linalg.norm(w, axis=0) <= radius, value, math.inf)
-        slope = whiten.T @ (weight * loss_gradient(np, signed, w) + precision * w)
+        slope = whiten.T @ (weight * loss_gradient(signed, w) + precision * w)
         return value, slope
 
     u = noise.normals((dimension, chains))
