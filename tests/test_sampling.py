@@ -700,3 +700,22 @@ def test_exact_law_on_a_coarse_grid_obeys_the_claim(total: int) -> None:
         for p, q in (laws, laws[::-1]):
             delta = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
             assert delta <= claim.delta_at(epsilon) + 1e-13
+
+
+def test_a_draw_is_charged_what_it_needs(tmp_path: Any) -> None:
+    """With r = 1 the posterior itself is drawn from: its own ε at δ is charged, not the larger one allowed."""
+    asked: dict[str, Any] = {"prior": (50, 100), "sigma": 200, "bounds": (0, 120), "delta": "1e-6"}
+    sampler = posterior_sampler("diffused", "gaussian", n=400, epsilon="0.5", **asked)
+    assert sampler.r == sampler.m == 1
+    needed = sampler.guarantee.epsilon
+    assert 0 < needed < 0.25
+    assert sampler.guarantee.known.delta_at(needed) <= 1e-6 < sampler.guarantee.known.delta_at(0.99 * needed)
+    tight = posterior_sampler("diffused", "gaussian", n=400, epsilon="0.01", **asked)
+    assert tight.r < 1
+    assert tight.guarantee.epsilon == 0.01
+    with discreet.Ledger(tmp_path / "ledger.db") as book:
+        book.create("d", epsilon=1, delta="1e-5")
+        discreet.posterior_sample(
+            [60.0] * 400, "gaussian", method="diffused", epsilon="0.5", ledger=book, dataset="d", **asked
+        )
+        assert book.show("d").spent.epsilon == sampler.guarantee.exact_epsilon

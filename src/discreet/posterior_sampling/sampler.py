@@ -179,8 +179,13 @@ def posterior_sampler(
         cell = model.grid(_scaled(model, start, m), size, Fraction(r))
     else:
         cell = model.as_grid(as_epsilon(grid, "grid"))
+    spent = None
+    if target.kind == "delta":
+        spent = target.epsilon
+        if r == m == 1:  # the posterior itself, which may need less than it was allowed
+            spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
     guarantee = Guarantee(
-        target.epsilon if target.kind == "delta" else None,
+        spent,
         Relation.REPLACE_ONE if per_person is None else Relation.REPLACE_PERSON,
         target.delta,
         f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)",
