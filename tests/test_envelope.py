@@ -13,22 +13,23 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import discreet
-from discreet.mechanisms.hellinger.envelope import Envelope, height
+from discreet.mechanisms.hellinger.envelope import Envelope, height, largest_windows
 from discreet.numerics.count_vectors import compositions
 from discreet.numerics.log_gamma import log_gamma_gap
+from discreet.questions.proportion import Proportion
 from discreet.randomness.entropy import SeededEntropy
 from discreet.randomness.weights import dyadic
 from statistical.goodness import ALPHA, chi_square
 
 
-def build(counts: tuple[int, ...], prior: tuple[float, ...], rate: float) -> Envelope:
+def build(counts: tuple[int, ...], prior: tuple[float, ...], rate: float, narrow: bool = False) -> Envelope:
     def gap(i: int, b: np.ndarray) -> np.ndarray:
         return log_gamma_gap(prior[i] + counts[i], prior[i] + b, counts[i] - b)
 
     down = [float(gap(i, np.array([c - 1.0]))[0]) if c else math.inf for i, c in enumerate(counts)]
     up = [float(gap(i, np.array([c + 1.0]))[0]) for i, c in enumerate(counts)]
     nearest = min(d + u for (i, d), (j, u) in itertools.product(enumerate(down), enumerate(up)) if i != j)
-    return Envelope(counts, gap, rate, nearest * (1 - 1e-9))
+    return Envelope(counts, gap, rate, nearest * (1 - 1e-9), narrow)
 
 
 def bound_and_value(e: Envelope, b: tuple[int, ...]) -> tuple[int, int]:
@@ -48,13 +49,13 @@ def settings_of(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[float, ...], fl
     return counts, prior, 10.0 ** draw(st.floats(-3, 4))
 
 
-@settings(max_examples=60)
-@given(settings_of())
+@settings(max_examples=80)
+@given(settings_of(), st.booleans())
 def test_the_envelope_dominates_and_its_masses_are_exact(
-    setting: tuple[tuple[int, ...], tuple[float, ...], float],
+    setting: tuple[tuple[int, ...], tuple[float, ...], float], narrow: bool
 ) -> None:
     counts, prior, rate = setting
-    e = build(counts, prior, rate)
+    e = build(counts, prior, rate, narrow)
     rows = [tuple(row) for row in compositions(sum(counts), len(counts)).tolist()]
     total = 0
     for b in rows:
@@ -166,10 +167,83 @@ def test_huge_candidate_sets() -> None:
     assert m.simulate((10_000,) * 10, size=20, seed=1).shape == (20, 10)
 
 
-def test_windows_too_wide_say_so() -> None:
-    m = discreet.mechanism("ehd", prior=(1.0, 1.0, 1.0), n=10**12, epsilon=10)
-    with pytest.raises(discreet.TooLargeError, match="lattice"):
-        m.draw((10**12 - 10, 5, 5))
+@pytest.mark.parametrize("rate", [3.0, 8.0, 20.0])
+def test_narrow_windows_draw_the_same_law(rate: float) -> None:
+    e = build((3, 2, 1), (1.0, 0.5, 2.0), rate, narrow=True)
+    statistic, df = chi_square(*drawn_law(e, 3_000, 14))
+    assert chi2.sf(statistic, df) >= ALPHA
+
+
+def shapes(n: int, k: int) -> list[tuple[int, ...]]:
+    """Datasets as different as they can be: flat, all in one level, halved, with a few records elsewhere."""
+    found = [[n // k] * k, [0] * k, [0] * k, [min(30, n // k)] * k]
+    found[2][1] = n // 2
+    for counts in found:
+        counts[0] += n - sum(counts)
+    return [tuple(counts) for counts in found]
+
+
+@settings(max_examples=40)
+@given(st.integers(2, 6), st.integers(1, 4000), st.floats(-3, 3), st.floats(-3, 2), st.data())
+def test_windows_are_never_larger_than_public_numbers_say(
+    k: int, n: int, log_prior: float, log_gap: float, data: st.DataObject
+) -> None:
+    prior, reach = (10.0**log_prior,) * k, 10.0**log_gap
+    bars = sorted(data.draw(st.lists(st.integers(0, n), min_size=k - 1, max_size=k - 1)))
+    drawn = tuple(b - a for a, b in itertools.pairwise([0, *bars, n]))
+    for counts in (*shapes(n, k), drawn):
+        lengths = []
+        for i, count in enumerate(counts):
+            b = np.arange(n + 1.0)
+            inside = log_gamma_gap(prior[i] + count, prior[i] + b, count - b) <= reach
+            lengths.append((inside[: count + 1].sum(), inside[count:].sum(), inside.sum()))
+        widest, together = largest_windows(n, k, n + sum(prior), np.array([reach]))
+        assert max(max(down, up) for down, up, _ in lengths) <= widest[0]
+        assert sum(whole for *_, whole in lengths) <= together[0]
+
+
+@pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
+@pytest.mark.parametrize(
+    ("name", "k", "n", "epsilon"),
+    [
+        ("ehd", 3, 10**12, 10),
+        ("ehds", 3, 10**12, 10),
+        ("ehds", 2, 10**12, 10_000),
+        ("ehds", 2, 10**11, 1),
+        ("ehd", 100, 10**6, 1),
+        ("mbeta", 5, 10**11, 1),
+    ],
+)
+def test_what_is_too_large_does_not_depend_on_the_counts(name: str, k: int, n: int, epsilon: int) -> None:
+    """Once the windows around the true counts decided, and with them an error that an observer may see."""
+    options = {"delta": "1e-6"} if name == "mbeta" else {}
+    m = discreet.mechanism(name, prior=(1.0,) * k, n=n, epsilon=epsilon, **options)
+
+    def outcome(counts: tuple[int, ...]) -> str:
+        try:
+            return str(len(m.draw(counts)))
+        except discreet.TooLargeError as error:
+            return str(error)
+
+    assert len({outcome(counts) for counts in shapes(n, k)}) == 1
+
+
+def test_too_large_is_said_before_the_data_are_opened() -> None:
+    question = Proportion(levels=("a", "b", "c"), epsilon=10, mechanism="ehds", n=10**12)
+    with pytest.raises(discreet.TooLargeError, match="windows"):
+        question.ask("/no/such/file.parquet")
+    with pytest.raises(discreet.TooLargeError, match="windows"):
+        question.price()
+
+
+@pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
+@pytest.mark.parametrize("name", ["ehd", "ehds"])
+@pytest.mark.parametrize(
+    ("k", "n"), [(2, 10**10), (3, 10**9), (5, 10**9), (10, 10**8), (20, 10**7), (50, 10**6)]
+)
+def test_ordinary_sizes_are_not_refused(name: str, k: int, n: int) -> None:
+    for epsilon in ("0.1", "1", "10"):
+        discreet.mechanism(name, prior=(1.0,) * k, n=n, epsilon=epsilon).check_size()
 
 
 @pytest.mark.parametrize("counts", [(1, 0), (0, 1), (1, 0, 0), (0, 0, 0, 2)])

@@ -157,6 +157,9 @@ class Mechanism(ABC):
 
     # ---- what only the mechanism knows, for plans, audits and inference ----
 
+    def check_size(self) -> None:  # noqa: B027
+        """Raises TooLargeError where no draw is possible at these public sizes, whatever the data say."""
+
     @classmethod
     def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
         """The options with which a plan lists it unless told otherwise, at this size; empty: not at all."""
@@ -251,6 +254,7 @@ class Mechanism(ABC):
                 f"{self.name} has no privacy guarantee and is here for comparison only; choose another "
                 "mechanism, or say acknowledge_not_private=True for data that need no protection"
             )
+        self.check_size()
         output = self._output(self._as_counts(counts), source)
         if (output.noisy is None) is self.keeps_noisy:
             raise AssertionError(f"{type(self).__name__}.keeps_noisy does not say what it publishes")
@@ -279,6 +283,7 @@ class Mechanism(ABC):
             raise InvalidInput(f"size={size!r} must be a whole number, at least 0")
         if self.n > MAX_SIMULATED_N:
             raise TooLargeError(f"simulate works up to n = 2**53, not {self.n}; draw works at any n")
+        self.check_size()
         return self._simulate(self._as_counts(counts), int(size), np.random.default_rng(seed))
 
     def to_opendp(self) -> Any:

@@ -156,7 +156,9 @@ class CountQuestion(Question):
         prior = as_prior(self.prior, self.k)
         chosen = self._chosen(prior, n, epsilon)
         size = None if self.hides_size else n
-        return build_mechanism(chosen, prior=prior, n=size, epsilon=epsilon, **self._options)
+        built = build_mechanism(chosen, prior=prior, n=size, epsilon=epsilon, **self._options)
+        built.check_size()
+        return built
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,8 +40,11 @@ Gap = Callable[[int, FloatArray], FloatArray]
 WIDEST_WINDOW = 1 << 20
 MAX_WORK = 1 << 27
 """Levels times counts in all windows together: beyond, multiplying their polynomials takes minutes."""
+_GIVEN_UP = 4.0
+"""With narrow windows a draw takes e⁴ attempts more at most: the rest of their nodes is left to λ = 0."""
 _MARGIN = 1e-6  # by which the envelope is kept above φ: far more than its rounding errors
 _SPARE_BITS = 8
+_DEPTH = 10.0  # the largest λ times the gap of the nearest neighbour
 _COVER = 14.0  # what a window leaves out is covered by a node of at most half its λ, at a cost of e^{−14}
 
 
@@ -66,19 +69,80 @@ class _Node:
         return 1 if self.law is None else self.law.weight(b)
 
 
+def needs_narrow_windows(
+    n: int, k: int, prior_total: float, rates: tuple[float, float], nearest: float
+) -> bool:
+    """Whether windows must be narrow for the work to be bounded, whatever the counts; refuses where even then
+    it is not. Decided by public numbers alone: ``rates`` and ``nearest`` bound those of all datasets.
+    """
+    log_candidates = math.log(number_of_compositions(n, k))
+    steepest = min(max(log_candidates, rates[0]), rates[1])  # where narrow windows are widest
+    nodes, total = _spaced(_DEPTH / nearest, k)[1:], n + prior_total
+    if _is_bounded(n, k, total, _cuts(nodes, k) / nodes):
+        return False
+    nodes = _spaced((_DEPTH + log_candidates) / nearest, k)[1:]
+    farthest = max(0.0, 2 * (1 + min(rates[1], log_candidates) - _GIVEN_UP))
+    gaps = np.minimum(np.maximum(_cuts(nodes, k), farthest) / nodes, _reach(steepest, log_candidates))
+    if not gaps.any() or _is_bounded(n, k, total, gaps):
+        return True
+    raise TooLargeError(
+        f"n={n}, k={k}: for some datasets of this size an exact draw would need windows of more than "
+        f"{WIDEST_WINDOW} counts, or too many for its levels; the lattice mechanism draws exactly at any n"
+    )
+
+
+def _is_bounded(n: int, k: int, total: float, gaps: FloatArray) -> bool:
+    widest, together = largest_windows(n, k, total, gaps)
+    return bool(widest.max() <= WIDEST_WINDOW and k * together.sum() <= MAX_WORK)
+
+
+def largest_windows(n: int, k: int, total: float, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The most counts that lie within a gap on one side of a count, and those of all levels together,
+    whatever the counts of n records are: ``proofs/envelope.md``, 5. ``total`` is n and the prior's sum."""
+    gaps = gaps * (1 + 1e-9)
+    widest = np.minimum(n, 2 * gaps + np.sqrt(4 * gaps**2 + 8 * gaps * total)) + 2
+    together = np.minimum(k * (n + 1.0), k * (3 + 4 * gaps) + 2 * np.sqrt(8 * gaps * k * total))
+    return widest, together
+
+
+def _reach(rate: float, log_candidates: float) -> float:
+    """The gap at which log φ is −min(rate, log_candidates) + 4: beyond it λ = 0 covers φ at e⁴ times a lower
+    bound on Σφ, which is max(1, candidates·e^{−rate})."""
+    distance = max(0.0, (min(rate, log_candidates) - _GIVEN_UP) / rate)
+    return -math.log1p(-(distance**2))
+
+
+def _cuts(nodes: FloatArray, k: int) -> FloatArray:
+    """Where windows end, as λ·gap: half the λ, which covers the rest, has 2^{(k−1)/2} times the mass."""
+    return np.where(nodes < 2, 2 * _COVER, 2 * max(_COVER, 7 + 0.35 * k))
+
+
 class Envelope:
     """The law ∝ exp(−rate·H) around the counts whose gaps are given; ``draw`` is exact."""
 
-    def __init__(self, counts: Sequence[int], gap: Gap, rate: float, nearest: float) -> None:
-        """``nearest`` is a lower bound on F(b) over all compositions b other than the true counts."""
+    def __init__(
+        self, counts: Sequence[int], gap: Gap, rate: float, nearest: float, narrow: bool = False
+    ) -> None:
+        """``nearest`` is a lower bound on F(b) over all compositions b other than the true counts.
+
+        ``narrow``: windows end where λ = 0 can take over at the cost of some attempts.
+        """
         self.counts = tuple(counts)
         self.n, self.k = sum(counts), len(counts)
         self.gap, self.rate = gap, rate
         self.attempts = 0
-        self._work = 0
         self._candidates = number_of_compositions(self.n, self.k)
         self._sides = [_Side(i, count, self.n, gap) for i, count in enumerate(self.counts)]
-        rates, factors = _dominating_mixture(rate, nearest, self.k, math.log(self._candidates))
+        log_candidates = math.log(self._candidates)
+        self.narrow, self._reach = narrow, _reach(rate, log_candidates)
+        if narrow and self._reach <= nearest:  # λ = 0 covers all but the true counts themselves
+            self._nodes = [
+                self._node(1.0, 2 * _MARGIN, 0.0),
+                _Node(0.0, float(height(nearest, rate)) + 2 * _MARGIN, math.inf, size=self._candidates),
+            ]
+            return
+        last = (_DEPTH + log_candidates if narrow else _DEPTH) / min(nearest, 40.0)
+        rates, factors = _dominating_mixture(rate, nearest, last, self.k, log_candidates)
         self._nodes = self._build(rates, factors)
 
     def _build(self, rates: FloatArray, log_factors: FloatArray) -> list[_Node]:
@@ -87,17 +151,19 @@ class Envelope:
         log_all = math.log(self._candidates)
         log_mass = max(0.0, log_all - self.rate)  # below log Σφ: φ is 1 once and nowhere below e^{−rate}
         nodes: list[_Node] = []
+        cuts = _cuts(rates, self.k)
         for j in range(len(rates) - 1, 0, -1):
             if factors[j] + log_all < log_mass - math.log(256):
                 factors[0] = np.logaddexp(factors[0], factors[j])
                 continue
             lower = int(np.searchsorted(rates, rates[j] / 2, side="right")) - 1
-            if lower:
-                cut = 2 * max(_COVER, 7 + 0.35 * self.k)  # half the λ has 2^{(k−1)/2} times the mass
-                spill = -cut * (1 - rates[lower] / rates[j])
-            else:
-                cut = max(2 * _COVER, factors[j] + log_all - log_mass + math.log(256))
-                spill = -cut
+            cut = float(cuts[j])
+            if self.narrow:  # what goes to a smaller λ must be little where the windows of that end, too
+                rest = factors[j] - rates[lower] * self._reach + min(self.rate, log_all) - _GIVEN_UP
+                cut = max(cut, rest / (1 - rates[lower] / rates[j]))
+                if cut >= rates[j] * self._reach:
+                    lower, cut = 0, rates[j] * self._reach
+            spill = -cut * (1 - rates[lower] / rates[j])
             factors[lower] = np.logaddexp(factors[lower], factors[j] + spill)
             node = self._node(float(rates[j]), float(factors[j]), cut)
             nodes.append(node)
@@ -113,9 +179,6 @@ class Envelope:
             low, gaps = side.within(cut / rate)
             values = np.exp(bits * math.log(2) - rate * gaps) * (1 + 2.0**-40)
             windows.append((low, [int(v) + 1 for v in values.tolist()]))
-        self._work += self.k * sum(len(values) for _, values in windows)
-        if self._work > MAX_WORK:
-            raise _too_wide()
         law = IntegerSeparable(windows, self.n)
         return _Node(rate, log_factor, cut, bits, law, law.size)
 
@@ -204,13 +267,6 @@ class Envelope:
         return total
 
 
-def _too_wide() -> TooLargeError:
-    return TooLargeError(
-        f"an exact draw at this n and epsilon needs windows of more than {WIDEST_WINDOW} counts, or too many "
-        "for its levels; the lattice mechanism draws exactly at any n"
-    )
-
-
 class _Side:
     """The gaps of one category around its true count, computed as far out as they are asked for."""
 
@@ -237,11 +293,7 @@ class _Side:
                 steps = np.arange(len(known), min(2 * len(known) + 64, limit), dtype=np.float64)
                 more = self._gap(self._index, self._count + direction * steps)
                 known = self._out[side] = np.concatenate([known, more])
-                if known[WIDEST_WINDOW:].size and known[WIDEST_WINDOW] <= reach:
-                    break
             lengths.append(int(np.searchsorted(known, reach, side="right")))
-            if lengths[-1] > WIDEST_WINDOW:
-                raise _too_wide()
         down, up = self._out[0][: lengths[0]], self._out[1][: lengths[1]]
         return self._count - lengths[0] + 1, np.concatenate([down[:0:-1], up])
 
@@ -264,8 +316,16 @@ def _log_density(rate: float, node: FloatArray) -> FloatArray:
     return np.asarray(0.5 * math.log(2 * rate / math.pi) + bessel + main, dtype=np.float64)
 
 
+def _spaced(last: float, k: int) -> FloatArray:
+    """The nodes: λ = 0, whole numbers, then a geometric series up to ``last``."""
+    spacing = 1 + 1.6 / math.sqrt(k)
+    whole = np.arange(1, math.ceil(1 / (spacing - 1)) + 1, dtype=np.float64)  # φ mixes whole λ only
+    steps = np.arange(1, math.log(max(2.0, last) / whole[-1]) / math.log(spacing) + 1)
+    return np.concatenate([[0.0], whole, whole[-1] * spacing**steps])
+
+
 def _dominating_mixture(
-    rate: float, nearest: float, k: int, log_candidates: float
+    rate: float, nearest: float, last: float, k: int, log_candidates: float
 ) -> tuple[FloatArray, FloatArray]:
     """Nodes λ and log-factors with Σ_j q_j e^{−λ_j F} ≥ (1 + margin) φ(F) at F = 0 and all F ≥ nearest.
 
@@ -280,12 +340,8 @@ def _dominating_mixture(
         here = mesh[-1]
         mesh.append(here * (1 + 0.2 / math.sqrt(1 + rate * math.sqrt(-math.expm1(-here)))))
     ends = np.array(mesh)
-    last = max(2.0, 10.0 / nearest)
-    spacing = 1 + 1.6 / math.sqrt(k)
-    whole = np.arange(1, math.ceil(1 / (spacing - 1)) + 1, dtype=np.float64)  # φ mixes whole λ only
-    steps = np.arange(1, math.log(last / whole[-1]) / math.log(spacing) + 1)
-    positive = np.concatenate([whole, whole[-1] * spacing**steps])
-    nodes = np.concatenate([[0.0], positive])
+    nodes = _spaced(last, k)
+    positive = nodes[1:]
     factors = np.concatenate([[-floor], _log_density(rate, positive) + np.log(np.gradient(nodes)[1:])])
     factors[0] += 2 * _MARGIN
     # The last node stands for everything beyond it: e^{−λF} decreases in λ, and all factors sum to φ(0) = 1.

@@ -22,7 +22,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.declarations import as_epsilon
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms.base import Mechanism, Output
-from discreet.mechanisms.hellinger.envelope import Envelope, height
+from discreet.mechanisms.hellinger.envelope import Envelope, height, needs_narrow_windows
 from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
     local_sensitivity,
@@ -141,6 +141,18 @@ class _Hellinger(Mechanism):
             return Output(tuple(int(x) for x in rows[weights.draw(source)]))
         return Output(self.envelope(counts).draw(source))
 
+    @cached_property
+    def narrow(self) -> bool:
+        """Whether the sampler keeps its windows narrow; refuses what is too large for some dataset."""
+        least = min(self.largest_sharpness, 1 / global_sensitivity(self.n, self.prior))
+        rates = self.strength * least * (1 - 1e-9), self.strength * self.largest_sharpness * (1 + 1e-9)
+        nearest = -2 * float(log_w(self.n + max(self.prior)))
+        return needs_narrow_windows(self.n, self.k, sum(self.prior), rates, nearest * (1 - 1e-6))
+
+    def check_size(self) -> None:
+        if self.number_of_outputs > MAX_ENUMERATED:
+            _ = self.narrow
+
     def envelope(self, counts: tuple[int, ...]) -> Envelope:
         """The sampler that does not enumerate, for any size of the candidate set."""
         return _envelope(self, counts)
@@ -194,7 +206,7 @@ def _envelope(mechanism: _Hellinger, counts: tuple[int, ...]) -> Envelope:
     down = [float(gap(i, np.array([c - 1.0]))[0]) if c else math.inf for i, c in enumerate(counts)]
     up = [float(gap(i, np.array([c + 1.0]))[0]) for i, c in enumerate(counts)]
     nearest = min(d + u for i, d in enumerate(down) for j, u in enumerate(up) if i != j)
-    return Envelope(counts, gap, mechanism.rate(counts), nearest * (1 - 1e-9))
+    return Envelope(counts, gap, mechanism.rate(counts), nearest * (1 - 1e-9), mechanism.narrow)
 
 
 @dataclass(frozen=True)
