@@ -144,7 +144,7 @@ def repetitions(cell: Cell, seed: int, number: int) -> list[Repetition]:
         found.append(
             Repetition(
                 float(np.mean((low <= truth) & (truth <= high))),
-                bool(doubts(question, outcome)),
+                bool(doubts(outcome)),
                 float(np.exp(np.mean(np.log(std / exact)))),
                 float(np.mean(((law.mean * unit - truth) / std) ** 2)),
             )

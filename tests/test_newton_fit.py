@@ -14,9 +14,9 @@ from discreet.declarations import Relation
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput
 from discreet.questions.regress import regress
 from discreet.randomness.entropy import SeededEntropy
+from discreet.regression.means import mixture_quantile
 from discreet.regression.newton.design import design
 from discreet.regression.newton.fit import Fit, Regression, regression
-from discreet.regression.newton.posterior import mixture_quantile
 
 formulaic = pytest.importorskip("formulaic")
 pd = pytest.importorskip("pandas")
@@ -131,7 +131,7 @@ def test_a_document_says_it_all() -> None:
     assert "odds ratio" in fit.summary()
     assert again.to_json() == text
     with pytest.raises(CorruptReleaseError):
-        Fit.from_json(text.replace('"records"', '"recordz"'))
+        Fit.from_json(text.replace('"rounds"', '"roundz"'))
 
 
 def test_a_private_fit_has_its_guarantee() -> None:
@@ -261,7 +261,7 @@ def test_the_shares_of_the_budget_are_fixed_and_add_up() -> None:
         ("gaussian", "income ~ age"),
         ("poisson", "visits ~ age"),
     ):
-        question = asked(formula, family).question(1000)
+        question = asked(formula, family).setting(1000)
         for aim in ("intervals", "prediction"):
             plan = Schedule.of(question, aim)
             assert sum(plan.shares, Fraction(0)) + plan.descent == 1

@@ -18,6 +18,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from discreet._typing import FloatArray
 from discreet.data.engines import as_frame, as_table, count_cells
@@ -34,7 +36,6 @@ from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.randomness.gaussian import rounded_gaussian
 from discreet.randomness.integers import discrete_laplace
 from discreet.regression.newton.fit import as_level
-from discreet.regression.newton.posterior import mixture_quantile
 from discreet.regression.newton.sums import undeclared
 
 if TYPE_CHECKING:
@@ -346,6 +347,15 @@ class MeanDesign:
             return found[0]
         names = tuple(as_plain(level) for level in self.groups.levels)
         return Means(str(self.by), names, tuple(found), promised)
+
+
+def mixture_quantile(weights: FloatArray, means: FloatArray, spreads: FloatArray, level: float) -> float:
+    """The quantile of a mixture of normal laws."""
+    ends = means + spreads * ndtri(level)
+    low, high = float(ends.min()), float(ends.max())
+    if high - low < 1e-12 * (abs(low) + float(spreads.max())):
+        return low
+    return float(brentq(lambda x: float(weights @ ndtr((x - means) / spreads)) - level, low, high))
 
 
 def column_sums(

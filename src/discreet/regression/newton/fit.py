@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,7 +14,7 @@ from scipy.special import expit, ndtri
 
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
-from discreet.declarations import Relation, as_epsilon, as_integer, as_target_delta
+from discreet.declarations import Relation, as_epsilon, as_integer, as_rational, as_target_delta
 from discreet.documents.answer import Answer, Row, Table, Words, versions
 from discreet.errors import InvalidInput
 from discreet.privacy.curves import Gaussian as GaussianCurve
@@ -22,10 +22,11 @@ from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
-from discreet.regression.newton.models import ResponseModel, model_of
-from discreet.regression.newton.posterior import CoefficientPrior, NormalLaw, mixture_quantile
+from discreet.regression.newton.models import Link, ResponseModel, model_of
+from discreet.regression.newton.posterior import CoefficientPrior, Posterior
 from discreet.regression.newton.records import codes_of, read
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
+from discreet.regression.newton.sums import Round, RoundNoise, RoundSums
 
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
@@ -132,19 +133,22 @@ class Regression:
         back = np.linalg.inv(units.mixing)
         return CoefficientPrior(back @ (mean - units.offset), back @ np.diag(spread**2) @ back.T)
 
-    def question(self, n: int) -> PublicSetting:
-        """The rounds' question for a dataset of n records."""
-        excluded = any(v.excluded for v in (*self.design.variables, self.design.response))
-        private = self.relation is Relation.ADD_REMOVE or excluded
+    def setting(self, n: int | None) -> PublicSetting:
+        """The setting of the rounds for a dataset of n records, if that number is public."""
         return PublicSetting(
             self.design,
             self.model,
             self.scaled_prior(),
             self.mu_squared,
             self.relation,
-            None if private else n,
+            n,
             self.per_person or 1,
         )
+
+    def public_size(self, n: int) -> int | None:
+        """n, unless the number of records that enter is private: add/remove, or records left out."""
+        excluded = any(v.excluded for v in (*self.design.variables, self.design.response))
+        return None if self.relation is Relation.ADD_REMOVE or excluded else n
 
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
         """The answer for some data; ``source`` other than the system's makes it no private one."""
@@ -153,14 +157,16 @@ class Regression:
                 raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
             if records.n < self.design.d and self.relation is not Relation.ADD_REMOVE:
                 raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
-            question = self.question(records.n)
+            setting = self.setting(self.public_size(records.n))
             outcome = ask(
-                question,
+                setting,
                 lambda link, curvature: records.sums(self.model, link, curvature),
                 source,
                 self.aim,
             )
-        return Fit.of(self, question, outcome, type(source) is not SeededEntropy)
+        reached = None if outcome.reached is None else tuple(outcome.reached.tolist())
+        private = type(source) is not SeededEntropy
+        return Fit(self, setting.n, reached, outcome.rounds, private, versions())
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values that :meth:`from_dict` reads."""
@@ -240,30 +246,38 @@ class Fit(Answer):
     label: ClassVar[str] = "coefficient"
 
     question: Regression
-    weights: FloatArray
-    parts_: tuple[NormalLaw, ...]
-    noise_free: FloatArray
-    sigma_squared: tuple[FloatArray, FloatArray]
-    records: float
-    warnings: tuple[str, ...]
+    n: int | None
+    """The number of records, where it is public."""
+    reached: tuple[float, ...] | None
+    """Where descent ended, if that is how it was fitted."""
+    rounds: tuple[tuple[Round, RoundSums], ...]
+    """What was released: sums with noise on each, and where the rounds looked."""
     private: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
-    @classmethod
-    def of(cls, asked: Regression, question: PublicSetting, outcome: Outcome, private: bool) -> Fit:
-        found = outcome.posterior
-        return cls(
-            asked,
-            found.weights,
-            found.parts,
-            found.noise_free,
-            (found.sigma_squared, found.sigma_weights),
-            found.records,
-            doubts(question, outcome),
-            private,
-            versions(),
-        )
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The rounds with what is known of the scaled coefficients given them."""
+        reached = None if self.reached is None else np.array(self.reached)
+        return Outcome(self.question.setting(self.n), reached, self.rounds)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """Draws of the coefficients in the units of the columns."""
+        units = self.question.units
+        return self.outcome.posterior.mapped(units.mixing, units.offset)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the intervals may be off, as far as released values tell; none where they are to be trusted."""
+        return doubts(self.outcome)
+
+    @property
+    def records(self) -> float:
+        """The number of records: public, or as far as the released sums tell."""
+        moments = self.outcome.posterior.moments
+        return float(self.n or 0) if moments is None else moments.records
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -274,61 +288,35 @@ class Fit(Answer):
         """What is promised about everything in it."""
         return self.question.guarantee if self.private else Guarantee(None, basis="a simulation from a seed")
 
-    @cached_property
-    def _laws(self) -> tuple[FloatArray, FloatArray]:
-        """Means and deviations of each coefficient in each part of the mixture."""
-        units = self.question.units
-        means = np.array([units.mixing @ part.mean + units.offset for part in self.parts_])
-        spreads = [np.sqrt(np.diag(units.mixing @ p.covariance @ units.mixing.T)) for p in self.parts_]
-        return means, np.array(spreads)
-
     def mean(self) -> FloatArray:
         """Posterior means."""
-        return np.asarray(self.weights @ self._laws[0])
+        return self.posterior.mean
 
     def covariance(self) -> FloatArray:
         """The posterior covariance."""
-        units, centre = self.question.units, self.mean()
-        whole = np.zeros((len(centre), len(centre)))
-        for weight, part in zip(self.weights, self.parts_, strict=True):
-            gap = units.mixing @ part.mean + units.offset - centre
-            whole += weight * (units.mixing @ part.covariance @ units.mixing.T + np.outer(gap, gap))
-        return whole
+        return self.posterior.covariance
 
     def std(self) -> FloatArray:
         """Posterior standard deviations."""
-        return np.sqrt(np.diag(self.covariance()))
+        return self.posterior.std()
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Central intervals: the lower ends and the upper ends, in the order of ``names``."""
-        tail = (1 - as_level(level)) / 2
-        means, spreads = self._laws
-        low, high = (
-            np.array(
-                [mixture_quantile(self.weights, means[:, j], spreads[:, j], p) for j in range(means.shape[1])]
-            )
-            for p in (tail, 1 - tail)
-        )
-        return low, high
+        return self.posterior.interval(as_level(level))
 
     def noise_share(self) -> FloatArray:
         """How much of each coefficient's variance comes from the privacy noise."""
-        mixing = self.question.units.mixing
-        free = np.diag(mixing @ self.noise_free @ mixing.T)
-        return np.clip(1 - free / self.std() ** 2, 0.0, 1.0)
+        return np.clip(1 - np.diag(self.posterior.noise_free) / self.std() ** 2, 0.0, 1.0)
 
     def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
         """The standard deviation of the errors of a gaussian model: median and interval, in the response's
         units."""
         if not self.question.model.squares:
             raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
-        coder = self.question.design.response.coder
-        nodes, weights = self.sigma_squared
-        order = np.argsort(nodes)
-        total = np.cumsum(weights[order]) - weights[order] / 2
-        tail = (1 - as_level(level)) / 2
-        found = np.sqrt(np.interp([0.5, tail, 1 - tail], total, nodes[order])) * coder.width / 2  # type: ignore[attr-defined]
-        return float(found[0]), float(found[1]), float(found[2])
+        tail, width = (1 - as_level(level)) / 2, self.question.design.response.coder.width  # type: ignore[attr-defined]
+        sigma = np.sqrt(self.posterior.sigma_squared)[:, None] * width / 2
+        middle, low, high = self.posterior.quantiles(sigma, (0.5, tail, 1 - tail))
+        return float(middle[0]), float(low[0]), float(high[0])
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if
@@ -360,17 +348,16 @@ class Fit(Answer):
             found = [self._through(rows @ w.reshape(model.outputs, -1).T) for w in self._draws(400)]
             low, high = np.quantile(found, [tail, 1 - tail], axis=0)
             return Prediction(self.response(rows), low, high, level)
-        means = np.array([rows @ part.mean for part in self.parts_])
-        spreads = np.array([np.sqrt(np.einsum("ij,jk,ik->i", rows, p.covariance, rows)) for p in self.parts_])
-        centre = self.weights @ means
-        whole = np.sqrt(self.weights @ (spreads**2 + (means - centre) ** 2))
+        law = self.outcome.posterior
+        whole = np.sqrt(np.einsum("ij,jk,ik->i", rows, law.covariance, rows))
+        centre = rows @ law.mean
         low, high = (self._through(centre + side * ndtri(tail) * whole) for side in (1, -1))
         return Prediction(self.response(rows), low, high, level)
 
     def response(self, rows: FloatArray) -> FloatArray:
         """The mean response of scaled rows at the posterior mean of the coefficients."""
         outputs = self.question.model.outputs
-        centre = (self.weights @ np.array([part.mean for part in self.parts_])).reshape(outputs, -1)
+        centre = self.outcome.posterior.mean.reshape(outputs, -1)
         return self._through(rows @ centre.T if outputs > 1 else rows @ centre[0])
 
     def _through(self, predictor: FloatArray) -> FloatArray:
@@ -385,13 +372,10 @@ class Fit(Answer):
             return np.asarray((coder.low + coder.high) / 2 + coder.width / 2 * predictor)
         return np.asarray(expit(predictor) if asked.family == "binomial" else np.exp(predictor))
 
-    def _draws(self, number: int) -> list[FloatArray]:
+    def _draws(self, number: int) -> FloatArray:
         """Draws of the scaled coefficients from their posterior: what was released, and a fixed seed."""
-        generator, found = np.random.default_rng(0), []
-        for choice in generator.choice(len(self.parts_), number, p=self.weights):
-            part = self.parts_[choice]
-            found.append(generator.multivariate_normal(part.mean, part.covariance, method="eigh"))
-        return found
+        law = self.outcome.posterior
+        return law.draws[np.random.default_rng(0).choice(len(law.draws), number, p=law.weights)]
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""
@@ -431,13 +415,20 @@ class Fit(Answer):
         return {
             "question": self.question.to_dict(),
             "guarantee": self.guarantee.to_dict(),
-            "weights": self.weights.tolist(),
-            "means": [part.mean.tolist() for part in self.parts_],
-            "covariances": [part.covariance.tolist() for part in self.parts_],
-            "noise_free": self.noise_free.tolist(),
-            "sigma_squared": [values.tolist() for values in self.sigma_squared],
-            "records": self.records,
-            "warnings": list(self.warnings),
+            "n": self.n,
+            "reached": None if self.reached is None else list(self.reached),
+            "rounds": [
+                {
+                    "point": list(turn.link.point),
+                    "clip": turn.link.clip,
+                    "mu_squared": str(turn.mu_squared),
+                    "noise": [None if one is None else str(one) for one in astuple(turn.noise)],
+                    "gradient": list(sums.gradient),
+                    "curvature": list(sums.curvature),
+                    "square": sums.square,
+                }
+                for turn, sums in self.rounds
+            ],
             "private": self.private,
             "versions": dict(self.versions),
         }
@@ -445,47 +436,52 @@ class Fit(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Fit:
         """Reads :meth:`content`; what the guarantee says must be what the question promises."""
-        parts = zip(content["means"], content["covariances"], strict=True)
-        nodes, weights = content["sigma_squared"]
+        asked, reached = Regression.from_dict(content["question"]), content["reached"]
         read = cls(
-            Regression.from_dict(content["question"]),
-            np.array(content["weights"], dtype=np.float64),
-            tuple(NormalLaw(np.array(mean), np.array(covariance)) for mean, covariance in parts),
-            np.array(content["noise_free"], dtype=np.float64),
-            (np.array(nodes, dtype=np.float64), np.array(weights, dtype=np.float64)),
-            float(content["records"]),
-            tuple(map(str, content["warnings"])),
+            asked,
+            None if content["n"] is None else as_integer(content["n"], "n"),
+            None if reached is None else tuple(map(float, reached)),
+            tuple(_round_from(one) for one in content["rounds"]),
             bool(content["private"]),
             dict(content["versions"]),
         )
         if read.guarantee.to_dict() != content["guarantee"]:
             raise ValueError("its guarantee is not that of its question")
+        spent = sum((turn.mu_squared for turn, _ in read.rounds), Fraction(0))
+        if spent > asked.mu_squared or not (read.rounds or read.reached):
+            raise ValueError("its rounds are not those of its question")
         return read
 
 
-def doubts(question: PublicSetting, outcome: Outcome) -> tuple[str, ...]:
+def _round_from(content: Mapping[str, Any]) -> tuple[Round, RoundSums]:
+    def whole(name: str) -> tuple[int, ...]:
+        return tuple(as_integer(value, name) for value in content[name])
+
+    noise = RoundNoise(*(None if one is None else as_rational(one, "noise", 0) for one in content["noise"]))  # type: ignore[arg-type]
+    link = Link(whole("point"), 0, 0, as_integer(content["clip"], "clip"))
+    sums = RoundSums(whole("gradient"), whole("curvature"), as_integer(content["square"], "square"))
+    size = len(link.point)
+    triangle = 0 if noise.curvature is None else size * (size + 1) // 2
+    if noise.gradient is None or (len(sums.gradient), len(sums.curvature)) != (size, triangle):
+        raise ValueError("a round is malformed")
+    return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
+
+
+def doubts(outcome: Outcome) -> tuple[str, ...]:
     """Why intervals may be off, as far as released values tell; none where they are to be trusted."""
     found, said = outcome.posterior, []
-    curved = [one for one in outcome.seen if one.curvature is not None]
-    if not curved:
+    if not outcome.seen:
         return (
             "no curvature was published, because its noise would have drowned it: the fit predicts, and its "
             "intervals are those of the prior around it",
         )
-    size = len(found.mean)
-    noise = 2 * math.sqrt(size / 2 / sum(1 / one.curvature_variance for one in curved))
-    most = 0.5 if question.model.descends else 1.0  # measured: below it intervals cover what they say
-    if question.model.curved and noise > most * float(np.trace(found.curvature)) / size:
+    if found.vague > 0.5:
         said.append(
-            "the noise on the curvature is about as large as the curvature: take more records, a larger "
-            "epsilon or fewer columns, or declare a prior"
+            "most of the uncertainty is that of the curvature, which the noise hides: take more records, a "
+            "larger epsilon or fewer columns"
         )
-    if question.model.family in ("binomial", "multinomial"):
-        spread = float(found.mean @ question.design_moments() @ found.mean) / question.model.outputs
-        if spread > 16:
-            said.append(
-                "the classes are nearly separated: the posterior is not as symmetric as these intervals"
-            )
+    if found.effective < 0.02:
+        said.append("the posterior is far from normal, and its draws say little: declare a prior")
     return tuple(said)
 
 

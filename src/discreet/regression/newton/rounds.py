@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +22,10 @@ from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.posterior import (
     CoefficientPrior,
     Evidence,
+    NormalLaw,
     Posterior,
     evidence,
+    maximum,
     posterior,
     unseen,
 )
@@ -105,9 +108,10 @@ class PublicSetting:
         signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
         return min(most, max(least, round(1.6 * math.sqrt(signal))))
 
-    def design_moments(self) -> FloatArray:
-        """E xx' guessed for each of the outputs."""
-        return np.asarray(np.kron(np.eye(self.model.outputs), self.design.second_moments), dtype=np.float64)
+    def cost(self, share: Fraction) -> float:
+        """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
+        row = self.per_person * self.design.norm / self.design.unit
+        return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
 
     def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
         return noise_for(
@@ -124,37 +128,49 @@ class PublicSetting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rounds with curvature released, and the posterior given all of it."""
+    """What the rounds with curvature released; ``reached`` is where descent, if any, ended."""
 
-    schedule: Schedule
-    seen: tuple[Evidence, ...]
-    posterior: Posterior
+    setting: PublicSetting
+    reached: FloatArray | None
+    rounds: tuple[tuple[Round, RoundSums], ...]
+
+    @cached_property
+    def seen(self) -> tuple[Evidence, ...]:
+        """The sums of the rounds in real units."""
+        return tuple(evidence(self.setting.model, self.setting.design, *one) for one in self.rounds)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What is known of the coefficients given all of it."""
+        asked = self.setting
+        if self.seen:
+            return posterior(asked.model, asked.design, asked.prior, self.seen, asked.n)
+        assert self.reached is not None
+        return unseen(asked.prior, self.reached)
 
 
 def ask(
-    question: PublicSetting,
+    setting: PublicSetting,
     sums: Callable[[Link, bool], RoundSums],
     source: Source,
     aim: str = "intervals",
     schedule: Schedule | None = None,
 ) -> Outcome:
-    """All rounds: each looks where the posterior of those before it has its mean."""
-    plan = Schedule.of(question, aim) if schedule is None else schedule
-    design, model = question.design, question.model
-    seen: list[Evidence] = []
-    found: Posterior | None = None
-    if plan.steps:
-        found = unseen(question.prior, _descend(question, plan, sums, source), float(question.n or 0))
+    """All rounds: each looks where the posterior of those before it is largest."""
+    plan = Schedule.of(setting, aim) if schedule is None else schedule
+    design, model = setting.design, setting.model
+    rounds: list[tuple[Round, RoundSums]] = []
+    reached = _descend(setting, plan, sums, source) if plan.steps else None
+    law: NormalLaw | None = None
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
-        point = model.start(design) if found is None else found.mean
-        clip = None if found is None else model.clip(found)
-        link = model.link(design, point, clip)
-        turn = Round(link, question.noise(link, share, curved, plan.squares), share * question.mu_squared)
-        out = released(sums(link, turn.noise.curvature is not None), turn.noise, source)
-        seen.append(evidence(model, design, turn, out))
-        found = posterior(model, design, question.prior, seen, question.n)
-    assert found is not None
-    return Outcome(plan, tuple(seen), found)
+        if rounds:
+            seen = [evidence(model, design, *one) for one in rounds]
+            law = maximum(model, design, setting.prior, seen, setting.n)
+        clip = None if law is None else model.clip(law, setting.cost(share))
+        link = model.link(design, model.start(design) if law is None else law.mean, clip)
+        turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
+        rounds.append((turn, released(sums(link, turn.noise.curvature is not None), turn.noise, source)))
+    return Outcome(setting, reached, tuple(rounds))
 
 
 def _descend(

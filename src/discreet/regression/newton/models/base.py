@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
+from discreet.regression.newton.moments import Curve
 
 if TYPE_CHECKING:
-    from discreet.regression.newton.posterior import Posterior
+    from discreet.regression.newton.posterior import NormalLaw
 
 POINT_BITS = 16
 """Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
@@ -117,9 +118,16 @@ class ResponseModel(ABC):
         """Where residuals or responses are cut off in a round, as a whole number; 0 where they are not."""
         return 0
 
-    def clip(self, found: Posterior) -> float | None:
-        """Where to cut off in the next round, from what was released so far."""
+    def clip(self, found: NormalLaw, cost: float) -> float | None:
+        """Where to cut off in the next round, from what was released so far.
+
+        ``cost`` is the variance of the noise on a gradient whose residuals are at most 1.
+        """
         return None
+
+    def clip_of(self, link: Link) -> float:
+        """Where a round cut off, in the units of residuals."""
+        return float(link.clip)
 
     def start(self, design: Design) -> FloatArray:
         """Where the first round looks."""
@@ -146,11 +154,16 @@ class ResponseModel(ABC):
         entries u0_0 (predictor 0, table 0), …."""
 
     curved: ClassVar[bool] = False
-    """Whether the curvature changes with the point in a way that :meth:`curving` tells."""
+    """Whether the curvature changes with the point as :meth:`curve` tells."""
 
-    def curving(self, centre: float, variance: float) -> tuple[float, float, float]:
-        """Means over η ~ N(centre, variance) of the weight and its first two derivatives."""
-        return self.typical_weight(), 0.0, 0.0
+    def curve(self, clip: float) -> Curve:
+        """The expected response by predictor, of curved models; a straight line else."""
+        line = np.array([-64.0, 64.0])
+        return Curve.of(line, np.ones(2), np.ones(2))
+
+    def guess(self, design: Design) -> FloatArray:
+        """The curvature per record, over its weight if that varies, for rows spread over the bounds."""
+        return design.second_moments
 
     def most_weight(self) -> float:
         """The largest curvature of one record with a row of length 1."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ from scipy.special import expit
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, chosen, indexed
+from discreet.regression.newton.moments import Curve
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_GRID = np.linspace(-16, 16, 641)
+_CURVE = Curve.of(_GRID, expit(_GRID) * expit(-_GRID), expit(_GRID) * expit(-_GRID))
 
 
 class BinomialModel(ResponseModel):
@@ -45,12 +45,8 @@ class BinomialModel(ResponseModel):
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         return InSql((f"(u0_0 - y * {2**self.residual_bits})",), ("u0_1",))
 
-    def curving(self, centre: float, variance: float) -> tuple[float, float, float]:
-        chance = expit(centre + math.sqrt(variance) * _NODES)
-        weight = chance * (1 - chance)
-        bend = 1 - 2 * chance
-        values = (weight, weight * bend, weight * (bend**2 - 2 * weight))
-        return tuple(float(_WEIGHTS @ value) for value in values)  # type: ignore[return-value]
+    def curve(self, clip: float) -> Curve:
+        return _CURVE
 
     def typical_weight(self) -> float:
         return 0.2

@@ -11,9 +11,10 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel
+from discreet.regression.newton.moments import clipped_moments
 
 if TYPE_CHECKING:
-    from discreet.regression.newton.posterior import Posterior
+    from discreet.regression.newton.posterior import NormalLaw
 
 
 class GaussianModel(ResponseModel):
@@ -41,13 +42,24 @@ class GaussianModel(ResponseModel):
         farthest = found.reach + 2**self.residual_bits  # |x·w| + |y|
         return replace(found, clip=min(found.clip or farthest, farthest))
 
-    def clip(self, found: Posterior) -> float | None:
-        """Two and a half deviations, with what is not known of them yet on top."""
-        order = np.argsort(found.sigma_squared)
-        below = np.searchsorted(np.cumsum(found.sigma_weights[order]), 0.9)
-        upper = float(found.sigma_squared[order][min(int(below), len(order) - 1)])
-        misfit = float(np.sum(found.curvature * found.covariance)) / found.records
-        return 2.5 * math.sqrt(upper + misfit)
+    def clip_of(self, link: Link) -> float:
+        return float(link.clip / 2**self.residual_bits)
+
+    def clip(self, found: NormalLaw, cost: float) -> float | None:
+        """Where a coefficient's variance, of sampling and noise, is least; no tighter than two deviations.
+
+        The variance of residuals is taken at an upper end: what is not known of σ² and of the point is in it.
+        """
+        mean, spread = found.log_sigma
+        variance = math.exp(mean + spread) + found.unsure
+        typical = found.moments.records * float(np.trace(found.moments.mean)) / len(found.mean)
+        ratios = np.linspace(2.0, 6.0, 41)
+        clips = ratios * math.sqrt(variance)
+        inside, moment = zip(
+            *(clipped_moments(np.array(variance), float(clip)) for clip in clips), strict=True
+        )
+        worth = (np.array(moment) * typical + cost * clips**2) / np.array(inside) ** 2
+        return float(clips[int(np.argmin(worth))])
 
     def extremes(self, link: Link) -> Extremes:
         clip = np.array([float(link.clip)])

@@ -92,6 +92,11 @@ class MultinomialModel(ResponseModel):
         )
         return InSql(residuals, weights, (f"{total} AS total", shares, tops))
 
+    def guess(self, design: Design) -> FloatArray:
+        share = 1 / (self.outputs + 1)
+        whole = np.kron(share * np.eye(self.outputs) - share**2, design.second_moments)
+        return np.asarray(whole, dtype=np.float64)
+
     def typical_weight(self) -> float:
         return 0.8 / (self.outputs + 1)
 

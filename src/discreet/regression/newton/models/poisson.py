@@ -1,9 +1,10 @@
-"""Counts, log link, cut off at a public number q: r = E min(Y, q) − min(y, q), which is 0 on average at the
+"""Counts, log link, kept within a public window around the rate: r = E clip(Y) − clip(y), 0 on average at the
 truth."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,15 +14,18 @@ from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, chosen, indexed
+from discreet.regression.newton.moments import Curve
 
 if TYPE_CHECKING:
-    from discreet.regression.newton.posterior import Posterior
+    from discreet.regression.newton.posterior import NormalLaw
 
 
 class PoissonModel(ResponseModel):
-    """y ~ Poisson(e^{x·w}), counted up to ``most`` and in later rounds up to q, where hardly any record is.
+    """y ~ Poisson(e^{x·w}), counted up to ``most``, in each round within ``clip`` of the rate at its point.
 
-    E min(Y, q) = Σ_{k<q} P(Y > k) has the slope λ·P(Y < q) in the predictor: the weight of a record.
+    With the window l ≤ Y ≤ h of a record's predictor, the mean of min(max(Y, l), h) has the slope
+    λ·P(l ≤ Y < h) in the predictor: the weight of a record. The residual is 0 on average at the truth, for
+    every window.
     """
 
     family = "poisson"
@@ -48,42 +52,75 @@ class PoissonModel(ResponseModel):
         return point
 
     def limit(self, clip: float | None) -> int:
-        return self.most if clip is None else min(self.most, max(2, math.ceil(clip)))
+        return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))
 
-    def clip(self, found: Posterior) -> float | None:
-        """Above the counts of all but records with rates far above most."""
-        mean = found.mean
-        moments = found.curvature / max(found.curvature[0, 0], 1e-12)
-        spread = float(mean @ moments @ mean) - float(moments[0] @ mean) ** 2
-        unsure = float(np.sum(moments * found.covariance))
-        rate = math.exp(min(float(moments[0] @ mean) + 2 * math.sqrt(max(spread, 0) + unsure), 8.0))
-        return rate + 4 * math.sqrt(rate) + 2
+    def clip(self, found: NormalLaw, cost: float) -> float | None:
+        """Where a coefficient's variance, of sampling and noise, is least, with room for unsure rates."""
+        moments = found.moments
+        centre, variance = moments.predictors(found.mean[None, :])
+        typical = moments.records * float(np.trace(moments.mean)) / len(found.mean)
+        rate = math.exp(min(float(centre[0] + (variance[0] + found.unsure) / 2), math.log(self.most)))
+        least = min(self.most, 1 + math.ceil(2 * math.sqrt(found.unsure) * rate))
+        windows = np.unique(np.geomspace(least, self.most, 24).astype(int))
+        worth = []
+        for window in windows.tolist():
+            _, slope, scatter = self.curve(window).expected(centre, variance + found.unsure)[:, 0, 0]
+            worth.append((scatter * typical + cost * (window + 0.5) ** 2) / max(slope, 1e-9) ** 2)
+        return float(windows[int(np.argmin(worth))])
 
     def most_reach(self) -> int:
         return math.floor((math.log(self.most) + 4) * (1 << self.link_bits))
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
-        rate = np.exp(predictors)
-        below = gammaincc(limit, rate)  # P(Y < q)
-        mean = rate * below + limit * (1 - gammaincc(limit + 1, rate))
-        weight = rate * below
-        return np.rint(mean * 2**self.residual_bits), np.rint(weight * 2**self.weight_bits)
+        mean, weight, _, low, high = _windowed(predictors, limit, self.most)
+        return np.rint(mean * 2**self.residual_bits), np.rint(weight * 2**self.weight_bits), low, high
 
     def extremes(self, link: Link) -> Extremes:
-        mean, weight = link.tables
-        residual = chosen([mean, link.clip * 2.0**self.residual_bits - mean])
+        mean, weight, low, high = link.tables
+        unit = 2.0**self.residual_bits
+        residual = chosen([mean - low * unit, high * unit - mean])
         return Extremes(residual**2, np.tile(weight**2, 2), np.zeros(1))
 
     def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
-        kept = np.minimum(response, link.clip)
-        return np.asarray(indexed(link.tables[0], link, predictor) - kept * 2.0**self.residual_bits)
+        mean, _, low, high = (indexed(table, link, predictor) for table in link.tables)
+        return np.asarray(mean - np.clip(response, low, high) * 2.0**self.residual_bits)
 
     def weights(self, link: Link, predictor: FloatArray) -> FloatArray | None:
         return indexed(link.tables[1], link, predictor)
 
     def sql_columns(self, link: Link, divide: Any) -> InSql:
-        return InSql((f"(u0_0 - least(y, {link.clip}) * {2**self.residual_bits})",), ("u0_1",))
+        return InSql((f"(u0_0 - least(greatest(y, u0_2), u0_3) * {2**self.residual_bits})",), ("u0_1",))
 
-    def curving(self, centre: float, variance: float) -> tuple[float, float, float]:
-        rate = math.exp(min(centre + variance / 2, math.log(2 * self.most)))
-        return rate, rate, rate
+    def curve(self, clip: float) -> Curve:
+        return _curve(round(clip), self.most)
+
+
+def _windowed(
+    predictors: FloatArray, window: int, most: int
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Mean, slope and variance of min(max(Y, low), high) by predictor, and the ends of the window.
+
+    Of min(Y, q): the mean λP(Y < q) + qP(Y > q), the slope λP(Y < q), the second moment λ²P(Y < q − 1) +
+    λP(Y < q) + q²P(Y > q); a function of the clipped count is that at high less that at low, plus low's.
+    """
+    rate = np.exp(predictors)
+    middle = np.minimum(np.rint(rate), most)
+    low, high = np.maximum(middle - window, 0.0), np.minimum(middle + window, most)
+
+    def below(q: FloatArray) -> FloatArray:
+        return np.where(q > 0, gammaincc(np.maximum(q, 1.0), rate), 0.0)
+
+    def parts(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        slope, above = rate * below(q), 1 - below(q + 1)
+        return slope + q * above, slope, rate**2 * below(q - 1) + slope + q**2 * above
+
+    (mean, slope, square), (lower, start, lower_square) = parts(high), parts(low)
+    mean = mean - lower + low
+    return mean, slope - start, np.maximum(square - lower_square + low**2 - mean**2, 0.0), low, high
+
+
+@cache
+def _curve(window: int, most: int) -> Curve:
+    grid = np.linspace(-math.log(most) - 4, math.log(most) + 4, 801)
+    _, slope, scatter, _, _ = _windowed(grid, window, most)
+    return Curve.of(grid, slope, scatter)
