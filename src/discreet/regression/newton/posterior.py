@@ -137,7 +137,7 @@ class CoefficientPrior:
 
 @dataclass(frozen=True)
 class NormalLaw:
-    """A normal law of the scaled coefficients, what is known of the rows, and and log σ² with its deviation."""
+    """A normal law of the scaled coefficients; what is known of the rows; mean and deviation of log σ²."""
 
     mean: FloatArray
     covariance: FloatArray
