@@ -15,7 +15,7 @@ PART = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PRIOR = (1, 1)
 EPSILONS = (0.1, 0.5, 1, 2)
 SIZES = (50, 200, 1000)
-TARGETS = (0.2, 0.1, 0.05)
+TARGETS = (10, 6, 3, 2)
 
 
 def meaning() -> str:
@@ -27,25 +27,29 @@ def meaning() -> str:
     return table(["ε", "factor e^ε", "best guess is right at most"], rows)
 
 
-def shift(sizes: Sequence[int] = SIZES) -> str:
-    """By how much the noise moves a share, beside what sampling leaves open anyway."""
+def widths(sizes: Sequence[int] = SIZES) -> str:
+    """The half-width of the interval of a share of 50 %, with and without privacy."""
     rows = []
     for n in sizes:
         found = [discreet.plan(prior=PRIOR, n=n, epsilon=e, mechanisms="lattice").rows[0] for e in EPSILONS]
-        assert all(row.method == "exact" for row in found)
-        # ℓ₁ sums over the two levels, which move by the same amount
-        moved = [f"{100 * row.l1 / 2:.2f}" for row in found]
-        rows.append([f"{n}", f"± {100 * found[0].width_without / 2:.1f}", *moved])
-    return table(["n", "sampling alone, 95 %", *(f"noise at ε = {e:g}" for e in EPSILONS)], rows)
+        shown = (found[0].width_without, *(row.width for row in found))
+        rows.append([f"{n}", *(f"± {50 * width:.1f}" for width in shown)])
+    return table(["n", "without privacy", *(f"ε = {e:g}" for e in EPSILONS)], rows)
 
 
 def needed() -> str:
-    """The smallest ε for an error that is good enough."""
+    """The smallest ε for an interval that is narrow enough."""
     rows = []
-    for n in (50, 200, 500):
-        found = [discreet.plan(prior=PRIOR, n=n, error=error, quick=True).epsilon for error in TARGETS]
-        rows.append([f"{n}", *(f"{epsilon:.2f}" for epsilon in found)])
-    return table(["n", *(f"error ≤ {error:g}" for error in TARGETS)], rows)
+    for n in (300, 1200, 5000):
+        cells = []
+        for points in TARGETS:
+            try:
+                found = discreet.plan(prior=PRIOR, n=n, within=f"{points} points", mechanisms="lattice")
+                cells.append(f"{found.epsilon:.2g}")
+            except discreet.InvalidInput:  # sampling alone leaves more open
+                cells.append("–")
+        rows.append([f"{n}", *cells])
+    return table(["n", *(f"± {points} points" for points in TARGETS)], rows)
 
 
 def mechanisms() -> str:
@@ -64,7 +68,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-TABLES = {"meaning": meaning, "shift": shift, "needed": needed, "mechanisms": mechanisms}
+TABLES = {"meaning": meaning, "widths": widths, "needed": needed, "mechanisms": mechanisms}
 
 
 def filled(text: str) -> str:

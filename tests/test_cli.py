@@ -346,7 +346,7 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("--prior", "1,1"), "give two of n, epsilon and error"),
+            (("--prior", "1,1"), "give two of n, epsilon and within"),
             (("--prior", "1,1", "--n", "5", "--epsilon", "1", "--error", "0.1"), "give two of n"),
             (("--prior", "1,1", "--n", "5", "--error", "2"), "error=2.0 must be between 0 and 1"),
             (("--prior", "1", "--n", "5", "--epsilon", "1"), "at least two levels"),

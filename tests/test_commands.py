@@ -359,10 +359,10 @@ def test_plan_fits_and_speaks_of_what_it_shows(run: Run, monkeypatch: pytest.Mon
     plan = ("plan", "--prior", "1,1,1", "--n", "30", "--epsilon", "1/2")
     text = run(*plan)[1]
     assert max(map(len, text.splitlines())) <= 80
-    assert "KL" not in text
-    assert "width" in text.partition("─")[0]
-    monkeypatch.setenv("COLUMNS", "140")
-    assert "KL" in run(*plan)[1]
+    assert "± points" in text.partition("─")[0]
+    assert "the noise of privacy included" in " ".join(text.split())
+    found = run("plan", "--prior", "1,1", "--n", "1200", "--within", "3 points")[1]
+    assert "Within ± 3.00 points" in found
 
 
 DOCUMENTS_0_1_0 = (

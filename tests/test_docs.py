@@ -180,6 +180,7 @@ def test_the_command_line_page_is_complete() -> None:
             for name in (
                 *(name for name, _ in COMMANDS.values()),
                 "show",
+                "split",
                 "plan",
                 "audit",
                 "mechanisms",
@@ -245,7 +246,7 @@ def test_decision_tables_are_those_of_the_planner_in_part() -> None:
     decisions, page = of_docs("_decisions"), (DOCS / "choosing.md").read_text("utf-8")
     assert {name for _, name, _ in decisions.PART.findall(page)} == set(decisions.TABLES)
     assert decisions.meaning() in page
-    assert decisions.shift((50,)).splitlines()[-1] in page
+    assert decisions.widths((50,)).splitlines()[-1] in page
 
 
 @pytest.mark.slow

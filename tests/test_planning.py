@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import betaincinv, gammaln, psi
+from scipy.special import gammaln, psi
 
 import discreet
 from conformance.oracle import datasets
+from discreet.inference.expected_width import expected_width, imagined_counts
+from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import automatic
 from discreet.planning import expected_error as expectations
 from discreet.planning import search as planning
 from discreet.planning.search import Plan, PlanRow, kl_divergence, plan
+from discreet.planning.widths import epsilon_within, size_within
 from discreet.questions import counts, proportion
+from discreet.questions.conditional import Conditional
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.proportion import Proportion
+from discreet.questions.table import CrossTable
 from test_decoding import prior_predictive
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
@@ -59,7 +67,7 @@ def test_exact_figures_are_the_definition(prior: tuple[float, ...], n: int, epsi
     alpha = np.array(prior)
     for (name, options), row in zip(KINDS, found.rows, strict=True):
         m = build(name, prior, n, epsilon, **options)
-        errors, weights, kl, l1, width = [], [], 0.0, 0.0, 0.0
+        errors, weights, kl, l1 = [], [], 0.0, 0.0
         for x, w in zip(points, predictive, strict=True):
             outputs, log_probability = m.log_pmf(x)
             p = w * np.exp(log_probability)
@@ -68,7 +76,6 @@ def test_exact_figures_are_the_definition(prior: tuple[float, ...], n: int, epsi
             weights += p.tolist()
             kl += p @ np.array([dirichlet_kl(a, released) for released in b])
             l1 += p @ np.abs(a / a.sum() - b / b.sum(axis=1, keepdims=True)).sum(axis=1)
-            width += p @ interval_widths(b, 0.9)
         assert row.method == "exact"
         assert row.standard_error == 0
         assert row.expected == pytest.approx(np.dot(errors, weights), rel=1e-9)
@@ -79,16 +86,7 @@ def test_exact_figures_are_the_definition(prior: tuple[float, ...], n: int, epsi
             assert value == pytest.approx(np.array(errors)[order][at], abs=1e-7)
         assert row.kl == pytest.approx(kl, rel=1e-8)
         assert row.l1 == pytest.approx(l1, rel=1e-9)
-        assert row.width == pytest.approx(width, rel=1e-7)
-        assert row.width_without == pytest.approx(predictive @ interval_widths(alpha + points, 0.9), rel=1e-7)
         assert row.comparable == (name != "ehdl")
-
-
-def interval_widths(parameters: np.ndarray, level: float) -> np.ndarray:
-    """Width of the equal-tailed interval, averaged over the levels, for rows of Dirichlet parameters."""
-    rest = parameters.sum(axis=1, keepdims=True) - parameters
-    low, high = ((1 - level) / 2, (1 + level) / 2)
-    return np.mean(betaincinv(parameters, rest, high) - betaincinv(parameters, rest, low), axis=1)
 
 
 def dirichlet_kl(a: np.ndarray, b: np.ndarray) -> float:
@@ -327,6 +325,91 @@ def test_searches_where_figures_are_simulated() -> None:
     assert 7000 <= larger.n <= 10_000
 
 
+# ---- widths ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "prior", "n", "epsilon"),
+    [
+        ("lshist", (1.0, 1.0), 12, "0.8"),
+        ("ehd", (2.0, 0.5, 1.0), 6, "1.5"),
+        ("lszhang", (1.0, 1.0), 20, "0.5"),
+    ],
+)
+def test_the_expected_width_is_that_of_the_law(
+    name: str, prior: tuple[float, ...], n: int, epsilon: str
+) -> None:
+    """Against every output and its probability; eight draws of the noise leave about a tenth open."""
+    m = build(name, prior, n, epsilon)
+    outputs, log_probability = m.log_pmf(imagined_counts(prior, n, 0.5))
+    widths = []
+    for output in outputs.tolist():
+        low, high = noise_aware(m, output, None).marginal(0).interval(0.9)
+        widths.append(high - low)
+    exact = float(np.exp(log_probability) @ np.array(widths))
+    assert expected_width(m, n, level=0.9) == pytest.approx(exact, rel=0.12)
+
+
+@pytest.mark.parametrize(("k", "n", "epsilon"), [(2, 400, "0.1"), (3, 60, "0.3"), (6, 2000, "1")])
+def test_a_plan_promises_what_releases_give(k: int, n: int, epsilon: str) -> None:
+    counts = imagined_counts((1.0,) * k, n, 0.5)
+    assert sum(counts) == n
+    levels = tuple(map(str, range(k)))
+    found = plan(prior=(1,) * k, n=n, epsilon=epsilon, mechanisms="lattice").rows[0]
+    data = dict(zip(levels, counts, strict=True))
+    widths = []
+    for _ in range(12):
+        row = discreet.release(data, levels=levels, epsilon=epsilon).rows()[0]
+        assert row.low is not None
+        assert row.high is not None
+        widths.append(row.high - row.low)
+    assert found.width == pytest.approx(np.mean(widths), rel=0.25)
+    assert found.width > found.width_without
+
+
+def test_a_plan_is_asked_for_by_its_width() -> None:
+    found = plan(prior=(1, 1), n=1200, within="3 points", mechanisms="lattice")
+    assert found.rows[0].width / 2 <= 0.03
+    assert plan(prior=(1, 1), n=1200, epsilon=found.epsilon * 0.98, mechanisms="lattice").rows[0].width > 0.06
+    assert found.within == 0.03
+    assert str(found).startswith("Within ± 3.00 points: n = 1200 records, ε = ")
+    more = plan(prior=(1, 1), epsilon="0.5", within=0.03, mechanisms="lattice")
+    assert more.rows[0].width / 2 <= 0.03
+    assert 1070 < more.n < 1120
+    assert max(map(len, str(found).splitlines())) <= 80
+    with pytest.raises(discreet.InvalidInput, match="even without privacy"):
+        plan(prior=(1, 1), n=100, within="3 points")
+    for wrong in (3, "three", 0, -0.1, "60 points", True):
+        with pytest.raises(discreet.InvalidInput, match="within="):
+            plan(prior=(1, 1), n=100, within=wrong)
+    with pytest.raises(discreet.InvalidInput, match="share="):
+        plan(prior=(1, 1), n=100, epsilon=1, share=1.5)
+
+
+ASKED = [
+    Proportion(levels=("a", "b"), epsilon=1, relation="add-remove"),
+    CrossTable(columns={"x": ("a", "b"), "y": ("c", "d")}, epsilon=1),
+    Conditional(outcome="x", given="g", levels=("a", "b"), groups=("f", "m"), epsilon=1),
+    MeanQuestion(bounds=(0, 100), column="age", epsilon=1),
+    MeanQuestion(bounds=(0, 100), column="age", epsilon=1, delta="1e-6", by="g", levels=("f", "m")),
+]
+
+
+@pytest.mark.parametrize("question", ASKED, ids=lambda one: f"{one.kind}-{one.relation}")
+def test_epsilon_and_size_of_a_width(question: Any) -> None:
+    wide = question.expected_width(500)
+    assert wide.half > (wide.without or 0)
+    target = 1.5 * wide.half
+    less = epsilon_within(question, target, 500)
+    assert less < 1
+    assert replace(question, epsilon=less).expected_width(500).half <= target
+    fewer = size_within(question, target)
+    assert fewer < 500
+    assert question.expected_width(fewer).half <= target
+    with pytest.raises(discreet.InvalidInput, match="not reached"):
+        epsilon_within(question, (wide.without or 0) / 2, 500)
+
+
 @pytest.mark.parametrize("index", [0, 1, 8999, 9000, 12_345, 51_999])
 def test_the_grid_of_epsilons(index: int) -> None:
     epsilon = planning._epsilon_at(index)
@@ -338,11 +421,11 @@ def test_the_grid_of_epsilons(index: int) -> None:
 # ---- bad input -----------------------------------------------------------------------------------------
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"n": 10}, "give two of n, epsilon and error"),
-    ({"epsilon": 1}, "give two of n, epsilon and error"),
-    ({"error": 0.1}, "give two of n, epsilon and error"),
-    ({}, "give two of n, epsilon and error"),
-    ({"n": 10, "epsilon": 1, "error": 0.1}, "give two of n, epsilon and error"),
+    ({"n": 10}, "give two of n, epsilon and within"),
+    ({"epsilon": 1}, "give two of n, epsilon and within"),
+    ({"error": 0.1}, "give two of n, epsilon and within"),
+    ({}, "give two of n, epsilon and within"),
+    ({"n": 10, "epsilon": 1, "error": 0.1}, "give two of n, epsilon and within"),
     ({"n": 10, "error": 0}, "error=0 must be between 0 and 1"),
     ({"n": 10, "error": 1}, "error=1 must be between 0 and 1"),
     ({"n": 10, "error": "much"}, "error='much' must be between 0 and 1"),

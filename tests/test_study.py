@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import discreet
@@ -727,3 +728,129 @@ def test_report_holds_released_values_only(folder: Path, monkeypatch: pytest.Mon
     )
     assert report(one) == report(two)
     assert one.to_json() == two.to_json()
+
+
+# ---- one budget for several questions --------------------------------------------------------------------
+
+DIVIDED = """
+[study]
+data = "survey.csv"
+n = 2000
+
+[budget]
+epsilon = 1
+delta = 1e-5
+
+[[question]]
+id = "smokers"
+column = "smoker"
+levels = ["no", "yes"]
+within = "2.4 points"
+
+[[question]]
+id = "ages"
+kind = "mean"
+column = "age"
+bounds = [0, 120]
+weight = 2
+
+[[question]]
+id = "model"
+kind = "regress"
+formula = "age ~ smoker"
+bounds = { age = [0, 120] }
+levels = { smoker = ["no", "yes"] }
+"""
+
+
+def test_a_budget_is_divided_before_data_are_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "divided.toml"
+    file.write_text(DIVIDED)  # and no data
+    declared = read_study(file)
+    assert declared.split is not None
+    smokers, ages, model = declared.split.shares
+    assert smokers.width is not None
+    assert smokers.width.half <= 0.024
+    assert ages.epsilon == pytest.approx(2 * model.epsilon, rel=1e-3)
+    assert 0.999 < declared.split.spent <= 1
+    assert (ages.delta, model.delta) == (None, Fraction(1, 10**5))
+    assert [one["epsilon"] for one in declared.questions] == [
+        str(one.epsilon) for one in declared.split.shares
+    ]
+    assert read_study(file).questions == declared.questions
+    with pytest.raises(SystemExit) as done:
+        main(["split", str(file)])
+    assert not done.value.code
+    shown = capsys.readouterr().out
+    assert str(declared.split) in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    with pytest.raises(SystemExit) as done:
+        main(["split", str(file), "--json"])
+    assert json.loads(capsys.readouterr().out)["questions"][0]["id"] == "smokers"
+
+
+@pytest.mark.parametrize(
+    ("questions", "message"),
+    [
+        ([{"id": "a", "within": "2.4 points"}] * 2, "used twice"),
+        ([{"id": "a", "within": "1 point"}], "question 'a': within='1 point' is not reached"),
+        ([{"id": "a", "within": "2.19 points"}, {"id": "b", "within": "2.19 points"}], "does not allow it"),
+        ([{"id": "a", "epsilon": 1}, {"id": "b"}], "the others need some too"),
+        ([{"id": "a", "epsilon": 1, "weight": 2}], "give one of epsilon, within and weight"),
+        ([{"id": "a", "weight": 0}], "must be positive"),
+        ([{"id": "a", "kind": "regress", "formula": "y ~ x"}], "needs a part of δ"),
+    ],
+)
+def test_what_cannot_be_divided(questions: list[dict[str, Any]], message: str) -> None:
+    study = discreet.Study("nothing.csv", budget=1, n=2000)
+    levels = {"column": "x", "levels": ["no", "yes"]}
+    asked = [one if "kind" in one else {**levels, **one} for one in questions]
+    with pytest.raises(discreet.InvalidInput, match=message):
+        study.split(asked)
+
+
+def test_a_python_study_writes_its_report(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    table = pd.DataFrame({"smoker": ["no", "yes"] * 100, "age": range(200)})
+    study = discreet.Study(table, budget={"epsilon": 4, "delta": "1e-6"}, n=200, dataset="spring")
+    study.release(column="smoker", levels=("no", "yes"), epsilon=1, title="Who smokes?", request_id="smokers")
+    study.mean("age", bounds=(0, 200), epsilon=1)
+    study.regress(
+        "age ~ smoker", bounds={"age": (0, 200)}, levels={"smoker": ("no", "yes")}, epsilon=1, delta="1e-6"
+    )
+    page = study.report("board.html", title="Board")
+    assert Path("board.html").read_text("utf-8") == page
+    assert "Who smokes?" in page
+    assert "mean of age" in page
+    again = load_answer(study.result().to_json())
+    assert list(again.answers) == list(study.result().answers)
+    with pytest.raises(discreet.FileError, match="cannot be written"):
+        study.report(folder / "no" / "board.html")
+
+
+def test_data_that_do_not_fit_are_found_before_the_first_charge(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("people.csv").write_text("smoker,sex\n" + "no,f\nyes,m\n" * 50)
+    Path("two.toml").write_text(
+        '[study]\ndata = "people.csv"\nn = 100\n[budget]\nepsilon = 1\n'
+        '[[question]]\nid = "a"\ncolumn = "smoker"\nlevels = ["no", "yes"]\nepsilon = 0.1\n'
+        '[[question]]\nid = "b"\ncolumn = "sex"\nlevels = ["f", "x"]\nepsilon = 0.1\n'
+        '[[question]]\nid = "c"\ncolumn = "height"\nlevels = ["f", "x"]\nepsilon = 0.1\n'
+    )
+    with pytest.raises(SystemExit) as done:
+        main(["run", "two.toml"])
+    assert done.value.code in (2, 3)
+    said = capsys.readouterr().err
+    assert "question 'b'" in said
+    assert "question 'c'" in said
+    assert "nothing was charged" in said
+    assert not Path("two-results").exists()
+    with pytest.raises(SystemExit) as done:
+        main(["run", "two.toml", "--no-check"])
+    assert done.value.code == 3
+    assert list(load_answer(Path("two-results/study.json").read_text()).answers) == ["a"]
+    assert Path("two-results/report.html").exists()

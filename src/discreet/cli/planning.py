@@ -42,6 +42,11 @@ def _plan(
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy budget, such as 0.5; to be found if not said.")
     ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(help="Precision to reach: '3 points' for an interval of ± 3 points.", metavar="W"),
+    ] = None,
+    share: Annotated[float, typer.Option(help="The share that is planned for.", metavar="P")] = 0.5,
     error: Annotated[
         float | None, typer.Option(help="Expected Hellinger error to reach, between 0 and 1.", metavar="E")
     ] = None,
@@ -54,9 +59,9 @@ def _plan(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Say what error to expect of each mechanism, before any data is opened.
+    """Say how precise a release will be, before any data is opened.
 
-    Give two of --n, --epsilon and --error: the third is found.
+    Give two of --n, --epsilon and --within: the third is found.
     """
     from discreet.questions.text import SERIES
 
@@ -65,7 +70,8 @@ def _plan(
     with new_file(plot, force, "--plot") as write:
         import discreet
 
-        found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, error=error, public=known)
+        target: dict[str, Any] = {"within": within, "error": error, "share": share}
+        found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, public=known, **target)
         if plot is not None:
             budgets = sorted({*discreet.plots.EPSILONS, found.epsilon})
             axes = discreet.plots.error_curve(found.prior, found.n, budgets)
@@ -155,5 +161,5 @@ def _print_plan(plan: Plan) -> None:
         typer.echo(str(plan))
         return
     print_text(plan.title())
-    print_table(plan.header(), plan.cells(), spare=("KL", "ℓ₁", "median", "95 %"))
+    print_table(plan.header(), plan.cells())
     print_text(*plan.notes())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     app.command("show", epilog=EPILOG)(_show)
     app.command("run", epilog=EPILOG)(_run)
+    app.command("split", epilog=EPILOG)(_split)
     app.command("report", epilog=EPILOG)(_report)
 
 
@@ -68,6 +69,14 @@ def _run(
     price: Annotated[
         bool, typer.Option("--price", help="Say what it costs and whether it fits; spend nothing.")
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            help="Look whether the data fit every question before the first charge; --no-check where "
+            "others see the exit code, which then tells them.",
+        ),
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Answer the questions of a study file, each charged to its ledger.
@@ -95,22 +104,48 @@ def _run(
         earlier = ": answered earlier" if repeated else ""
         typer.echo(printable(f"{done}/{len(declared.questions)} {name}{earlier}"), err=True)
 
-    result = run_study(declared, progress=progress)
+    folder = out if out is not None else file.with_name(f"{file.stem}-results")
+
+    def keep(result: Any) -> None:
+        with file_problems("--out", folder, "written"):
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in (("study.json", result.to_json()), ("report.html", report(result))):
+                draft = folder / f".{name}.part"
+                draft.write_text(text, encoding="utf-8")
+                draft.replace(folder / name)  # whole or not at all
+        if len(result.answers) < len(declared.questions):
+            typer.echo(printable(f"What was answered is in {folder}"), err=True)
+
+    result = run_study(declared, progress=progress, check=check, keep=keep)
     account = result.account
     assert account is not None
-    folder = out if out is not None else file.with_name(f"{file.stem}-results")
-    with file_problems("--out", folder, "written"):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in (("study.json", result.to_json()), ("report.html", report(result))):
-            draft = folder / f".{name}.part"
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(folder / name)  # whole or not at all
     if as_json:
         print_json({"study": str(folder / "study.json"), "report": str(folder / "report.html"),
                     "budget": account.to_dict()})  # fmt: skip
         return
     print_answers(result)
     typer.echo(printable(f"Spent {account.spent} of {account.cap}. Saved to {folder}"), err=True)
+
+
+def _split(
+    file: Annotated[Path, typer.Argument(help="A study file whose questions say within or weight.")],
+    as_json: Json = False,
+) -> None:
+    """Divide the budget of a study file among its questions; opens no data.
+
+    A question says within = "3 points", or weight = 2, instead of epsilon. `run` divides in the same way.
+    """
+    from discreet.study.study_file import read_study
+
+    found = read_study(file).split
+    if found is None:
+        raise InvalidInput(
+            'every question has its epsilon: leave it out, and say within = "3 points" or weight = 1'
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_text(str(found))
 
 
 def _report(

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["answers_of", "print_answer", "print_answers", "print_table", "print_text", "printable"]
 
 
-def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: int = -1, spare: Sequence[str] = ()
-) -> None:
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: int = -1) -> None:
     """A table with names of columns; of two columns only the rows are printed in a pipe.
 
-    On a terminal the cells of column ``wrap`` may take several lines. A table that is too wide all the same
-    does without the columns ``spare``, the first first; if that does not help, each row becomes a block.
+    On a terminal the cells of column ``wrap`` may take several lines; where the table is too wide all the
+    same, each row becomes a block.
     """
     if not sys.stdout.isatty():
         lines = [header, *rows] if len(header) > 2 else rows
@@ -35,13 +33,11 @@ def print_table(
 
     console = Console()
     wrapped = range(len(header))[wrap]
-    for dropped in range(len(spare) + 1):
-        shown = [i for i, name in enumerate(header) if name not in spare[:dropped]]
-        needed = sum(_needed([header[i], *(row[i] for row in rows)], i == wrapped) for i in shown)
-        if needed + 3 * len(shown) + 1 <= console.width:
-            kept = [[row[i] for i in shown] for row in rows]
-            console.print(_framed([header[i] for i in shown], kept, shown.index(wrapped)))
-            return
+    columns = zip(header, *rows, strict=True)
+    needed = sum(_needed(cells, index == wrapped) for index, cells in enumerate(columns))
+    if needed + 3 * len(header) + 1 <= console.width:
+        console.print(_framed(header, rows, wrapped))
+        return
     for row in rows:
         console.print(_framed(["", ""], list(zip(header, row, strict=True)), 1))
 

@@ -21,7 +21,7 @@ from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
-from discreet.randomness.entropy import OSEntropy, Source, private_source
+from discreet.randomness.entropy import OSEntropy, SeededEntropy, Source, private_source
 
 MAX_OUTPUTS = 10_000_000
 MAX_SIMULATED_N = 2**53
@@ -285,6 +285,10 @@ class Mechanism(ABC):
             raise TooLargeError(f"simulate works up to n = 2**53, not {self.n}; draw works at any n")
         self.check_size()
         return self._simulate(self._as_counts(counts), int(size), np.random.default_rng(seed))
+
+    def simulate_output(self, counts: Iterable[Any], seed: int) -> Output:
+        """What :meth:`run` might give, from a seeded generator, for planning: **not private**."""
+        return self._output(self._as_counts(counts), SeededEntropy(seed))
 
     def to_opendp(self) -> Any:
         """This mechanism as a user measurement of OpenDP: counts in, released counts out."""

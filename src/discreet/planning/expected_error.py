@@ -21,6 +21,7 @@ import numpy.typing as npt
 from discreet._registry import MECHANISMS
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import TooLargeError
+from discreet.inference.expected_width import expected_width, width_without
 from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.hellinger import candidate_distances, hellinger
@@ -47,9 +48,9 @@ class PlanRow:
     l1: float
     """Expected ℓ₁ distance between the posterior means."""
     width: float
-    """Expected width of the credible interval of one level, read from the released posterior as it is."""
+    """Expected width of the interval of one share, the noise accounted for; not a number if it cannot be."""
     width_without: float
-    """The same of the true posterior, without privacy."""
+    """The same without privacy."""
     method: str
     """``exact``, or ``simulated (N datasets)``."""
     comparable: bool = True
@@ -84,12 +85,16 @@ class Setting:
         n: int,
         *,
         level: float = 0.95,
+        share: float = 0.5,
         seed: int = 0,
         quick: bool = False,
         only_expected: bool = False,
+        widths: bool = False,
     ) -> None:
         self.prior, self.n, self.k = prior, n, len(prior)
-        self.level, self.seed, self.quick, self.only_expected = level, seed, quick, quick or only_expected
+        self.level, self.share, self.seed = level, share, seed
+        self.quick, self.only_expected = quick, quick or only_expected
+        self.widths = widths or not self.only_expected
         self.datasets = number_of_compositions(n, self.k)
         self._distances: list[tuple[IntArray, FloatArray]] = []
 
@@ -127,31 +132,19 @@ class Setting:
             parts.append(rng.multinomial(self.n, theta)[: size - start])
         return np.concatenate(parts)
 
-    @cached_property
-    def width_without(self) -> float:
-        if self.datasets * self.k <= 20_000:
-            return float(self.weight @ self.widths(self.rows))
-        return float(self.widths(self.drawn(400)).mean())
-
-    def widths(self, outputs: IntArray) -> FloatArray:
-        """Width of the equal-tailed interval of one level, averaged over the levels, for each output."""
-        total = outputs.sum(axis=1)
-        levels = range(1 if self.k == 2 and (total == self.n).all() else self.k)
-        width = np.zeros(len(outputs))
-        for i in levels:
-            pairs, inverse = np.unique(
-                np.stack([outputs[:, i], total - outputs[:, i]]), axis=1, return_inverse=True
-            )
-            a = self.prior[i] + pairs[0]
-            b = sum(self.prior[:i] + self.prior[i + 1 :]) + pairs[1]
-            width += _interval_width(a, b, self.level)[inverse.ravel()]
-        return width / len(levels)
-
     def row(self, m: Mechanism, options: Mapping[str, Any]) -> PlanRow:
         figures, method = self._figures(m)
+        if self.widths:
+            figures["width"] = self.width(m)
+            figures["width_without"] = width_without(self.prior, self.n, share=self.share, level=self.level)
         claim = m.guarantee
         comparable = claim.exact_epsilon is not None and claim.exact_epsilon <= m.epsilon and not claim.delta
         return PlanRow(m.name, options, method=method, comparable=comparable, **figures)
+
+    def width(self, m: Mechanism) -> float:
+        """The expected width of a noise-aware interval; not a number where there is none."""
+        found = expected_width(m, self.n, share=self.share, level=self.level, seed=self.seed)
+        return math.nan if found is None else found
 
     def _figures(self, m: Mechanism) -> tuple[dict[str, float], str]:
         if self.datasets * m.law_size <= (_QUICK_CELLS if self.quick else _CELLS):
@@ -177,8 +170,6 @@ class Setting:
             "q95": q95,
             "kl": self._exact_kl(outputs, law),
             "l1": self._exact_l1(outputs, weighted),
-            "width": float(weighted.sum(axis=0) @ self.widths(outputs)),
-            "width_without": self.width_without,
         }
 
     def _exact_kl(self, outputs: IntArray, law: FloatArray) -> float:
@@ -225,8 +216,6 @@ class Setting:
             "q95": float(q95),
             "kl": float(kl_divergence(a, b).mean()),
             "l1": float(np.abs(a / sizes[0] - b / sizes[1]).sum(axis=1).mean()),
-            "width": float(self.widths(drawn[:: max(1, len(drawn) // 1000)]).mean()),
-            "width_without": self.width_without,
         }
         return figures, method
 
@@ -284,18 +273,6 @@ def _weighted_quantiles(
         below = cumulative[at] - mass[at] + np.cumsum(weights[inside])
         result.append(float(values[inside[min(int(np.searchsorted(below, wanted)), len(inside) - 1)]]))
     return result
-
-
-def _interval_width(a: FloatArray, b: FloatArray, level: float) -> FloatArray:
-    from scipy.special import betaincinv, ndtri
-
-    low, high = (1 - level) / 2, (1 + level) / 2
-    total = a + b
-    normal = 2 * float(ndtri(high)) * np.sqrt((a / total) * (b / total) / (total + 1))
-    near = np.minimum(a, b) > 1e12  # where Beta quantiles lose digits, and the Beta is normal
-    safe_a, safe_b = np.where(near, 1.0, a), np.where(near, 1.0, b)
-    exact = betaincinv(safe_a, safe_b, high) - betaincinv(safe_a, safe_b, low)
-    return np.where(near, normal, exact)
 
 
 def kl_divergence(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:

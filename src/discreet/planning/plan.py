@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -55,6 +56,10 @@ class Plan:
     level: float = 0.95
     error: float | None = None
     """The target that ε or n was solved for."""
+    within: float | None = None
+    """The same, where it was the half-width of an interval."""
+    share: float = 0.5
+    """The share whose interval is planned."""
     public: PublicGain | None = None
     """What public records buy, where such were given; they are in ``prior`` already."""
 
@@ -100,6 +105,8 @@ class Plan:
             "n": self.n,
             "epsilon": str(self.exact_epsilon),
             "error": self.error,
+            "within": self.within,
+            "share": self.share,
             "level": self.level,
             "best": self.best,
             "limit": self.limit,
@@ -108,50 +115,49 @@ class Plan:
         }
 
     def header(self) -> list[str]:
-        return ["mechanism", "expected", "median", "95 %", "KL", "ℓ₁", "width", "how"]
+        return ["mechanism", "± points", "error", "how"]
 
     def cells(self) -> list[list[str]]:
         """The table as text, one list per row, in the order of :meth:`header`."""
         rows = []
         for row in self.rows:
             error = f"{row.expected:.4f}" + (f" ± {row.standard_error:.4f}" if row.standard_error else "")
-            figures = (row.median, row.q95, row.kl, row.l1, row.width)
-            rows.append(
-                [
-                    row.label + ("" if row.comparable else " *"),
-                    error,
-                    *("–" if math.isnan(value) else f"{value:.4f}" for value in figures),
-                    row.method,
-                ]
-            )
+            mark = "" if row.comparable else " *"
+            rows.append([row.label + mark, _points(row.width), error, row.method])
         if self.limit is not None:
-            rows.append(["limit", f"{self.limit:.4f}", *["–"] * 5, "linear program"])
+            rows.append(["limit", "–", f"{self.limit:.4f}", "linear program"])
         return rows
 
     def title(self) -> str:
+        asked = ""
+        if self.within is not None:
+            asked = f"Within ± {_points(2 * self.within)} points: "
+        elif self.error is not None:
+            asked = f"Expected error ≤ {self.error:g}: "
         prior = ", ".join(f"{a:g}" for a in self.prior)
-        if self.error is not None:
-            return f"Expected error ≤ {self.error:g}: n = {self.n}, ε = {self.epsilon:g}, prior ({prior})"
-        return f"Plan for n = {self.n} records, ε = {self.epsilon:g} (replace-one), prior ({prior})"
+        return f"{asked or 'Plan for '}n = {self.n} records, ε = {self.epsilon:g}, prior ({prior})"
 
     def notes(self) -> list[str]:
         """What the table means, and what it recommends."""
         percent = f"{100 * self.level:g} %"
-        lines = [
-            "Errors are Hellinger distances (0 to 1) between the released and the true posterior, before any "
-            f"data; width is that of the released {percent} interval",
-        ]
-        if self.rows and not math.isnan(self.rows[0].width_without):
-            lines[0] += f", {self.rows[0].width_without:.4f} without privacy"
-        lines[0] += "."
+        lines = []
+        best = self.best_row
+        if best is not None and not math.isnan(best.width):
+            lines.append(
+                f"A share of {100 * self.share:g} % will have a {percent} interval of about "
+                f"± {_points(best.width)} percentage points, the noise of privacy included "
+                f"(± {_points(best.width_without)} without privacy)."
+            )
+        lines.append(
+            "Errors are Hellinger distances (0 to 1) between the released and the true posterior, on "
+            "average over data sets that the prior expects."
+        )
         if any(not row.comparable for row in self.rows):
             lines.append(f"* does not promise ε = {self.epsilon:g} with δ = 0; for comparison.")
         if self.limit is not None:
-            lines.append(
-                "The limit is the least error of any mechanism of this ε that releases such posteriors."
-            )
-        if self.best_row is not None:
-            lines.append(f"Best: {self.best_row.label}.")
+            lines.append("The limit is the least error that any mechanism of this ε can have.")
+        if best is not None:
+            lines.append(f"Best: {best.label}.")
         if self.public is not None:
             lines.append(f"{self.public}.")
         return lines
@@ -163,12 +169,18 @@ class Plan:
         for row in cells:
             middle = [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
             lines.append("  ".join([row[0].ljust(widths[0]), *middle, row[-1]]).rstrip())
-        return "\n".join([self.title(), "", *lines, "", *self.notes()])
+        notes = (wrapped for note in self.notes() for wrapped in textwrap.wrap(note, 80))
+        return "\n".join([*textwrap.wrap(self.title(), 80), "", *lines, "", *notes])
 
     def _repr_html_(self) -> str:
         """The plan for a notebook."""
         notes = (paragraph(note, soft=True) for note in self.notes())
         return card(paragraph(self.title(), strong=True), table(self.header(), self.cells()), *notes)
+
+
+def _points(width: float) -> str:
+    """Half of a width of a share, in percentage points."""
+    return "–" if math.isnan(width) else f"{50 * width:#.3g}"
 
 
 def _number(value: float) -> float | None:

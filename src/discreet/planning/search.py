@@ -20,6 +20,7 @@ from discreet._typing import EpsilonLike, FloatArray
 from discreet.declarations import as_counts, as_epsilon, as_integer, as_prior, as_size
 from discreet.distributions.beta_dirichlet import dirichlet
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
+from discreet.inference.expected_width import as_share, width_without
 from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.expected_error import (
@@ -32,6 +33,7 @@ from discreet.planning.expected_error import (
 )
 from discreet.planning.plan import Plan, PublicGain, best_of
 from discreet.posterior_sampling.families.categorical import DirichletFamily
+from discreet.questions.widths import POINTS, as_within
 
 Choice: TypeAlias = str | tuple[str, Mapping[str, Any]]
 
@@ -76,30 +78,36 @@ def plan(
     prior: Sequence[float],
     n: int | None = None,
     epsilon: EpsilonLike | None = None,
+    within: float | str | None = None,
     error: float | None = None,
     mechanisms: Iterable[Choice] | str | None = None,
     public: Sequence[float] | None = None,
     level: float = 0.95,
+    share: float = 0.5,
     seed: int = 0,
     quick: bool = False,
 ) -> Plan:
-    """What error to expect of each mechanism, from public parameters only; or which ε or n an error needs.
+    """How precise a release will be, from public parameters only; or which ε or n a precision needs.
 
-    Give two of ``n``, ``epsilon`` and ``error``. With n and ε the plan compares the mechanisms. With n and
-    ``error`` it also finds the smallest ε, to four digits and rounded up, at which the best mechanism has at
-    most that expected error; with ε and ``error`` the smallest n from which on it has (with very few records
-    the posterior is close to the prior and any mechanism does well, which is not what is asked). The search
-    looks at ``mechanisms`` where they are given, else at the lattice and count mechanisms.
+    Give two of ``n``, ``epsilon`` and a target. ``within="3 points"`` (or 0.03) asks that the interval of a
+    share be ± 3 percentage points, the noise of privacy included; ``error`` asks for an expected Hellinger
+    error. With n and ε the plan compares the mechanisms. With n and a target it also finds the smallest ε,
+    to four digits and rounded up, at which the best mechanism reaches it; with ε and a target the smallest
+    n from which on it does (with very few records the posterior is close to the prior and any mechanism has
+    a small error, which is not what is asked). The search looks at ``mechanisms`` where they are given.
 
     ``mechanisms``: names, or pairs (name, options). ``public``: counts of public records, one per level, that
     enter the prior (``prior.updated_with_public``); the plan then also says what they buy. ``level``: of the
-    credible intervals whose width is compared. ``seed``: of the simulations; the same seed gives the same
+    credible intervals whose width is compared; they are those of a ``share`` of a half, the widest, unless
+    you say another. ``seed``: of the simulations; the same seed gives the same
     plan. ``quick``: expected errors only, of the lattice and count mechanisms unless ``mechanisms`` says
     otherwise, in about 0.3 seconds.
 
     >>> p = plan(prior=(1, 1), n=20, epsilon=0.8)
     >>> p.best, round(p.row("lattice").expected, 4), round(p.limit, 4)
     ('lattice', 0.1884, 0.1884)
+    >>> plan(prior=(1, 1), epsilon=1, within="3 points").n
+    1071
     """
     parameters = as_prior(prior)
     chosen = _choices(mechanisms)
@@ -108,18 +116,19 @@ def plan(
     number = as_integer(seed, "seed")
     if number < 0:
         raise InvalidInput(f"seed={seed!r} must not be negative")
-    if sum(value is None for value in (n, epsilon, error)) != 1:
+    if sum(value is None for value in (n, epsilon, error, within)) != 2:
         raise InvalidInput(
-            "give two of n, epsilon and error: n and epsilon to compare the mechanisms, n and error to find "
-            "epsilon, epsilon and error to find n"
+            "give two of n, epsilon and within (or error): n and epsilon to compare the mechanisms, n and "
+            "within to find epsilon, epsilon and within to find n"
         )
     size = None if n is None else as_size(n)
     budget = None if epsilon is None else as_epsilon(epsilon)
     target = None if error is None else _as_error(error)
+    half = None if within is None else as_within(within, POINTS)
     alone = parameters
     if public is not None:
         parameters = dirichlet(parameters).updated_with_public(public).parameters
-    ask = _Question(parameters, chosen, float(level), number, quick, target)
+    ask = _Question(parameters, chosen, float(level), number, quick, target, half, as_share(share))
     if size is None:
         assert budget is not None
         found = ask.with_size(budget)
@@ -164,11 +173,13 @@ class _Question:
     level: float
     seed: int
     quick: bool
-    target: float | None = None
+    error_wanted: float | None = None
+    within: float | None = None
+    share: float = 0.5
     known: dict[tuple[int, Fraction, bool], float] = field(default_factory=dict)
 
     def compare(self, n: int, epsilon: Fraction) -> Plan:
-        setting = Setting(self.prior, n, level=self.level, seed=self.seed, quick=self.quick)
+        setting = self._setting(n, quick=self.quick, widths=self.within is not None)
         rows = _rows(self.chosen, setting, epsilon)
         limit = None
         if not self.quick:
@@ -176,13 +187,40 @@ class _Question:
                 limit = optimal_error(prior=self.prior, n=n, epsilon=epsilon)
             except DiscreetError:  # too large, or not solved
                 limit = None
-        return Plan(self.prior, n, epsilon, rows, limit, self.level, self.target)
+        wanted = self.error_wanted, self.within
+        return Plan(self.prior, n, epsilon, rows, limit, self.level, *wanted, self.share)
+
+    def _setting(self, n: int, **how: bool) -> Setting:
+        return Setting(self.prior, n, level=self.level, share=self.share, seed=self.seed, **how)
+
+    @property
+    def target(self) -> float:
+        """What is to be reached: a half-width or an error."""
+        wanted = self.error_wanted if self.within is None else self.within
+        assert wanted is not None
+        return wanted
+
+    def value(self, n: int, epsilon: Fraction, chosen: Chosen | None) -> float:
+        """What is compared with the target, of the best mechanism."""
+        if self.within is None:
+            return self.error(n, epsilon, chosen)
+        key = (n, epsilon, chosen is self.chosen)
+        if key not in self.known:
+            setting = self._setting(n)
+            names = [(automatic(self.prior, n, epsilon), {})] if chosen is None else chosen
+            made = [MECHANISMS[name](prior=self.prior, n=n, epsilon=epsilon, **own) for name, own in names]
+            self.known[key] = min(setting.width(m) / 2 for m in made)
+        return self.known[key]
+
+    def _reached(self, found: Plan) -> bool:
+        best = found.best_row
+        return best is not None and (best.expected if self.within is None else best.width / 2) <= self.target
 
     def error(self, n: int, epsilon: Fraction, chosen: Chosen | None) -> float:
         """Expected error of the best mechanism among ``chosen``, or the quick ones."""
         key = (n, epsilon, chosen is self.chosen)
         if key not in self.known:
-            setting = Setting(self.prior, n, seed=self.seed, quick=self.quick, only_expected=True)
+            setting = self._setting(n, quick=self.quick, only_expected=True)
             best = best_of(_rows(chosen, setting, epsilon))
             if best is None:
                 raise InvalidInput(
@@ -199,20 +237,29 @@ class _Question:
                 return found
         return search(self.chosen)
 
+    @property
+    def _wanted(self) -> str:
+        return f"{'error' if self.within is None else 'within'}={self.target:g}"
+
     def with_epsilon(self, n: int) -> Plan:
         """The plan at the smallest ε that reaches the target."""
-        assert self.target is not None
         target, last = self.target, _index_of(MAX_EPSILON)
+        least = width_without(self.prior, n, share=self.share, level=self.level) / 2
+        if self.within is not None and target <= least:
+            raise InvalidInput(
+                f"within: n={n} records give ± {100 * least:.3g} points even without privacy; more precision "
+                "needs more records"
+            )
 
         def search(chosen: Chosen | None) -> int:
             def value(index: int) -> float:
-                return self.error(n, _epsilon_at(index), chosen)
+                return self.value(n, _epsilon_at(index), chosen)
 
             high = _index_of(Fraction(1))
             while value(high) > target:  # by decades, up or down from 1
                 if high == last:
                     raise InvalidInput(
-                        f"error={target:g} is not reached with n={n}: the best at epsilon = "
+                        f"{self._wanted} is not reached with n={n}: the best at epsilon = "
                         f"{float(MAX_EPSILON):g} is {value(high):.4g}"
                     )
                 high = min(high + 9000, last)
@@ -223,23 +270,22 @@ class _Question:
                 low, high, value, target, lambda i: float(_epsilon_at(i)), lambda x: _index_of(Fraction(x))
             )
 
-        index = self._smallest(search, lambda i: self.error(n, _epsilon_at(i), self.chosen) <= target)
+        index = self._smallest(search, lambda i: self.value(n, _epsilon_at(i), self.chosen) <= target)
         while True:
             found = self.compare(n, _epsilon_at(index))
-            if index >= last or (found.best_row is not None and found.best_row.expected <= target):
+            if index >= last or self._reached(found):
                 return found
             index = min(index + max(1, (1000 + index % 9000) // 500), last)
 
     def with_size(self, epsilon: Fraction) -> Plan:
         """The plan at the smallest n from which on the target is reached."""
-        assert self.target is not None
         target = self.target
         sizes = [2**i for i in range(MAX_N.bit_length()) if 2**i < MAX_N] + [MAX_N]
 
         def search(chosen: Chosen | None) -> int:
             low, before = 0, 0.0  # without records there is no error
             for size in sizes:
-                value = self.error(size, epsilon, chosen)
+                value = self.value(size, epsilon, chosen)
                 if value > target:
                     low = size
                 elif value <= before:
@@ -247,18 +293,18 @@ class _Question:
                 before = value
             if low == MAX_N:
                 raise InvalidInput(
-                    f"error={target:g} is not reached with epsilon={float(epsilon):g}: the best at "
+                    f"{self._wanted} is not reached with epsilon={float(epsilon):g}: the best at "
                     f"n = {MAX_N} is {value:.4g}"
                 )
             if not low:
                 return 1
             high = min(size for size in sizes if size > low)
-            return _first_below(low, high, lambda i: self.error(i, epsilon, chosen), target, float, round)
+            return _first_below(low, high, lambda i: self.value(i, epsilon, chosen), target, float, round)
 
-        n = self._smallest(search, lambda i: i > 0 and self.error(i, epsilon, self.chosen) <= target)
+        n = self._smallest(search, lambda i: i > 0 and self.value(i, epsilon, self.chosen) <= target)
         while True:
             found = self.compare(n, epsilon)
-            if n >= MAX_N or (found.best_row is not None and found.best_row.expected <= target):
+            if n >= MAX_N or self._reached(found):
                 return found
             n = min(n + max(1, n // 500), MAX_N)
 

@@ -22,6 +22,7 @@ from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.text import OPTIONS, TextForm, words
+from discreet.questions.widths import Width
 
 __all__ = ["Asked", "Bound", "Parameter", "Question", "parameter", "question_of"]
 
@@ -128,6 +129,13 @@ class Question(ABC):
     def cautions(self) -> tuple[str, ...]:
         """What the curator should know before it is asked, as far as the declaration tells."""
         return ()
+
+    def expected_width(self, size: Any = None, level: float = 0.95) -> Width | None:
+        """How wide the interval of one number is expected to be, noise included, for a public size.
+
+        For plans: it opens no data. None where this kind of question has no such figure.
+        """
+        return None
 
     # What follows from it.
 

@@ -92,6 +92,15 @@ class Conditional(CountQuestion):
             return (0,) * len(self.group_domain.levels)
         return None if self.sizes is None else tuple(as_integer(size, "sizes") for size in self.sizes)
 
+    def _planned_size(self, size: Any) -> int:
+        """Of the smallest group; groups of equal size where only the number of all records is known."""
+        known = size if size is not None else self.declared_size
+        if isinstance(known, tuple | list) and any(known):
+            return super()._planned_size(min(filter(None, known)))
+        return super()._planned_size(
+            known and max(1, as_integer(known, "n") // len(self.group_domain.levels))
+        )
+
     def cautions(self) -> tuple[str, ...]:
         """Sizes that were not declared are read from the data, and published."""
         if self.sizes is not None or self.hides_size:

@@ -14,13 +14,15 @@ from discreet.answers.release import Release, publish
 from discreet.data import Contribution
 from discreet.data.statistics import ONLY_PRIVATE
 from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_prior, as_relation, as_size
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import TOTAL_PRIOR, LogUniform
+from discreet.inference.expected_width import as_share, expected_width, width_without
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter
 from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT, WHOLE
+from discreet.questions.widths import Width
 
 RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
 
@@ -151,14 +153,40 @@ class CountQuestion(Question):
         own = {field.name for made in classes for field in fields(made) if field.init}
         return (own | {"calibration"}) - {"prior", "n", "epsilon", "delta"}
 
+    def expected_width(self, size: Any = None, level: float = 0.95, share: float = 0.5) -> Width:
+        """Of a share of a half, for which sampling leaves most open, or of another ``share``."""
+        n = self._planned_size(size)
+        name, given = self._parts(n, self.exact_epsilon / (getattr(self, "per_person", None) or 1))
+        built = check_options(name, given)(**given)  # without the warnings of one that is to be used
+        share = as_share(share)
+        found = expected_width(built, n, share=share, level=level, total_prior=self.expected_total)
+        if found is None:
+            raise TooLargeError(
+                f"the noise of {built.name} cannot be accounted for at n={n}; lattice has no such limit"
+            )
+        without = width_without(built.prior, n, share=share, level=level) / 2
+        return Width(found / 2, without, assumed=f"a share of {100 * share:g} %")
+
+    def _planned_size(self, size: Any) -> int:
+        known = size if size is not None else self.declared_size
+        if not known or (isinstance(known, tuple) and not any(known)):
+            raise InvalidInput(
+                "n is missing: a plan needs the number of records, or about how many there are"
+            )
+        return as_size(known)
+
     def build(self, n: int, epsilon: Fraction) -> Mechanism:
         """The mechanism for n records; with add-remove for any number of them, and n is not looked at."""
-        prior = as_prior(self.prior, self.k)
-        chosen = self._chosen(prior, n, epsilon)
-        size = None if self.hides_size else n
-        built = build_mechanism(chosen, prior=prior, n=size, epsilon=epsilon, **self._options)
+        name, given = self._parts(n, epsilon)
+        built = build_mechanism(name, **given)
         built.check_size()
         return built
+
+    def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
+        prior = as_prior(self.prior, self.k)
+        size = {} if self.hides_size else {"n": n}
+        given = {"prior": prior, "epsilon": epsilon, **size, **self._options}
+        return self._chosen(prior, n, epsilon), given
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
@@ -22,6 +24,8 @@ from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge, LedgerLike
 from discreet.questions.base import Bound, Question, parameter
 from discreet.questions.text import BUDGET, LEVEL, LEVELS, PAIR, TEXT, WHOLE
+from discreet.questions.widths import Width
+from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanDesign
 
 __all__ = ["MeanQuestion", "mean"]
@@ -146,6 +150,21 @@ class MeanQuestion(Question):
     def read(self, data: Any) -> Any:
         """The exact sums, by group."""
         return self.design.sums(data)
+
+    def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
+        """Of the mean of records whose standard deviation is a quarter of the range, in equal groups."""
+        n = as_size(size or self.n or 0)
+        groups = len(self.design.groups.levels) if self.design.groups is not None else 1
+        each, low, high = max(1, n // groups), *self.design.bounds
+        cell = (each, 0, each * self.design.noise.steps**2 // 16)
+        cells = dict.fromkeys(range(groups), cell)
+        ends = []
+        for seed in range(4):
+            answer = self.design.answer(cells, each * groups, SeededEntropy(seed))
+            ends += [one.interval(level) for one in (answer.means if groups > 1 else [answer])]
+        half = sum(b - a for a, b in ends) / len(ends) / 2
+        without = NormalDist().inv_cdf((1 + level) / 2) * (high - low) / 4 / math.sqrt(each)
+        return Width(half, without, self.column or "value", "records that spread over the bounds")
 
     def bind(self, size: int) -> Bound:
         """The guarantee of all sums together."""

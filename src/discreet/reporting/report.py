@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from discreet._html import facts, table
 from discreet.declarations import Relation
 from discreet.documents.answer import Answer, Row
 from discreet.documents.study import StudyResult
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import FileError, InvalidInput, TooLargeError
 from discreet.ledger import Account
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import question_of
@@ -65,12 +66,22 @@ the ledger and that the ledger was not edited or put back.</li></ol>
 """
 
 
-def report(result: Any, *, title: str | None = None) -> str:
+def report(result: Any, path: str | Path | None = None, *, title: str | None = None) -> str:
     """The report of an answer, of several, or of a whole study, as one HTML document.
 
     It holds what the documents hold, in words, tables and drawings; nothing is fetched and nothing runs when
-    it is opened. The same released values give the same bytes.
+    it is opened. The same released values give the same bytes. It is written to ``path`` if that is given.
     """
+    text = _page(result, title)
+    if path is not None:
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except (OSError, TypeError) as error:
+            raise FileError(f"path={path!r} cannot be written: {getattr(error, 'strerror', error)}") from None
+    return text
+
+
+def _page(result: Any, title: str | None) -> str:
     named, account = _answers(result)
     whole = result if isinstance(result, StudyResult) else None
     heading = title or (whole.title if whole is not None else "Private release")

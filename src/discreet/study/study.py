@@ -22,14 +22,18 @@ from discreet._registry import QUESTIONS
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
 from discreet.declarations import Relation, as_size
-from discreet.errors import InvalidInput, MissingLedgerError, UnknownDatasetError
+from discreet.documents.study import StudyResult
+from discreet.errors import DataError, InvalidInput, MissingLedgerError, UnknownDatasetError
 from discreet.ledger import Account, Budget, Ledger
 from discreet.ledger.budgets import price_of
 from discreet.ledger.charging import Charge
+from discreet.planning.widths import Split, split
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Asked, Question, question_of
+from discreet.questions.text import plain
 from discreet.regression.release import LogisticRelease
+from discreet.reporting.report import report
 
 __all__ = ["Study", "StudyPrice"]
 
@@ -120,6 +124,7 @@ class Study:
         # Part of every plan: an answer about other data must not be taken for that of these.
         self.label = str(table) if label is None and isinstance(table, str | Path) else label
         self._priced: dict[str, Asked] = {}
+        self._answered: dict[str, tuple[Mapping[str, Any], Any]] = {}
         self._check(self.account())
 
     def _check(self, known: Account) -> None:
@@ -166,13 +171,68 @@ class Study:
         """Logistic regression of one column on others: :func:`discreet.release_logistic`."""
         return self.ask("logistic", **question)  # type: ignore[no-any-return]
 
-    def ask(self, kind: str, *, request_id: str | None = None, **parameters: Any) -> Any:
-        """A question of any kind that is registered, with its parameters."""
+    def mean(self, column: str | None = None, **question: Any) -> Any:
+        """The mean of a bounded column: :func:`discreet.mean`."""
+        return self.ask("mean", column=column, **question)
+
+    def regress(self, formula: str, **question: Any) -> Any:
+        """A regression with intervals: :func:`discreet.regress`."""
+        return self.ask("regress", formula=formula, **question)
+
+    def ask(
+        self, kind: str, *, request_id: str | None = None, title: str | None = None, **parameters: Any
+    ) -> Any:
+        """A question of any kind that is registered, with its parameters; ``title`` is for the report."""
         where = f"a question of kind {kind!r}"
-        question = question_of(kind, _under(self.relation, kind, parameters), where)
-        return self._answer(Asked(self._declared(question), self.data), request_id)
+        question = self._declared(question_of(kind, _under(self.relation, kind, parameters), where))
+        return self._answer(Asked(question, self.data), request_id, title)
 
     # Questions with an id.
+
+    def split(self, questions: Iterable[Mapping[str, Any]]) -> Split:
+        """ε of each question within the budget of this study, before any data are opened.
+
+        A question says how precise it must be, ``within="3 points"``, or has a ``weight`` (1 unless said)
+        with which it shares what the others leave, or has its ``epsilon`` already. ``split.questions`` are
+        the questions with their ε, for :meth:`price` and :meth:`answer`.
+
+        >>> study = Study("survey.csv", budget=1, n=2000)
+        >>> ask = {"column": "smoker", "levels": ["no", "yes"]}
+        >>> print(study.split([{"id": "a", **ask, "within": "2.4 points"}, {"id": "b", **ask}]))
+        question      ε  95 % interval  without
+        a         0.143  ± 2.40 points   ± 2.19
+        b         0.857  ± 2.20 points   ± 2.19
+        <BLANKLINE>
+        Together ε = 1 of 1; 0 is left.
+        """
+        if self.budget.epsilon is None:
+            raise InvalidInput("split divides a budget of ε, or of ε and δ; this one is in ρ (zCDP)")
+        named: dict[str, Mapping[str, Any]] = {}
+        for index, given in enumerate(questions, 1):
+            name = question_id(given, f"question {index}")
+            if name in named:
+                raise InvalidInput(f"question id {name!r} is used twice")
+            named[name] = _under(self.relation, given.get("kind", "proportion"), given)
+        return split(named, self.budget.epsilon, self.budget.delta, self.n)
+
+    def check(self, questions: Iterable[Mapping[str, Any]]) -> None:
+        """Reads what the questions need of the data, so that a mistake is found before anything is charged.
+
+        Every question whose column, type or levels do not fit is named, in words without any value. What
+        was read is kept for the answer. Whether an error comes depends on the data: it is for the curator.
+        """
+        found = []
+        for given in questions:
+            name, question = checked_question(given, "question", self.relation)
+            question = self._declared(question)
+            if self.account().entries and self._charge(name).recall(question.plan()) is not None:
+                continue
+            try:
+                _ = self._asked(name, question).size
+            except (DataError, InvalidInput) as error:
+                found.append((type(error), f"question {name!r}: {error}"))
+        if found:
+            raise found[0][0]("\n".join([*(text for _, text in found), "nothing was charged"])) from None
 
     def price(self, questions: Iterable[Mapping[str, Any]]) -> StudyPrice:
         """What the questions cost together, and whether that fits; nothing is spent or written.
@@ -203,7 +263,7 @@ class Study:
     def answer(self, question: Mapping[str, Any]) -> Any:
         """The answer of a question with an ``id``; asked again, the stored answer."""
         name, checked = checked_question(question, "question", self.relation)
-        answer = self._answer(self._asked(name, self._declared(checked)), name)
+        answer = self._answer(self._asked(name, self._declared(checked)), name, question.get("title"))
         self._priced.pop(name, None)
         return answer
 
@@ -223,12 +283,26 @@ class Study:
     def _charge(self, request_id: str | None) -> Charge:
         return Charge(self.ledger, self.dataset, request_id, self.label)
 
-    def _answer(self, asked: Asked, request_id: str | None) -> Any:
+    def result(self, title: str | None = None) -> StudyResult:
+        """Everything that was answered by this object, as one document."""
+        questions = {name: question for name, (question, _) in self._answered.items()}
+        answers = {name: answer for name, (_, answer) in self._answered.items()}
+        return StudyResult(title or self.dataset, self.dataset, questions, answers, self.account())
+
+    def report(self, path: str | Path | None = None, *, title: str | None = None) -> str:
+        """The report of everything that was answered, as one HTML page; written to ``path`` where given."""
+        return report(self.result(title), path=path)
+
+    def _answer(self, asked: Asked, request_id: str | None, title: str | None = None) -> Any:
         if not self.account().entries:
             with suppress(InvalidInput):  # somebody else was quicker: what they made is checked
                 self.ledger.create(self.dataset, relation=self.relation, **_given(self.budget))
             self._check(self.account())
-        return asked.answer(self._charge(request_id))
+        answer = asked.answer(self._charge(request_id))
+        stated = {key: plain(value) for key, value in asked.question.stated().items()}
+        asked_for = {"kind": asked.question.kind, **({} if title is None else {"title": title}), **stated}
+        self._answered[answer.receipt.request_id] = asked_for, answer
+        return answer
 
 
 def _remove(folder: str, owner: int) -> None:
@@ -268,11 +342,17 @@ def checked_question(
 
     ``relation`` is that of the study.
     """
-    if not isinstance(question, Mapping):
-        raise InvalidInput(f"{where} must be a mapping with id, kind and parameters")
-    parameters = {key: value for key, value in question.items() if key != "title"}  # that is for the report
-    name = parameters.pop("id", None)
-    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
-        raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
+    name = question_id(question, where)
+    parameters = {key: value for key, value in question.items() if key not in ("id", "title")}
     kind = parameters.pop("kind", "proportion")
     return name, question_of(kind, _under(relation, kind, parameters), f"question {name!r} ({kind})")
+
+
+def question_id(question: Mapping[str, Any], where: str) -> str:
+    """The id of a question, which is that of its charge."""
+    if not isinstance(question, Mapping):
+        raise InvalidInput(f"{where} must be a mapping with id, kind and parameters")
+    name = question.get("id")
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
+        raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
+    return name

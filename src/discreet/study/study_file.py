@@ -14,6 +14,7 @@ from discreet.declarations import Relation, as_relation
 from discreet.documents.study import StudyResult
 from discreet.errors import BudgetExceededError, FileError, InvalidInput
 from discreet.ledger import Budget
+from discreet.planning.widths import Split
 from discreet.study.study import Study, as_budget, checked_question
 
 __all__ = ["StudyFile", "read_study", "run_study"]
@@ -34,6 +35,8 @@ class StudyFile:
     relation: str
     source: str
     questions: tuple[Mapping[str, Any], ...]
+    split: Split | None = None
+    """How the budget was divided, where questions left that open."""
 
     def open(self) -> Study:
         """The study that the file declares; nothing is written before its first question."""
@@ -79,6 +82,14 @@ def read_study(path: str | Path) -> StudyFile:
     if not isinstance(questions, list) or not questions:
         raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
     relation = as_relation(head.get("relation", Relation.REPLACE_ONE))
+    n, budget = head.get("n"), as_budget(content["budget"])
+    divided = None
+    if any(
+        "epsilon" not in one and {"within", "weight"} & set(one) for one in questions if isinstance(one, dict)
+    ):
+        open_data = path.parent / str(head["data"])
+        divided = Study(open_data, budget=budget, n=n, relation=relation).split(questions)
+        questions = _as_json(divided.questions)
     seen: set[str] = set()
     for index, question in enumerate(questions, 1):
         name, _ = checked_question(question, f"question {index}", relation)
@@ -96,13 +107,14 @@ def read_study(path: str | Path) -> StudyFile:
     return StudyFile(
         title=str(head.get("title", path.stem)),
         data=path.parent / str(head["data"]),
-        budget=as_budget(content["budget"]),
+        budget=budget,
         ledger=ledger,
         dataset=str(head.get("dataset", path.stem)),
-        n=head.get("n"),
+        n=n,
         relation=str(relation),
         source=str(head["data"]),
         questions=tuple(questions),
+        split=divided,
     )
 
 
@@ -116,11 +128,17 @@ def _as_json(value: Any) -> Any:
 
 
 def run_study(
-    path: str | Path | StudyFile, *, progress: Callable[[str, bool], None] | None = None
+    path: str | Path | StudyFile,
+    *,
+    progress: Callable[[str, bool], None] | None = None,
+    check: bool = True,
+    keep: Callable[[StudyResult], None] | None = None,
 ) -> StudyResult:
     """Runs a study file from where it stopped; what does not fit is refused before anything is spent.
 
     ``progress`` is told the id of each question once it is answered, and whether it was answered earlier.
+    ``check``: look whether the data fit every question before the first charge (:meth:`Study.check`).
+    ``keep`` gets what was answered, also when an error ends the run.
     """
     declared = path if isinstance(path, StudyFile) else read_study(path)
     study = declared.open()
@@ -132,11 +150,21 @@ def run_study(
             spent=price.account.spent,
             asked=price.asked,
         )
+    if check:
+        study.check(declared.questions)
     answers: dict[str, Any] = {}
-    for question in declared.questions:
-        answer = study.answer(question)
-        answers[str(question["id"])] = answer
-        if progress is not None:
-            progress(str(question["id"]), answer.receipt.repeated)
-    by_id = {str(question["id"]): _as_json(question) for question in declared.questions}
-    return StudyResult(declared.title, declared.dataset, by_id, answers, study.account())
+
+    def result() -> StudyResult:
+        by_id = {str(one["id"]): _as_json(one) for one in declared.questions if one["id"] in answers}
+        return StudyResult(declared.title, declared.dataset, by_id, answers, study.account())
+
+    try:
+        for question in declared.questions:
+            name = str(question["id"])
+            answers[name] = study.answer(question)
+            if progress is not None:
+                progress(name, answers[name].receipt.repeated)
+    finally:
+        if keep is not None and answers:
+            keep(result())
+    return result()

@@ -1,0 +1,69 @@
+"""How wide the interval of a share will be, the noise of privacy included: for plans, from public parameters.
+
+Planned for is one share, a half unless told otherwise, for which sampling leaves most open. What is made up
+is the dataset; what is simulated is the noise; the interval is that of the release, noise-aware.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from discreet.distributions.beta_dirichlet import Beta
+from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.inference.add_remove import LogUniform
+from discreet.inference.noise_aware import noise_aware
+from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism
+
+DRAWS = 8
+"""Widths hardly depend on the noise that was drawn: so few draws give the mean to about one percent."""
+
+
+def imagined_counts(prior: tuple[float, ...], n: int, share: float) -> tuple[int, ...]:
+    """A dataset of n records: ``share`` of them have the first level, the others what the prior expects."""
+    first = round(share * n)
+    ends = np.rint((n - first) * np.cumsum(prior[1:]) / sum(prior[1:])).astype(object)
+    return (first, *(int(b) - int(a) for a, b in zip((0, *ends[:-1]), ends, strict=True)))
+
+
+def expected_width(
+    mechanism: Mechanism,
+    n: int,
+    *,
+    share: float = 0.5,
+    level: float = 0.95,
+    seed: int = 0,
+    total_prior: LogUniform | None = None,
+) -> float | None:
+    """The expected width of the interval of a share; None where the noise cannot be accounted for."""
+    if n > MAX_SIMULATED_N:
+        raise TooLargeError(f"n={n}: plans are simulated up to n = 2**53")
+    counts = imagined_counts(mechanism.prior, n, share)
+    widths = []
+    for draw in range(DRAWS):
+        try:
+            output = mechanism.simulate_output(counts, 1000 * seed + draw)
+            low, high = (
+                noise_aware(mechanism, output.counts, output.noisy, total_prior).marginal(0).interval(level)
+            )
+        except (NotPrivateError, TooLargeError):
+            return None
+        widths.append(float(high) - float(low))
+    return float(np.mean(widths))
+
+
+def width_without(prior: tuple[float, ...], n: int, *, share: float = 0.5, level: float = 0.95) -> float:
+    """The width of the same interval without privacy."""
+    first, *_ = imagined_counts(prior, n, share)
+    low, high = Beta(prior[0] + first, sum(prior[1:]) + n - first).interval(level)
+    return float(high) - float(low)
+
+
+def as_share(share: float) -> float:
+    """The share that is planned for, between 0 and 1."""
+    try:
+        value = float(share)
+    except (TypeError, ValueError):
+        value = -1.0
+    if not 0 < value < 1:
+        raise InvalidInput(f"share={share!r} must be between 0 and 1, such as 0.5")
+    return value

@@ -1,0 +1,56 @@
+"""How precise an answer is expected to be, in the unit in which people think of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from discreet.errors import InvalidInput
+
+POINTS = "points"
+"""The unit of shares, of which widths are shown in percentage points."""
+
+
+class Width(NamedTuple):
+    """The expected half-width of an interval that accounts for the noise: ± so much."""
+
+    half: float
+    without: float | None
+    """The same without privacy, where it is known."""
+    unit: str = POINTS
+    """``"points"``: a share, whose half-width is a fraction of 1. Else the name of a column."""
+    assumed: str = ""
+    """What was made up for the plan."""
+
+    @property
+    def scale(self) -> int:
+        return 100 if self.unit == POINTS else 1
+
+    def __str__(self) -> str:
+        return f"± {self.scale * self.half:#.3g} {self.of}"
+
+    @property
+    def of(self) -> str:
+        """The unit in words."""
+        return "points" if self.unit == POINTS else f"in the unit of {self.unit}"
+
+
+def as_within(within: Any, unit: str) -> float:
+    """A wanted half-width: a number in the unit, or for shares a text such as ``"3 points"``."""
+    text = str(within).strip().removeprefix("±").strip()
+    found = re.fullmatch(r"([0-9.eE+-]+)\s*(points?|%|pp)?", text)
+    try:
+        value = float(found[1]) if found else -1.0
+    except ValueError:
+        value = -1.0
+    if found and found[2]:
+        if unit != POINTS:
+            raise InvalidInput(f"within={within!r}: points are for shares; here it is a number of {unit}")
+        value /= 100
+    if not value > 0 or isinstance(within, bool):
+        raise InvalidInput(f"within={within!r} must be a positive number, such as '3 points' for ± 3 points")
+    if unit == POINTS and value >= 0.5:
+        raise InvalidInput(
+            f"within={within!r} of a share must be below 50 points; for 3 points say '3 points' or 0.03"
+        )
+    return value
