@@ -879,9 +879,6 @@ def test_tabs_take_along_what_is_asked_in_the_same_words(inside: Browser) -> Non
 # ---- a question that nobody knew -------------------------------------------------------------------------
 
 
-DOCUMENTS.unregister("test/greeting")  # other tests import this module under another name
-
-
 @dataclass(frozen=True)
 class Greeting(Released):
     """The answer of the throw-away question below."""
@@ -907,6 +904,7 @@ class Greeting(Released):
 
 @pytest.fixture
 def greeting() -> Iterator[None]:
+    @QUESTIONS.register
     @dataclass(frozen=True, kw_only=True)
     class Greet(Question):
         """Greets, whatever the data are."""
@@ -935,10 +933,12 @@ def greeting() -> Iterator[None]:
             guarantee = Guarantee(Fraction(1, 8))
             return Bound(guarantee, lambda statistic: Greeting(self.source, guarantee))
 
+    DOCUMENTS.register(Greeting)
     try:
         yield
     finally:
         QUESTIONS.unregister("greet")
+        DOCUMENTS.unregister(Greeting.format)
 
 
 @pytest.mark.usefixtures("greeting")

@@ -16,8 +16,7 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.data import Glob, binned, clipped_sum, contingency, count_levels, sql
-from discreet.data.rows import read_rows
+from discreet.data import Glob, binned, clipped_sum, contingency, count_levels, read_rows, sql
 from discreet.declarations import Domain
 from discreet.errors import DiscreetError
 

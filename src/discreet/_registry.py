@@ -1,6 +1,6 @@
 """Which module has a thing that is known by its kind: loaded when it is first asked for.
 
-What ships is listed here by address; what others write registers itself by being imported (``register``).
+What ships is listed here by address; what others write says ``@MECHANISMS.register`` and the like.
 So a new kind is one file more, and nothing else has a list of kinds.
 """
 
@@ -8,29 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from discreet._text import nearest
 from discreet.errors import InvalidInput
+
+Thing = TypeVar("Thing", bound=type)
 
 
 class Registry:
     """Things of one sort by their kind."""
 
-    def __init__(self, what: str, homes: dict[str, str]) -> None:
+    def __init__(self, what: str, named_by: str, homes: dict[str, str]) -> None:
         self.what = what
+        self._named_by = named_by
         self._homes = homes
         self._loaded: dict[str, Any] = {}
 
-    def register(self, kind: str, thing: Any) -> Any:
-        """``thing`` under ``kind`` from now on; two things of one kind are an error."""
-        home = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
-        known = self._loaded.get(kind)
-        same = known is None or (known.__module__, known.__qualname__) == (
-            thing.__module__,
-            thing.__qualname__,
-        )
-        if self._homes.setdefault(kind, home) != home or not same:
+    def register(self, thing: Thing) -> Thing:
+        """A decorator: ``thing`` by its own kind from now on; two things of one kind are an error."""
+        kind = getattr(thing, self._named_by)
+        home = f"{thing.__module__}:{thing.__qualname__}"
+        if self._homes.setdefault(kind, home) != home:
             raise InvalidInput(f"{self.what} {kind!r} exists already; choose another name")
         self._loaded[kind] = thing
         return thing
@@ -64,6 +63,7 @@ class Registry:
 
 CURVES = Registry(
     "a privacy curve of kind",
+    "kind",
     {
         "approximate": "discreet.privacy.curves:Approximate",
         "gaussian": "discreet.privacy.curves:Gaussian",
@@ -78,6 +78,7 @@ CURVES = Registry(
 
 FAMILIES = Registry(
     "family",
+    "name",
     {
         "beta": "discreet.posterior_sampling.families.categorical:BetaFamily",
         "dirichlet": "discreet.posterior_sampling.families.categorical:DirichletFamily",
@@ -90,6 +91,7 @@ FAMILIES = Registry(
 
 MECHANISMS = Registry(
     "mechanism",
+    "name",
     {  # in the order in which a plan lists them and prefers one of equal error
         "lattice": "discreet.mechanisms.lattice.mechanism:Lattice",
         "lshist": "discreet.mechanisms.noisy_counts:LSHist",
@@ -108,6 +110,7 @@ MECHANISMS = Registry(
 
 DOCUMENTS = Registry(
     "a document of format",
+    "format",
     {
         "discreet/release": "discreet.answers.release:Release",
         "discreet/conditional": "discreet.answers.conditional:ConditionalRelease",
@@ -121,6 +124,7 @@ DOCUMENTS = Registry(
 )
 
 QUESTIONS = Registry(
+    "kind",
     "kind",
     {
         "proportion": "discreet.questions.proportion:Proportion",

@@ -12,7 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput, PrivacyWarning, alone
+from discreet.errors import InvalidInput, PrivacyWarning
 
 
 class Relation(StrEnum):
@@ -101,6 +101,9 @@ class Domain:
     levels: Sequence[Any]
     other: Any = None
     missing: Any = None
+    k: int = field(init=False, repr=False, compare=False)
+    excludes_missing: bool = field(init=False, repr=False, compare=False)
+    """Whether missing values are left out."""
 
     def __post_init__(self) -> None:
         levels = self.levels
@@ -142,15 +145,8 @@ class Domain:
         for name, target in (("other", self.other), ("missing", self.missing)):
             if target is not None and target not in levels and not (name == "missing" and target == EXCLUDE):
                 raise InvalidInput(f"{name}={target!r} is not one of levels={levels!r}")
-
-    @property
-    def excludes_missing(self) -> bool:
-        """Whether missing values are left out."""
-        return self.missing == EXCLUDE and EXCLUDE not in self.levels
-
-    @property
-    def k(self) -> int:
-        return len(self.levels)
+        object.__setattr__(self, "k", len(levels))
+        object.__setattr__(self, "excludes_missing", self.missing == EXCLUDE and EXCLUDE not in levels)
 
     @cached_property
     def texts(self) -> dict[Any, int]:
@@ -346,20 +342,15 @@ def as_size(n: Any) -> int:
     return size
 
 
-@alone
 def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int, ...]:
     """Counts of the k levels as exact ints that are non-negative and sum to n where it is public."""
     if isinstance(counts, Mapping):
         raise InvalidInput("counts must be a sequence in the order of the levels, not a mapping")
-    try:
-        kind = getattr(getattr(counts, "dtype", None), "kind", "")
-        values = (
-            tuple(counts.tolist())  # type: ignore[attr-defined]
-            if kind in ("i", "u") and getattr(counts, "ndim", 0) == 1
-            else tuple(as_integer(count, "counts") for count in counts)
-        )
-    except (InvalidInput, TypeError):  # whose message would quote a private count
-        raise InvalidInput(f"counts must be a sequence of {k} whole numbers, one per level") from None
+    # Here and below an error is raised where none is being handled: what quoted a private number would hang
+    # behind it as its context, and be logged with it.
+    values = _whole_numbers(counts)
+    if values is None:
+        raise InvalidInput(f"counts must be a sequence of {k} whole numbers, one per level")
     if len(values) != k:
         raise InvalidInput(f"counts has {len(values)} entries for {k} levels")
     if any(value < 0 for value in values):
@@ -369,19 +360,33 @@ def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int,
     return values
 
 
-@alone
+def _whole_numbers(counts: Iterable[Any]) -> tuple[int, ...] | None:
+    try:
+        if (
+            getattr(getattr(counts, "dtype", None), "kind", "") in ("i", "u")
+            and getattr(counts, "ndim", 0) == 1
+        ):
+            return tuple(counts.tolist())  # type: ignore[attr-defined]
+        return tuple([c if type(c) is int else as_integer(c, "counts") for c in counts])
+    except (InvalidInput, TypeError):
+        return None
+
+
 def as_exact(value: Any, name: str) -> Fraction:
     """A finite real number as the rational that it is (a float: its exact binary value)."""
-    import numpy as np
-
     if isinstance(value, bool) or value is None:
         raise InvalidInput(f"{name} must be a number")
+    exact = _rational_value(value)
+    if exact is None:
+        raise InvalidInput(f"{name} must be a finite number")
+    return exact
+
+
+def _rational_value(value: Any) -> Fraction | None:
     try:
-        if isinstance(value, str):
-            raise TypeError
-        return Fraction(value.item() if isinstance(value, np.generic) else value)
+        return None if isinstance(value, str) else Fraction(as_plain(value))
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{name} must be a finite number") from None
+        return None
 
 
 def as_numbers(data: Any) -> FloatArray:

@@ -106,6 +106,7 @@ def browsed(ledger: str, **asked: str) -> str:
 
 @pytest.fixture
 def blind() -> Iterator[type[Mechanism]]:
+    @MECHANISMS.register
     @dataclass(frozen=True)
     class Blind(Mechanism):
         """Any counts with equal probability, whatever the data are."""
@@ -170,6 +171,7 @@ def test_a_new_mechanism(blind: type[Mechanism], ledger: str, program: Program) 
 
 @pytest.fixture
 def fresh() -> Iterator[type[Family]]:
+    @FAMILIES.register
     @dataclass(frozen=True)
     class Fresh(GaussianMean):
         """A mean, of which nobody has worked out what draws say about it."""
@@ -256,11 +258,9 @@ class Number(Answer):
         return Words("A private number of records", f"Records above {self.limit:g}", notes=("Give or take.",))
 
 
-DOCUMENTS.unregister(Number.format)  # until a test wants it
-
-
 @pytest.fixture
 def above() -> Iterator[type[Question]]:
+    @QUESTIONS.register
     @dataclass(frozen=True, kw_only=True)
     class Above(Question):
         """The number of records above a limit."""
@@ -301,7 +301,7 @@ def above() -> Iterator[type[Question]]:
 
             return Bound(promise, make)
 
-    DOCUMENTS.register(Number.format, Number)
+    DOCUMENTS.register(Number)
     yield Above
     QUESTIONS.unregister("above")
     DOCUMENTS.unregister(Number.format)

@@ -50,7 +50,7 @@ def question_commands() -> dict[str, tuple[str, str]]:
         if kind in COMMANDS:
             command, sentence = COMMANDS[kind]
         else:
-            command, sentence = QUESTIONS[kind].command, QUESTIONS[kind].sentence
+            command, sentence = QUESTIONS[kind].command or kind, QUESTIONS[kind].sentence
         found[command] = (kind, sentence)
     return found
 

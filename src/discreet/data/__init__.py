@@ -11,11 +11,23 @@ holds 1 and True as one key, and a query on an engine may infer a type from all 
 a column before looking at the records.
 """
 
-from discreet.data.files import sql
+from discreet.data import engines, files, rows, statistics
 from discreet.data.grids import ClippedSum
 from discreet.data.paths import FORMATS, Glob
-from discreet.data.statistics import Contribution, binned, clipped_sum, contingency, count_levels
+from discreet.data.statistics import Contribution
 from discreet.data.values import Tally
+from discreet.data.withheld import withheld
+
+# The door: whatever is called from outside goes through here, and no engine's words come back.
+as_frame = withheld(engines.as_frame)
+as_table = withheld(engines.as_table)
+count_cells = withheld(engines.count_cells)
+sql = withheld(files.sql)
+read_rows = withheld(rows.read_rows)
+binned = withheld(statistics.binned)
+clipped_sum = withheld(statistics.clipped_sum)
+contingency = withheld(statistics.contingency)
+count_levels = withheld(statistics.count_levels)
 
 __all__ = [
     "FORMATS",
@@ -23,9 +35,13 @@ __all__ = [
     "Contribution",
     "Glob",
     "Tally",
+    "as_frame",
+    "as_table",
     "binned",
     "clipped_sum",
     "contingency",
+    "count_cells",
     "count_levels",
+    "read_rows",
     "sql",
 ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.data.levels import WHITE, Levels
 from discreet.data.values import Coder, Tally, count_weighted, is_missing, wrong_type
-from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch, withheld
+from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch
 from discreet.declarations import as_plain
 from discreet.errors import DataError, InvalidInput, how_to_install
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 PERSON_TYPES = "a person key must be text or whole numbers"
-SPARK = f"PySpark 3.5 or newer is needed: {how_to_install('spark')}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,6 @@ class CellCounts:
     kept: Mapping[tuple[int, ...], int]
 
 
-@withheld
 def count_cells(table: EngineTable, most: int | None) -> CellCounts:
     """How many records have each combination of codes, with at most ``most`` per person."""
     try:
@@ -99,7 +97,6 @@ class Moments:
 _SPLIT = 2**20
 
 
-@withheld
 def sum_codes(table: EngineTable, most: int | None) -> Moments:
     """Σj and Σj² of one column's codes, whole numbers to the end.
 
@@ -182,7 +179,6 @@ def _check_people(rows: Sequence[Sequence[Any]]) -> None:
         )
 
 
-@withheld
 def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
     """The tally with hints, from a second pass over the unknown text of one column."""
     import narwhals as nw
@@ -204,7 +200,6 @@ def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
     return replace(tally, blank=int(blank or 0), case=int(near or 0) - int(blank or 0))
 
 
-@withheld
 def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
     """Any column or table as a narwhals lazy frame; None where the data are Python values."""
     if isinstance(data, Mapping | list | tuple | range | Iterator):
@@ -222,7 +217,10 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
         native = nw.from_native(data, allow_series=True, pass_through=True)
     except Exception:
         if type(data).__module__.startswith("pyspark."):
-            raise DataError(f"the Spark DataFrame cannot be read: is its session alive? {SPARK}") from None
+            raise DataError(
+                "the Spark DataFrame cannot be read: is its session alive? PySpark 3.5 or newer is needed: "
+                + how_to_install("spark")
+            ) from None
         raise InvalidInput("the table cannot be read; are its column names unique?") from None
     if isinstance(native, nw.Series):
         native = native.alias("value").to_frame()
@@ -236,7 +234,6 @@ def _arrow_in_duckdb(table: Any) -> Any:
     return connect().from_arrow(table)
 
 
-@withheld
 def as_table(
     frame: nw.LazyFrame[Any], coders: Mapping[str | None, Coder], person: str | None, groups: bool = False
 ) -> EngineTable:

@@ -22,14 +22,13 @@ from discreet.data.engines import EngineTable, as_table, nearest, no_column, onl
 from discreet.data.levels import Levels
 from discreet.data.paths import Files, is_files, literal, start_of
 from discreet.data.values import Coder
-from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, withheld
+from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect
 from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
 
 FEW_MB = 128
 """Memory in which the distinct values of a Parquet column are counted before anything else, or not at all."""
 
 
-@withheld
 def sql(query: str, **tables: Any) -> Any:
     """The rows of a query as a DuckDB relation, to be counted like any other table.
 

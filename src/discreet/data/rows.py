@@ -10,12 +10,11 @@ from typing import Any
 from discreet.data.engines import as_frame, no_column
 from discreet.data.files import no_field, sql
 from discreet.data.paths import Files, is_files
-from discreet.data.withheld import EngineError, fetch, withheld
+from discreet.data.withheld import EngineError, fetch
 from discreet.declarations import as_plain
 from discreet.errors import DataError, FileError, InvalidInput
 
 
-@withheld
 def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The records of some columns of a table or a file, in the order of ``columns``."""
     if is_files(data):

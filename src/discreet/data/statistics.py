@@ -15,7 +15,6 @@ from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
 from discreet.data.values import Coder, Tally, count_values
-from discreet.data.withheld import withheld
 from discreet.declarations import Domain, as_integer
 from discreet.errors import DataError, InvalidInput, TooLargeError
 
@@ -30,7 +29,6 @@ ONLY_PRIVATE = (
 )
 
 
-@withheld
 def count_levels(
     data: Any,
     domain: Domain,
@@ -56,7 +54,6 @@ def count_levels(
     return bound.checked(_count(data, levels, column, bound))
 
 
-@withheld
 def binned(
     data: Any,
     *,
@@ -80,7 +77,6 @@ def binned(
     return bound.checked(_count(data, Bins(edges, outside, missing), column, bound))
 
 
-@withheld
 def contingency(
     data: Any,
     domains: Mapping[str, Domain],
@@ -118,7 +114,6 @@ def contingency(
     return counts
 
 
-@withheld
 def clipped_sum(
     data: Any,
     *,

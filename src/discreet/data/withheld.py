@@ -1,6 +1,6 @@
 """The one way to an engine: whatever it says when it fails is withheld, because it often quotes a record.
 
-Every public function of this room is :func:`withheld`. What leaves it by way of an exception is one of ours,
+Every function at the door of this room is :func:`withheld`. What leaves by an exception is one of ours,
 and nothing hangs behind it: no cause, no context, no note, no frame of an engine.
 """
 
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from discreet._typing import Arguments, Result
-from discreet.errors import DataError, DiscreetError, alone
+from discreet.errors import DataError, DiscreetError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -35,19 +35,22 @@ class EngineError(DataError):
 def withheld(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, with every error of an engine replaced by one of ours that says no more than its name."""
 
-    @alone
     @functools.wraps(function)
     def guarded(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         try:
             with _silent_spark():
                 return function(*arguments, **options)
-        except DiscreetError:
-            raise
+        except DiscreetError as error:
+            failure = error
         except BaseException as error:
             # Polars panics are no Exception; an interrupt is no engine's.
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
-            raise _named(error) from None
+            failure = _named(error)
+        # Out here, where no exception is being handled, nothing becomes the context of this one: whoever
+        # logs the whole chain would log what the engine said of a record, which ``from None`` only hides.
+        failure.__cause__ = failure.__context__ = None
+        raise failure.with_traceback(None)
 
     return guarded
 

@@ -123,7 +123,7 @@ class Answer(ABC):
     """Something that may be published, with its guarantee; subclasses are frozen dataclasses.
 
     A subclass names its ``format``, says what its document contains (``content``, ``from_content``), and
-    describes itself. It is registered by its format when its class is made.
+    describes itself. Another package's is registered by ``@DOCUMENTS.register``.
     """
 
     format: ClassVar[str]
@@ -134,11 +134,6 @@ class Answer(ABC):
 
     guarantee: Guarantee
     receipt: Receipt | None
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "format" in vars(cls):
-            DOCUMENTS.register(cls.format, cls)
 
     # What a kind of answer says.
 

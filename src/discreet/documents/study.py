@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from discreet._registry import DOCUMENTS
 from discreet.documents.answer import load_answer
 from discreet.documents.base import read_document, write_document
 from discreet.errors import CorruptReleaseError
@@ -68,9 +67,6 @@ class StudyResult:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
-
-
-DOCUMENTS.register(StudyResult.format, StudyResult)
 
 
 def _with_receipt(entry: Mapping[str, Any]) -> Any:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet._registry import MECHANISMS
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation, as_counts, as_epsilon, as_prior, as_size
@@ -112,11 +111,6 @@ class Mechanism(ABC):
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     """What it can be asked to protect; with add-remove it takes no n."""
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "name" in vars(cls):
-            MECHANISMS.register(cls.name, cls)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", as_prior(self.prior))

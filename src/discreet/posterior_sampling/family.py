@@ -54,11 +54,6 @@ class Family(ABC):
     """Whether θ is between 0 and 1, and read in percent."""
     records: ClassVar[RecordKind] = "numbers"
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "name" in vars(cls):
-            FAMILIES.register(cls.name, cls)
-
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
         """The prior from its parameters, or the prior itself, checked."""

@@ -37,11 +37,6 @@ class Curve(ABC):
 
     kind: ClassVar[str]
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "kind" in vars(cls):
-            CURVES.register(cls.kind, cls)
-
     @property
     def max_order(self) -> float:
         """λ*: the Rényi divergence may be infinite from this order on."""

@@ -84,8 +84,9 @@ class Question(ABC):
     """What is asked of data, all of it public and checked on construction."""
 
     kind: ClassVar[str]
-    """Its name in study files, ledgers and forms; the command line calls it by ``command``."""
-    command: ClassVar[str]
+    """Its name in study files, ledgers and forms."""
+    command: ClassVar[str] = ""
+    """Its name on the command line, where that is another one."""
     verb: ClassVar[str]
     """The function of :mod:`discreet` that asks it."""
     title: ClassVar[str]
@@ -93,12 +94,6 @@ class Question(ABC):
     """What it gives, for ``--help`` and the studio."""
     only_in_calls: ClassVar[frozenset[str]] = frozenset()
     """Fields that only a call in Python may set, no study."""
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "kind" in vars(cls):
-            cls.command = vars(cls).get("command", cls.kind)
-            QUESTIONS.register(cls.kind, cls)
 
     def __post_init__(self) -> None:
         self.check()

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import EpsilonLike
-from discreet.data.rows import as_number, read_rows
+from discreet.data import read_rows
+from discreet.data.rows import as_number
 from discreet.declarations import Domain, as_bounds, as_size
 from discreet.errors import DataError, InvalidInput
 from discreet.ledger.charging import Charge, LedgerLike

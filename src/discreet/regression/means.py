@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from discreet._typing import FloatArray
-from discreet.data.engines import as_frame, as_table, count_cells
+from discreet.data import as_frame, as_table, count_cells
 from discreet.data.files import opened
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels

@@ -178,7 +178,12 @@ class ReleaseForm:
     def command(self, file: str, charge: Mapping[str, str]) -> str:
         """The question as a command."""
         paid = [f"--{name.replace('_', '-')}={value}" for name, value in charge.items()]
-        return shlex.join(["discreet", self.asks.command, file, *self.question.arguments(), *paid]) + "\n"
+        return (
+            shlex.join(
+                ["discreet", self.asks.command or self.asks.kind, file, *self.question.arguments(), *paid]
+            )
+            + "\n"
+        )
 
 
 def _alike(one: Parameter, other: Parameter | None) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import IntArray
-from discreet.data.engines import as_frame, as_table
+from discreet.data import as_frame, as_table
 from discreet.data.files import opened
 from discreet.data.paths import is_files
 from discreet.data.withheld import withheld
