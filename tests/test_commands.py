@@ -115,7 +115,7 @@ class Totalling(Question):
     doubled: bool = parameter(FLAG, "Count twice.", default=False)
     twist: str = parameter(TEXT, "How it is twisted.", default="left", choices=("left", "right"))
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         as_epsilon(self.epsilon)
 
     def read(self, data: Any) -> int:

@@ -9,7 +9,8 @@ from scipy.special import gammaln
 from conformance.oracle import datasets
 from discreet.errors import InvalidInput
 from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
-from discreet.randomness.compositions import IntegerSeparable, uniform_composition
+from discreet.randomness.bulk import uniform_composition
+from discreet.randomness.compositions import IntegerSeparable
 from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 

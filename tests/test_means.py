@@ -12,7 +12,7 @@ import pytest
 from discreet.declarations import Relation
 from discreet.errors import DataError, InvalidInput
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.mean import mean as private_mean
+from discreet.questions.verbs import mean as private_mean
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanNoise
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from discreet.declarations import Relation
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput
-from discreet.questions.regress import regress
+from discreet.questions.verbs import regress
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import mixture_quantile
 from discreet.regression.newton.design import design

@@ -577,7 +577,7 @@ def test_the_rule_of_auto_agrees_with_the_planner() -> None:
         for n in (12, 60, 300):
             for epsilon in ("0.05", "0.3", "1", "3"):
                 found = plan(prior=prior, n=n, epsilon=epsilon, quick=True)
-                chosen = automatic(prior, n, Fraction(epsilon))
+                chosen = automatic()
                 errors = {row.name: row for row in found.rows if row.comparable}
                 best = errors[found.best or chosen]
                 noise = 3 * math.hypot(best.standard_error, errors[chosen].standard_error)

@@ -12,7 +12,8 @@ import pytest
 
 import discreet
 from discreet._registry import QUESTIONS
-from discreet.questions.base import Asked, question_of
+from discreet.questions.asking import Asked
+from discreet.questions.base import question_of
 from discreet.questions.text import OPTIONS
 
 EXAMPLES: dict[str, dict[str, Any]] = {

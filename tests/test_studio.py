@@ -917,7 +917,7 @@ def greeting() -> Iterator[None]:
         source: str = parameter(TEXT, "Who greets.", example="me")
         spread: float = parameter(NUMBER, "How much.", default=0.5)
 
-        def check(self) -> None:
+        def __post_init__(self) -> None:
             if self.source == "nobody":
                 raise InvalidInput("source must be somebody")
 

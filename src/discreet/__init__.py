@@ -58,14 +58,16 @@ if TYPE_CHECKING:
     from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
     from discreet.privacy.composition import Odometer, compose, parallel
     from discreet.privacy.guarantee import Guarantee
-    from discreet.questions.conditional import release_conditional
-    from discreet.questions.logistic import release_logistic
-    from discreet.questions.mean import mean
-    from discreet.questions.proportion import release
-    from discreet.questions.query import statistical_query
-    from discreet.questions.regress import regress
-    from discreet.questions.sample import posterior_sample
-    from discreet.questions.table import release_table
+    from discreet.questions.verbs import (
+        mean,
+        posterior_sample,
+        regress,
+        release,
+        release_conditional,
+        release_logistic,
+        release_table,
+        statistical_query,
+    )
     from discreet.regression import (  # noqa: F401
         BoundedScaler,
         LogisticRelease,
@@ -165,17 +167,19 @@ _HOME = {
         "parallel",
     ),
     "privacy.guarantee": ("Guarantee",),
-    "questions.sample": ("posterior_sample",),
-    "questions.query": ("statistical_query",),
-    "questions.logistic": ("release_logistic",),
     "answers.conditional": ("ConditionalRelease",),
-    "questions.proportion": ("release",),
-    "questions.mean": ("mean",),
-    "questions.regress": ("regress",),
     "regression.newton.fit": ("Fit",),
     "regression.means": ("Mean", "Means"),
-    "questions.table": ("release_table",),
-    "questions.conditional": ("release_conditional",),
+    "questions.verbs": (
+        "mean",
+        "posterior_sample",
+        "regress",
+        "release",
+        "release_conditional",
+        "release_logistic",
+        "release_table",
+        "statistical_query",
+    ),
     "reporting.report": ("report",),
     "study.study": ("Study",),
     "study.study_file": ("run_study",),

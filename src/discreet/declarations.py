@@ -145,14 +145,14 @@ class Domain:
         for name, target in (("other", self.other), ("missing", self.missing)):
             if target is not None and target not in levels and not (name == "missing" and target == EXCLUDE):
                 raise InvalidInput(f"{name}={target!r} is not one of levels={levels!r}")
+        if plainly:
+            object.__setattr__(self, "texts", {level: i for i, level in enumerate(levels)})
         object.__setattr__(self, "k", len(levels))
         object.__setattr__(self, "excludes_missing", self.missing == EXCLUDE and EXCLUDE not in levels)
 
     @cached_property
     def texts(self) -> dict[Any, int]:
         """For records that are text: the position of the level that they equal."""
-        if all(type(level) is str for level in self.levels):
-            return {level: position for position, level in enumerate(self.levels)}
         return self._reading(_as_text)
 
     @cached_property
@@ -267,6 +267,14 @@ def as_rational(value: Any, name: str, low: int | None = None, high: int | None 
         limits = f"at least {low}" if high is None else f"from {low} to {high}"
         raise InvalidInput(f"{name} must be {limits}")
     return number
+
+
+def as_float(value: Fraction) -> float:
+    """The nearest float, infinite beyond the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:

@@ -34,7 +34,7 @@ from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter
 from discreet.questions.text import BUDGET, NUMBER, TEXT, WHOLE
-from discreet.randomness.compositions import uniform_composition
+from discreet.randomness.bulk import uniform_composition
 from discreet.randomness.entropy import private_source
 from discreet.randomness.integers import discrete_laplace
 from discreet.study.study_file import run_study
@@ -275,7 +275,7 @@ def above() -> Iterator[type[Question]]:
         epsilon: Any = parameter(BUDGET, "The price.", example="1/2")
         n: int | None = parameter(WHOLE, "Public number of records.", default=None)
 
-        def check(self) -> None:
+        def __post_init__(self) -> None:
             as_epsilon(self.epsilon)
 
         def read(self, data: Any) -> tuple[int, int]:

@@ -234,7 +234,7 @@ def _opened(
 def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> tuple[int, ...]:
     with _opened(data, {column: coder}, bound) as table:
         if table is None:
-            return _settle(replace(count_values(data, coder), private_size=bound.private_size), coder)
+            return _settle(count_values(data, coder, bound.private_size), coder)
         cells = _cells(table, bound, [""])
     return tuple(cells.get((place,), 0) for place in range(coder.size))
 
@@ -273,6 +273,8 @@ def _problems(tally: Tally, coder: Coder) -> list[str]:
         if not tally.private_size:
             raise InvalidInput(ONLY_PRIVATE)
         tally = replace(tally, missing=0)
-    if tally.records == 0 and not tally.private_size:
+    if tally.missing or tally.unknown:
+        return coder.problems(tally)
+    if not any(tally.counts) and not tally.private_size:
         raise DataError("the data are empty: there is no record to count")
-    return coder.problems(tally)
+    return []

@@ -111,16 +111,18 @@ def wrong_type(name: str, use: str = "counted; turn it into text, numbers or tru
     return DataError(f"a column of type {name} cannot be {use}")
 
 
-def count_values(data: Any, coder: Coder) -> Tally:
+def count_values(data: Any, coder: Coder, private_size: bool = False) -> Tally:
     """Python values, or a mapping from value to count, one by one."""
     values, weights = (data, repeat(1)) if not isinstance(data, Mapping) else (data.keys(), _weights(data))
-    return count_weighted(_as_values(values), coder, weights)
+    return count_weighted(_as_values(values), coder, weights, private_size)
 
 
 _PRINT_AS_THEY_COMPARE = (str, int, bool)
 
 
-def count_weighted(values: Iterable[Any], coder: Coder, weights: Iterable[int]) -> Tally:
+def count_weighted(
+    values: Iterable[Any], coder: Coder, weights: Iterable[int], private_size: bool = False
+) -> Tally:
     counts = [0] * coder.codes
     near = {"blank": 0, "case": 0}
     # Keyed by type as well, because True == 1 == 1.0, and only for types whose equal values print the same:
@@ -146,6 +148,7 @@ def count_weighted(values: Iterable[Any], coder: Coder, weights: Iterable[int]) 
         unknown=counts[coder.size],
         blank=near["blank"],
         case=near["case"],
+        private_size=private_size,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation, as_prior
+from discreet.declarations import Relation
 from discreet.errors import InvalidInput, NoiseWarning
 from discreet.mechanisms.base import Mechanism, Output
 
@@ -31,14 +31,7 @@ def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
     return cls
 
 
-def automatic(
-    prior: Sequence[float],
-    n: int,
-    epsilon: EpsilonLike,
-    *,
-    relation: Relation = Relation.REPLACE_ONE,
-    options: Iterable[str] = (),
-) -> str:
+def automatic(relation: Relation = Relation.REPLACE_ONE, options: Iterable[str] = ()) -> str:
     """What ``mechanism="auto"`` means: a rule on public parameters, in constant time.
 
     ``gaussian`` where a δ, ρ or μ is given. For pure ε: ``geometric`` where n is private; else ``lattice``,
@@ -72,7 +65,7 @@ def mechanism(
         needed = field.init and field.default is MISSING and field.default_factory is MISSING
         if needed and field.name not in {"prior", *given, *options}:
             raise InvalidInput(f"{field.name}=None: {name!r} needs it")
-    built = cls(prior=as_prior(prior), **given, **options)
+    built = cls(prior=tuple(prior) if isinstance(prior, Sequence) else prior, **given, **options)
     if built.n and built.noise_scale >= built.n:
         warnings.warn(
             f"epsilon={epsilon}: the noise of {name!r} is about ±{built.noise_scale:.3g} on every count, and "

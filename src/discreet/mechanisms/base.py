@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
-from discreet.randomness.entropy import OSEntropy, SeededEntropy, Source, private_source
+from discreet.randomness.entropy import OS_ENTROPY, OSEntropy, SeededEntropy, Source, private_source
 
 MAX_OUTPUTS = 10_000_000
 MAX_SIMULATED_N = 2**53
@@ -114,18 +115,21 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", as_prior(self.prior))
-        self._check_parameters()
         if min(self.prior) < MIN_PRIOR:
             raise InvalidInput(f"prior={self.prior!r}: a parameter must be at least {MIN_PRIOR:g}")
+        self._check_parameters()
+        _ = self.k  # a value from now on, so that what a kind says calls nothing here
 
     def _check_parameters(self) -> None:
-        object.__setattr__(self, "n", as_size(self.n))
-        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+        if type(self.n) is not int or self.n < 1:
+            object.__setattr__(self, "n", as_size(self.n))
+        if type(self.epsilon) is not Fraction or self.epsilon <= 0:
+            object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
 
     def _as_counts(self, counts: Iterable[Any]) -> tuple[int, ...]:
         return as_counts(counts, self.k, self.n or None)
 
-    @property
+    @cached_property
     def k(self) -> int:
         return len(self.prior)
 
@@ -242,7 +246,7 @@ class Mechanism(ABC):
         acknowledge_not_private: bool = False,
     ) -> Output:
         """One private output with everything that may be published about it."""
-        source = private_source(entropy)
+        source = OS_ENTROPY if entropy is None else private_source(entropy)
         if not (self.guarantee.is_private or acknowledge_not_private):
             raise NotPrivateError(
                 f"{self.name} has no privacy guarantee and is here for comparison only; choose another "
@@ -328,14 +332,6 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value) if set(map(type, value)) == {float} else [_as_json(item) for item in value]
     return value
-
-
-def as_float(value: Fraction) -> float:
-    """The nearest float, infinite beyond the largest."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
 
 
 def log1mexp(x: float) -> float:

@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import Relation, as_epsilon, as_size
+from discreet.declarations import Relation, as_epsilon, as_float, as_size
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss, as_float
+from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss
 from discreet.mechanisms.lattice.many_levels import ManyLevels
 from discreet.numerics.noisy_cells import CellNoise, GeometricNoise, RoundedGaussianNoise
 from discreet.privacy.curves import Gaussian, largest_gaussian

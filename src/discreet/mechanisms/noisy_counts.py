@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
+from discreet.declarations import as_float
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
-from discreet.mechanisms.base import CountNoise, Mechanism, Output, as_float, log1mexp
+from discreet.mechanisms.base import CountNoise, Mechanism, Output, log1mexp
 from discreet.numerics.count_vectors import Separable
 from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee

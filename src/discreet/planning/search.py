@@ -65,7 +65,7 @@ def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[P
             m = MECHANISMS[name](prior=setting.prior, n=setting.n, epsilon=epsilon, **options)
             rows.append(setting.row(m, options))
         except (InvalidInput, TooLargeError):
-            if chosen is not None or name == automatic(setting.prior, setting.n, epsilon):
+            if chosen is not None or name == automatic():
                 raise
     return tuple(rows)
 
@@ -232,7 +232,7 @@ class _Question:
     def _smallest(self, search: Callable[[Chosen | None], int], reached: Callable[[int], bool]) -> int:
         """Smallest index that reaches the target: for what "auto" takes, then checked for all mechanisms."""
         if self.chosen is None:
-            found = search([(automatic(self.prior, 1, Fraction(1)), {})])
+            found = search([(automatic(), {})])
             if reached(found) and (found == 0 or not reached(found - 1)):
                 return found
         return search(self.chosen)

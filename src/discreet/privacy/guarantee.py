@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,14 @@ from discreet.privacy.curves import Approximate, Curve
 
 _PATIENCE = 6.0
 """Seconds that a text about a guarantee may take: it may be of a stranger's document."""
+
+
+_LARGEST = 10**300
+
+
+def _within(number: object, high: int) -> bool:
+    """Whether it is an exact number from 0 to ``high`` already."""
+    return type(number) is Fraction and 0 <= number <= high
 
 
 @dataclass(frozen=True)
@@ -38,13 +46,20 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     curve: Curve | None = None
     unit: str | None = None
+    is_private: bool = field(init=False, repr=False, compare=False)
+    """Whether anything is promised at all."""
 
     def __post_init__(self) -> None:
-        if self.exact_epsilon is not None:
+        if self.exact_epsilon is not None and not _within(self.exact_epsilon, _LARGEST):
             object.__setattr__(self, "exact_epsilon", as_rational(self.exact_epsilon, "epsilon", 0))
-        object.__setattr__(self, "exact_delta", as_rational(self.exact_delta, "delta", 0, 1))
-        object.__setattr__(self, "relation", as_relation(self.relation))
-        as_unit(self.unit, self.relation)
+        if not _within(self.exact_delta, 1):
+            object.__setattr__(self, "exact_delta", as_rational(self.exact_delta, "delta", 0, 1))
+        if not isinstance(self.relation, Relation):
+            object.__setattr__(self, "relation", as_relation(self.relation))
+        if self.unit is not None or self.relation is not Relation.REPLACE_ONE:
+            as_unit(self.unit, self.relation)
+        finite = self.exact_epsilon is not None and self.exact_delta < 1
+        object.__setattr__(self, "is_private", finite or self.curve is not None)
         for text in (self.basis, *self.assumptions):
             if not (isinstance(text, str) and text.isprintable()):
                 raise InvalidInput("basis and assumptions must be text without control characters")
@@ -56,10 +71,6 @@ class Guarantee:
     @property
     def delta(self) -> float:
         return float(self.exact_delta)
-
-    @property
-    def is_private(self) -> bool:
-        return (self.exact_epsilon is not None and self.exact_delta < 1) or self.curve is not None
 
     @cached_property
     def known(self) -> Curve:

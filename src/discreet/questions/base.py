@@ -8,23 +8,21 @@ studio, the plan in the ledger and the part "what was asked" of a report.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Self
 
 from discreet._registry import QUESTIONS
 from discreet._text import nearest
-from discreet.documents.answer import Answer, load_answer
-from discreet.errors import InvalidInput, PrivacyWarning
-from discreet.ledger.charging import Charge, charged
+from discreet.documents.answer import Answer
+from discreet.errors import InvalidInput
+from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.text import OPTIONS, TextForm, words
+from discreet.questions.text import OPTIONS, TEXT, WHOLE, TextForm, words
 from discreet.questions.widths import Width
 
-__all__ = ["Asked", "Bound", "Parameter", "Question", "parameter", "question_of"]
+__all__ = ["Bound", "Parameter", "PeopleQuestion", "Question", "parameter", "question_of"]
 
 PLAN_VERSION = 2
 """Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
@@ -81,7 +79,10 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Question(ABC):
-    """What is asked of data, all of it public and checked on construction."""
+    """What is asked of data, all of it public.
+
+    ``__post_init__`` of a kind raises InvalidInput where the declaration cannot be used; it looks at no data.
+    """
 
     kind: ClassVar[str]
     """Its name in study files, ledgers and forms."""
@@ -95,14 +96,7 @@ class Question(ABC):
     only_in_calls: ClassVar[frozenset[str]] = frozenset()
     """Fields that only a call in Python may set, no study."""
 
-    def __post_init__(self) -> None:
-        self.check()
-
     # What a kind of question says.
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raises InvalidInput where the declaration cannot be used; looks at no data."""
 
     @abstractmethod
     def read(self, data: Any) -> Any:
@@ -143,7 +137,9 @@ class Question(ABC):
 
     def ask(self, data: Any, charge: Charge | None = None) -> Any:
         """The answer; with ``charge`` it is paid for before it leaves, and a retry returns the stored one."""
-        return Asked(self, data).answer(charge)
+        from discreet.questions.asking import answered
+
+        return answered(self, data, charge)
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
@@ -255,45 +251,28 @@ class Question(ABC):
         ]
 
 
-class Asked:
-    """A question put to data, which are read at most once for price and answer together."""
+@dataclass(frozen=True, kw_only=True)
+class PeopleQuestion(Question):
+    """A question about all records, of which a person may have several."""
 
-    def __init__(self, question: Question, data: Any) -> None:
-        self.question, self.data = question, data
-
-    @cached_property
-    def _statistic(self) -> Any:
-        return self.question.read(self.data)
-
-    @cached_property
-    def _bound(self) -> Bound:
-        declared = self.question.declared_size
-        return self.question.bind(self.size if declared is None else declared)
-
-    @property
-    def size(self) -> Any:
-        """The public size that the data show, which are read for it."""
-        return self.question.size_of(self._statistic)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The price: fixed before the data are opened where the size was declared."""
-        return self._bound.guarantee
-
-    def _make(self) -> Answer:
-        bound = self._bound
-        return bound.make(self._statistic)
-
-    def answer(self, charge: Charge | None = None) -> Any:
-        """The answer, charged before it leaves where there is something to charge."""
-        for caution in self.question.cautions():
-            warnings.warn(caution, PrivacyWarning, stacklevel=4)
-        if charge is None:
-            return self._make()
-        receipt = charged(
-            charge, self.question.plan(), lambda: (self.guarantee, lambda: self._make().to_json())
-        )
-        return replace(load_answer(receipt.result.decode()), receipt=receipt)
+    n: int | None = parameter(
+        WHOLE,
+        "Public number of records; checked against the data.",
+        label="Number of records n",
+        default=None,
+    )
+    person: str | None = parameter(
+        TEXT,
+        "Column that says whose record it is, where a person may have several: ε is then a person's.",
+        label="Column that names a person",
+        default=None,
+    )
+    per_person: int | None = parameter(
+        WHOLE,
+        "At most so many records of each person enter; of more the lowest values.",
+        label="Records per person, at most",
+        default=None,
+    )
 
 
 def question_of(kind: str, given: Mapping[str, Any], where: str = "") -> Question:

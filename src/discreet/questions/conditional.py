@@ -7,20 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from discreet._typing import EpsilonLike
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import publish
 from discreet.data import contingency
 from discreet.declarations import Domain, as_integer
 from discreet.errors import DataError, InvalidInput
-from discreet.ledger.charging import Charge, LedgerLike
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, parameter
 from discreet.questions.counts import CountQuestion, domain_of
 from discreet.questions.text import LEVELS, TEXT, WHOLES, plain
 
-__all__ = ["Conditional", "release_conditional"]
+__all__ = ["Conditional"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +68,12 @@ class Conditional(CountQuestion):
         except InvalidInput as error:
             raise InvalidInput(f"groups: {error}") from None
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Checks the rest, and that there is one size for each group."""
         if self.outcome == self.given:
             raise InvalidInput(f"outcome={self.outcome!r} and given={self.given!r} must be two columns")
         names = self.group_domain.levels
-        super().check()
+        super().__post_init__()
         if self.sizes is not None and len(self.sizes) != len(names):
             raise InvalidInput(f"sizes has {len(self.sizes)} entries for {len(names)} groups")
         if self.sizes is not None and self.hides_size:
@@ -160,48 +158,3 @@ class Conditional(CountQuestion):
             )
 
         return Bound(guarantee, make)
-
-
-def release_conditional(
-    data: Any,
-    *,
-    outcome: str,
-    given: str,
-    levels: Sequence[Any] | Domain,
-    groups: Sequence[Any] | Domain,
-    epsilon: EpsilonLike,
-    delta: EpsilonLike | None = None,
-    prior: float | Sequence[float] = 1.0,
-    mechanism: str = "auto",
-    sizes: Sequence[int] | None = None,
-    relation: str = "replace-one",
-    total_prior: Sequence[float] | None = None,
-    ledger: LedgerLike | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    **options: Any,
-) -> ConditionalRelease:
-    """P(outcome | group) as one posterior per group; together they cost ``epsilon``, not once per group.
-
-    That is parallel composition: a record is in one group, so replacing what it says in column ``outcome``
-    changes one posterior. It holds where the *group* of every record is public, for instance a region or a
-    wave of a survey, and with it ``sizes``, the number of records in each group (read from the data where
-    not declared). Where the group is itself private use ``relation="add-remove"``, which hides the sizes too,
-    or :func:`release_table`. The rest is as in :func:`discreet.release`.
-    """
-    question = Conditional(
-        outcome=outcome,
-        given=given,
-        levels=levels,
-        groups=groups,
-        epsilon=epsilon,
-        delta=delta,
-        prior=prior,
-        mechanism=mechanism,
-        sizes=sizes,
-        relation=relation,
-        total_prior=total_prior,
-        options=options or None,
-    )
-    answer: ConditionalRelease = question.ask(data, Charge.of(ledger, dataset, request_id))
-    return answer

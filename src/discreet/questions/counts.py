@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from discreet._registry import MECHANISMS
@@ -20,8 +21,8 @@ from discreet.inference.expected_width import as_share, expected_width, width_wi
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Bound, Question, parameter
-from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT, WHOLE
+from discreet.questions.base import Bound, PeopleQuestion, Question, parameter
+from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT
 from discreet.questions.widths import Width
 
 RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
@@ -91,7 +92,12 @@ class CountQuestion(Question):
         """The number of shares."""
         return self.domain.k
 
-    @property
+    @cached_property
+    def exact_prior(self) -> tuple[float, ...]:
+        """A parameter for each level."""
+        return as_prior(self.prior, self.k)
+
+    @cached_property
     def exact_epsilon(self) -> Fraction:
         """ε as an exact rational."""
         return as_epsilon(self.epsilon)
@@ -101,15 +107,14 @@ class CountQuestion(Question):
         given = dict(self.options or {})
         return given if self.delta is None else {**given, "delta": self.delta}
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Checks domain, prior, price and mechanism."""
         if self.relation not in RELATIONS:
             raise InvalidInput(f"relation={self.relation!r} is none of {', '.join(RELATIONS)}")
-        as_prior(self.prior, self.k)
-        chosen = self._chosen((1, 1), 1, Fraction(1))
+        _ = self.exact_prior, self.exact_epsilon
+        chosen = self._chosen()
         made = check_options(chosen, self._options)
-        _ = self.exact_epsilon
-        if as_relation(self.relation) not in made.relations:
+        if self.relation not in made.relations:
             fitting = ", ".join(name for name, one in MECHANISMS.items() if self.relation in one.relations)
             raise InvalidInput(
                 f"mechanism={chosen!r} is not for relation={self.relation!r}; these are: {fitting}"
@@ -137,10 +142,10 @@ class CountQuestion(Question):
             return None
         return TOTAL_PRIOR if self.total_prior is None else LogUniform.of(self.total_prior, "total_prior")
 
-    def _chosen(self, prior: Sequence[float], n: int, epsilon: Fraction) -> str:
+    def _chosen(self) -> str:
         if self.mechanism != "auto":
             return self.mechanism
-        return automatic(prior, n, epsilon, relation=as_relation(self.relation), options=self._options)
+        return automatic(relation=as_relation(self.relation), options=self._options)
 
     @classmethod
     def options_of(cls, given: Mapping[str, Any]) -> set[str]:
@@ -183,34 +188,13 @@ class CountQuestion(Question):
         return built
 
     def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
-        prior = as_prior(self.prior, self.k)
         size = {} if self.hides_size else {"n": n}
-        given = {"prior": prior, "epsilon": epsilon, **size, **self._options}
-        return self._chosen(prior, n, epsilon), given
+        return self._chosen(), {"prior": self.exact_prior, "epsilon": epsilon, **size, **self._options}
 
 
 @dataclass(frozen=True, kw_only=True)
-class WholeCountQuestion(CountQuestion):
+class WholeCountQuestion(PeopleQuestion, CountQuestion):
     """A question about the counts of all records, of which a person may have several."""
-
-    n: int | None = parameter(
-        WHOLE,
-        "Public number of records; checked against the data.",
-        label="Number of records n",
-        default=None,
-    )
-    person: str | None = parameter(
-        TEXT,
-        "Column that says whose record it is, where a person may have several: ε is then a person's.",
-        label="Column that names a person",
-        default=None,
-    )
-    per_person: int | None = parameter(
-        WHOLE,
-        "At most so many records of each person enter.",
-        label="Records per person, at most",
-        default=None,
-    )
 
     @abstractmethod
     def read(self, data: Any) -> tuple[int, ...]:
@@ -221,9 +205,9 @@ class WholeCountQuestion(CountQuestion):
         """Of a table: the levels of each column."""
         return None
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Checks the rest, and that person and per_person go together."""
-        super().check()
+        super().__post_init__()
         if self.hides_size and self.n is not None:
             raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
         if self.hides_size and self.person is not None:
@@ -231,18 +215,18 @@ class WholeCountQuestion(CountQuestion):
                 "person= goes with relation='replace-one'; add-remove protects single records: bring the "
                 "data to one record per person first"
             )
-        Contribution.of(self.person, self.per_person, self.n)
-        if self.n is not None:
-            as_size(self.n)
+        if self.person is not None or self.per_person is not None:
+            Contribution.of(self.person, self.per_person, self.n)
+        _ = self.declared_size, self.reading
 
-    @property
+    @cached_property
     def reading(self) -> dict[str, Any]:
         """How records are bounded while they are counted."""
         if self.hides_size:
             return {"private_size": True}
         return {"person": self.person, "per_person": self.per_person, "n": self.declared_size}
 
-    @property
+    @cached_property
     def declared_size(self) -> int | None:
         """The public number of records, where it was declared; 0 where it is private."""
         if self.hides_size:
@@ -259,8 +243,7 @@ class WholeCountQuestion(CountQuestion):
 
     def bind(self, size: int) -> Bound:
         """One mechanism for all records; several records of a person by group privacy."""
-        number = 0 if self.hides_size else as_size(size)
-        built = self.build(number, self.exact_epsilon / self._records)
+        built = self.build(size, self.exact_epsilon / self._records)
         guarantee = self._guarantee(built)
 
         def make(counts: tuple[int, ...]) -> Release:

@@ -15,12 +15,11 @@ from discreet.data import read_rows
 from discreet.data.rows import as_number
 from discreet.declarations import Domain, as_bounds, as_size
 from discreet.errors import DataError, InvalidInput
-from discreet.ledger.charging import Charge, LedgerLike
 from discreet.questions.base import Bound, Question, parameter
 from discreet.questions.text import BUDGET, LEVELS, LIMITS, NUMBER, TEXT, WHOLE
 from discreet.regression.release import LogisticRelease
 
-__all__ = ["Logistic", "release_logistic"]
+__all__ = ["Logistic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +100,7 @@ class Logistic(Question):
             multi_class="ovr" if len(self._labels) > 2 else None,
         )
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Checks classes, features and n."""
         _ = self._labels, self.bounds, self.declared_size
 
@@ -144,45 +143,3 @@ class Logistic(Question):
     def price(self, size: Any = None) -> Any:
         """The price does not depend on the number of records."""
         return super().price(1 if size is None and self.declared_size is None else size)
-
-
-def release_logistic(
-    data: Any,
-    *,
-    outcome: str,
-    classes: Sequence[Any],
-    features: Mapping[str, tuple[float, float]],
-    epsilon: EpsilonLike,
-    delta: EpsilonLike | None = None,
-    order: float | None = None,
-    method: str = "diffuse",
-    prior_precision: float = 1.0,
-    norm_bound: float | None = None,
-    draws: int = 1,
-    n: int | None = None,
-    ledger: LedgerLike | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-) -> LogisticRelease:
-    """Coefficients of a private logistic regression of column ``outcome`` on the columns ``features``.
-
-    ``classes`` are declared, and so are the bounds (low, high) of each feature, which is clipped to them and
-    mapped to [−1, 1]; ``norm_bound`` clips whole rows and is √d, which clips none, if not given. The rest is
-    as in :class:`discreet.PrivateLogisticRegression`. Unlike counts and sums, the records are fetched from
-    the engine; what leaves this function are the draws.
-    """
-    question = Logistic(
-        outcome=outcome,
-        classes=classes,
-        features=features,
-        epsilon=epsilon,
-        delta=delta,
-        order=order,
-        method=method,
-        prior_precision=prior_precision,
-        norm_bound=norm_bound,
-        draws=draws,
-        n=n,
-    )
-    answer: LogisticRelease = question.ask(data, Charge.of(ledger, dataset, request_id))
-    return answer

@@ -21,18 +21,17 @@ from discreet.declarations import (
     as_target_delta,
 )
 from discreet.errors import InvalidInput
-from discreet.ledger.charging import Charge, LedgerLike
-from discreet.questions.base import Bound, Question, parameter
-from discreet.questions.text import BUDGET, LEVEL, LEVELS, PAIR, TEXT, WHOLE
+from discreet.questions.base import Bound, PeopleQuestion, parameter
+from discreet.questions.text import BUDGET, LEVEL, LEVELS, PAIR, TEXT
 from discreet.questions.widths import Width
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanDesign
 
-__all__ = ["MeanQuestion", "mean"]
+__all__ = ["MeanQuestion"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanQuestion(Question):
+class MeanQuestion(PeopleQuestion):
     """The mean of a column of numbers between declared bounds."""
 
     kind: ClassVar[str] = "mean"
@@ -65,26 +64,8 @@ class MeanQuestion(Question):
         label="Missing values",
         default=None,
     )
-    n: int | None = parameter(
-        WHOLE,
-        "Public number of records; checked against the data.",
-        label="Number of records n",
-        default=None,
-    )
     relation: str = parameter(
         TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
-    )
-    person: str | None = parameter(
-        TEXT,
-        "Column that says whose record it is, where a person may have several.",
-        label="Column that names a person",
-        default=None,
-    )
-    per_person: int | None = parameter(
-        WHOLE,
-        "At most so many records of each person enter.",
-        label="Records per person, at most",
-        default=None,
     )
 
     @cached_property
@@ -134,7 +115,7 @@ class MeanQuestion(Question):
             per_person=most,
         )
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Every mistake of the declaration, before any data."""
         _ = self.design.grid, self.design.noise
 
@@ -169,49 +150,3 @@ class MeanQuestion(Question):
     def bind(self, size: int) -> Bound:
         """The guarantee of all sums together."""
         return Bound(self.design.guarantee, lambda found: self.design.answer(*found))
-
-
-def mean(
-    data: Any,
-    column: str | None = None,
-    *,
-    bounds: tuple[float, float],
-    epsilon: EpsilonLike,
-    delta: EpsilonLike | None = None,
-    by: str | None = None,
-    levels: Sequence[Any] | Domain | None = None,
-    missing: Any = None,
-    n: int | None = None,
-    relation: str = "replace-one",
-    person: str | None = None,
-    per_person: int | None = None,
-    ledger: LedgerLike | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-) -> Any:
-    """The private mean of a column of numbers between declared ``bounds``, with its standard deviation.
-
-    Pure ε without ``delta``, else (ε, δ). ``by`` names a column of groups with declared ``levels``: then
-    the answer holds a mean for each level. ``missing``: ``"exclude"`` for the mean among those who answered,
-    or a value. The answer has ``mean()``, ``std()``, ``interval(level)`` and ``deviation(level)``. A ledger
-    is charged as in :func:`discreet.release`.
-
-    >>> answer = mean([31.0, 44.0, 52.0, 38.0] * 100, bounds=(0, 120), epsilon=1)
-    >>> low, high = answer.interval(0.95)
-    >>> bool(0 < low < high < 120)
-    True
-    """
-    question = MeanQuestion(
-        column=column,
-        bounds=bounds,
-        epsilon=epsilon,
-        delta=delta,
-        by=by,
-        levels=levels,
-        missing=missing,
-        n=n,
-        relation=relation,
-        person=person,
-        per_person=per_person,
-    )
-    return question.ask(data, Charge.of(ledger, dataset, request_id))

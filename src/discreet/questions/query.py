@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from discreet._typing import EpsilonLike
 from discreet.data import clipped_sum
 from discreet.declarations import as_bounds
 from discreet.errors import DataError, InvalidInput
-from discreet.ledger.charging import Charge, LedgerLike
 from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet.posterior_sampling.sample import Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler
@@ -21,7 +19,7 @@ from discreet.questions.base import parameter
 from discreet.questions.sample import DrawQuestion
 from discreet.questions.text import NUMBER, NUMBERS, PAIR, TEXT, TextForm
 
-__all__ = ["StatisticalQuery", "statistical_query"]
+__all__ = ["StatisticalQuery"]
 
 _STEPS = 2**32
 
@@ -52,9 +50,9 @@ class StatisticalQuery(DrawQuestion):
         TEXT, "A function of one record with values in [0, 1].", default=None, python=True
     )
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Checks that there are bounds or a function, and what goes with them."""
-        super().check()
+        super().__post_init__()
         BetaFamily().prior(self.prior)
         if (self.function is None) == (self.bounds is None):
             raise InvalidInput(
@@ -90,57 +88,6 @@ class StatisticalQuery(DrawQuestion):
     def finished(self, sample: Sample) -> Sample:
         """The sample in the units of the bounds."""
         return sample if self.bounds is None else replace(sample, bounds=as_bounds(self.bounds, "one record"))
-
-
-def statistical_query(
-    data: Any,
-    function: Callable[[Any], float] | None = None,
-    *,
-    epsilon: EpsilonLike,
-    order: float | None = None,
-    delta: EpsilonLike | None = None,
-    bounds: tuple[float, float] | None = None,
-    column: str | None = None,
-    n: int | None = None,
-    prior: Any = (1, 1),
-    method: str = "diffused",
-    draws: int = 1,
-    missing: float | None = None,
-    person: str | None = None,
-    per_person: int | None = None,
-    ledger: LedgerLike | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-) -> Sample:
-    """A private mean of a number in [0, 1] that is computed from each record, by a posterior draw.
-
-    ``function`` maps one record to [0, 1] and is clipped to it; or ``bounds`` = (low, high) are declared for
-    a numeric column, which is clipped to them and read as (x − low)/(high − low). The answer is a draw from
-    the Beta posterior of the mean, in the units of the bounds. Values are rounded to a grid and summed as
-    integers, so that one record moves the sum by at most 1, exactly. A ledger is charged as in
-    :func:`posterior_sample`; name the function by the ``request_id``, since a plan cannot contain it.
-
-    >>> answer = statistical_query([3, 5, 4, 6] * 50, bounds=(0, 10), epsilon=1, delta="1e-6")
-    >>> 0 <= float(answer.values[0]) <= 10
-    True
-    """
-    question = StatisticalQuery(
-        function=function,
-        epsilon=epsilon,
-        order=order,
-        delta=delta,
-        bounds=bounds,
-        column=column,
-        n=n,
-        prior=prior,
-        method=method,
-        draws=draws,
-        missing=missing,
-        person=person,
-        per_person=per_person,
-    )
-    answer: Sample = question.ask(data, Charge.of(ledger, dataset, request_id))
-    return answer
 
 
 def _sum_of(function: Callable[[Any], float], records: Any) -> tuple[Fraction, int]:

@@ -8,16 +8,15 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
-from discreet.ledger.charging import Charge, LedgerLike
-from discreet.questions.base import Bound, Question, parameter
-from discreet.questions.text import BUDGET, DOMAINS, LIMITS, NUMBER, RULES, TEXT, WHOLE
-from discreet.regression.newton.fit import Fit, Regression, regression
+from discreet.questions.base import Bound, PeopleQuestion, parameter
+from discreet.questions.text import BUDGET, DOMAINS, LIMITS, NUMBER, RULES, TEXT
+from discreet.regression.newton.fit import Regression, regression
 
-__all__ = ["Regress", "regress"]
+__all__ = ["Regress"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regress(Question):
+class Regress(PeopleQuestion):
     """The coefficients of a regression, with intervals that know of the noise."""
 
     kind: ClassVar[str] = "regress"
@@ -64,26 +63,8 @@ class Regress(Question):
         label="Missing values",
         default=None,
     )
-    n: int | None = parameter(
-        WHOLE,
-        "Public number of records; checked against the data.",
-        label="Number of records n",
-        default=None,
-    )
     relation: str = parameter(
         TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
-    )
-    person: str | None = parameter(
-        TEXT,
-        "Column that says whose record it is, where a person may have several.",
-        label="Column that names a person",
-        default=None,
-    )
-    per_person: int | None = parameter(
-        WHOLE,
-        "At most so many records of each person enter.",
-        label="Records per person, at most",
-        default=None,
     )
     norm: float | None = parameter(
         NUMBER,
@@ -118,7 +99,7 @@ class Regress(Question):
             aim=self.aim,
         )
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Every mistake of the declaration, before any data."""
         _ = self.asked.design
 
@@ -138,58 +119,3 @@ class Regress(Question):
     def bind(self, size: int) -> Bound:
         """The guarantee of all rounds together."""
         return Bound(self.asked.guarantee, lambda data: self.asked.fit(data, self.person))
-
-
-def regress(
-    formula: str,
-    data: Any,
-    *,
-    family: str = "gaussian",
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    levels: Mapping[str, Sequence[Any]] | None = None,
-    epsilon: EpsilonLike,
-    delta: EpsilonLike,
-    prior: Mapping[str, tuple[float, float]] | None = None,
-    missing: Mapping[str, Any] | None = None,
-    n: int | None = None,
-    relation: str = "replace-one",
-    person: str | None = None,
-    per_person: int | None = None,
-    norm: float | None = None,
-    aim: str = "intervals",
-    ledger: LedgerLike | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-) -> Fit:
-    """A private regression with intervals that know of the noise.
-
-    ``formula``, such as ``"income ~ age + C(sex)"``, is evaluated on declared values only: every number has
-    ``bounds``, to which it is clipped, and every category its ``levels``. ``family``: ``"gaussian"``,
-    ``"binomial"`` (two levels), ``"multinomial"`` or ``"poisson"`` (counts from 0 to a declared bound).
-
-    ``prior`` maps names of coefficients to (mean, standard deviation) in the units of the columns; without
-    it coefficients have a weak normal prior whose scale is learned from what is released. ``missing`` maps
-    columns to ``"exclude"``, a value or a level. ``n`` is the public number of records, checked.
-    ``relation``: ``"replace-one"`` or ``"add-remove"``; with ``person`` and ``per_person`` people are
-    protected. ``norm`` shortens rows, of columns scaled to [−1, 1], to that length: less noise, for a model
-    of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
-    many columns make curvature noisy. A ledger is charged as in :func:`discreet.release`.
-    """
-    question = Regress(
-        formula=formula,
-        family=family,
-        bounds=bounds,
-        levels=levels,
-        epsilon=epsilon,
-        delta=delta,
-        prior=prior,
-        missing=missing,
-        n=n,
-        relation=relation,
-        person=person,
-        per_person=per_person,
-        norm=norm,
-        aim=aim,
-    )
-    answer: Fit = question.ask(data, Charge.of(ledger, dataset, request_id))
-    return answer

@@ -12,7 +12,6 @@ from discreet._typing import EpsilonLike
 from discreet.data import Contribution
 from discreet.declarations import as_size
 from discreet.errors import InvalidInput
-from discreet.ledger.charging import Charge, LedgerLike
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import (
@@ -23,7 +22,7 @@ from discreet.posterior_sampling.sampler import (
     posterior_sampler,
     statistic_of,
 )
-from discreet.questions.base import Bound, Question, parameter
+from discreet.questions.base import Bound, PeopleQuestion, parameter
 from discreet.questions.text import (
     BUDGET,
     LEVEL,
@@ -38,7 +37,7 @@ from discreet.questions.text import (
     plain,
 )
 
-__all__ = ["DrawQuestion", "PosteriorDraw", "posterior_sample"]
+__all__ = ["DrawQuestion", "PosteriorDraw"]
 
 
 def family_names() -> tuple[str, ...]:
@@ -47,7 +46,7 @@ def family_names() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawQuestion(Question):
+class DrawQuestion(PeopleQuestion):
     """What questions that are answered by posterior draws share: target, method, whose records they are."""
 
     epsilon: EpsilonLike | None = parameter(
@@ -73,26 +72,8 @@ class DrawQuestion(Question):
     column: str | None = parameter(
         TEXT, "The column to read; CSV and TSV always need it.", example="age", default=None
     )
-    n: int | None = parameter(
-        WHOLE,
-        "Public number of records; checked against the data.",
-        label="Number of records n",
-        default=None,
-    )
-    person: str | None = parameter(
-        TEXT,
-        "Column that says whose record it is, where a person may have several.",
-        label="Column that names a person",
-        default=None,
-    )
-    per_person: int | None = parameter(
-        WHOLE,
-        "At most so many records of each person enter; of more the lowest values.",
-        label="Records per person, at most",
-        default=None,
-    )
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Checks the target, the number of draws and the bound on records of a person."""
         check_target(self.method, self.epsilon, self.order, self.delta)
         as_draws(self.draws)
@@ -212,9 +193,9 @@ class PosteriorDraw(DrawQuestion):
             return set()
         return {field.name for field in fields(FAMILIES[name])} - {"bounds", "sigma"}
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Checks family, prior and what the records are."""
-        super().check()
+        super().__post_init__()
         model = self.model
         model.prior(self.prior)
         if model.records == "levels" and self.levels is None:
@@ -255,67 +236,3 @@ class PosteriorDraw(DrawQuestion):
     def finished(self, sample: Sample) -> Sample:
         """The sample with the names of its levels."""
         return sample if self.levels is None else replace(sample, levels=tuple(map(str, self.levels)))
-
-
-def posterior_sample(
-    data: Any,
-    family: str | Family,
-    *,
-    prior: Any,
-    epsilon: EpsilonLike | None = None,
-    order: float | None = None,
-    delta: EpsilonLike | None = None,
-    method: str = "diffused",
-    n: int | None = None,
-    column: str | None = None,
-    draws: int = 1,
-    bounds: tuple[float, float] | None = None,
-    sigma: float | None = None,
-    levels: Sequence[Any] | None = None,
-    other: Any = None,
-    missing: Any = None,
-    person: str | None = None,
-    per_person: int | None = None,
-    grid: EpsilonLike | None = None,
-    ledger: LedgerLike | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    **options: Any,
-) -> Sample:
-    """Private posterior draws from data, in one call: statistic, calibration, draw, and charge.
-
-    ``data`` and ``column`` as in :func:`discreet.release`; the rest as in :func:`posterior_sampler`, whose
-    name is ``method`` here. ``levels`` and ``other`` belong to a Dirichlet; ``missing`` says what a missing
-    record counts as. ``person`` and ``per_person``: at most so many records of each person, by key column,
-    enter, and the target is that of a person; of a person with more the lowest values enter, so to ask for a
-    mean of people aggregate their records first. With ``ledger`` the budget of ``dataset`` is charged before
-    anything leaves; a retry with the same ``request_id`` returns the stored draws. Under an (ε, δ) cap give
-    ``delta``; under a zCDP cap a Gaussian mean fits.
-
-    >>> counts = [4, 2, 7, 3] * 25
-    >>> drawn = posterior_sample(counts, "poisson", prior=(2, 1), bounds=(0, 20), epsilon=1, order=8)
-    >>> drawn.values.shape, drawn.guarantee.rdp(8) <= 1
-    ((1,), True)
-    """
-    question = PosteriorDraw(
-        family=family,
-        prior=prior,
-        epsilon=epsilon,
-        order=order,
-        delta=delta,
-        method=method,
-        n=n,
-        column=column,
-        draws=draws,
-        bounds=bounds,
-        sigma=sigma,
-        levels=levels,
-        other=other,
-        missing=missing,
-        person=person,
-        per_person=per_person,
-        grid=grid,
-        options=options or None,
-    )
-    answer: Sample = question.ask(data, Charge.of(ledger, dataset, request_id))
-    return answer

@@ -8,17 +8,14 @@ from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar
 
-from discreet._typing import EpsilonLike
-from discreet.answers.release import Release
 from discreet.data import contingency
 from discreet.declarations import Domain
 from discreet.errors import InvalidInput
-from discreet.ledger.charging import Charge, LedgerLike
 from discreet.questions.base import parameter
 from discreet.questions.counts import WholeCountQuestion, domain_of
 from discreet.questions.text import DOMAINS, TextForm, plain
 
-__all__ = ["CrossTable", "release_table"]
+__all__ = ["CrossTable"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,44 +68,3 @@ class CrossTable(WholeCountQuestion):
     def read(self, data: Any) -> tuple[int, ...]:
         """The counts of the cells."""
         return tuple(int(records) for records in contingency(data, self.domains, **self.reading).ravel())
-
-
-def release_table(
-    data: Any,
-    columns: Mapping[str, Sequence[Any] | Domain],
-    *,
-    epsilon: EpsilonLike,
-    delta: EpsilonLike | None = None,
-    prior: float | Sequence[float] = 1.0,
-    mechanism: str = "auto",
-    n: int | None = None,
-    person: str | None = None,
-    per_person: int | None = None,
-    relation: str = "replace-one",
-    total_prior: Sequence[float] | None = None,
-    ledger: LedgerLike | None = None,
-    dataset: str | None = None,
-    request_id: str | None = None,
-    **options: Any,
-) -> Release:
-    """One private posterior over the cells of a contingency table of several columns.
-
-    ``columns`` maps each column to its levels, or to a :class:`discreet.Domain` that says where other and
-    missing values go. The cells are the ``levels`` of the release, the last column fastest;
-    ``release.margin("a")`` sums them up for free. The rest is as in :func:`discreet.release`.
-    """
-    question = CrossTable(
-        columns=columns,
-        epsilon=epsilon,
-        delta=delta,
-        prior=prior,
-        mechanism=mechanism,
-        n=n,
-        person=person,
-        per_person=per_person,
-        relation=relation,
-        total_prior=total_prior,
-        options=options or None,
-    )
-    answer: Release = question.ask(data, Charge.of(ledger, dataset, request_id))
-    return answer

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import ceil, comb
 from typing import Any
 
@@ -20,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.numerics.enclosures import Ball, ball
-from discreet.randomness.compositions import uniform_composition
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import discrete_laplace
 from discreet.randomness.integers import lattice_noise as one_by_one
@@ -100,6 +100,17 @@ def composition(total: int, parts: int, source: Source) -> IntArray:
         free[subset(total, places, source)] = False
         bars = np.flatnonzero(free)
     return np.diff(bars, prepend=-1, append=places) - 1
+
+
+def uniform_composition(n: int, k: int, source: Source) -> tuple[int, ...]:
+    """The same for few parts and any n: k − 1 bars in n + k − 1 places, one by one (Floyd's method)."""
+    places = n + k - 1
+    bars: set[int] = set()
+    for j in range(places - k + 1, places):
+        candidate = source.below(j + 1)
+        bars.add(j if candidate in bars else candidate)
+    ordered = [-1, *sorted(bars), places]
+    return tuple(b - a - 1 for a, b in pairwise(ordered))
 
 
 def subset(size: int, places: int, source: Source) -> IntArray:
@@ -183,7 +194,7 @@ def enclosed_digits(value: Callable[[], Ball], bits: int) -> int:
 @lru_cache(maxsize=64)
 def _tail_table(rate: Fraction) -> _Table:
     """G ∧ K for G geometric, K = ⌈24/rate⌉: tails e^{−rate·g}."""
-    return _Table(_powers(rate, ceil(_TAIL / rate)), lambda g: _digits(lambda: (-ball(g * rate)).exp()))
+    return _Table(_powers(rate, ceil(_TAIL / rate)), lambda g: _digits(lambda: _decayed(g * rate)))
 
 
 @lru_cache(maxsize=64)
@@ -193,12 +204,17 @@ def _digit_table(rate: Fraction) -> _Table:
     def tails(g: int) -> Digits:
         def value() -> Ball:
             rest = (_DIGIT - g) * rate  # e^{−rate·g}(1 − e^{−rest}), without cancellation for tiny rates
-            return (-ball(g * rate)).exp() * ball(-rest).expm1() / ball(-_DIGIT * rate).expm1()
+            return _decayed(g * rate) * ball(-rest).expm1() / ball(-_DIGIT * rate).expm1()
 
         return _digits(value)
 
     listed = [tails(g)(64) for g in range(_DIGIT - 1, 0, -1)]
     return _Table(np.array(listed, dtype=np.uint64), tails)
+
+
+def _decayed(exponent: Fraction) -> Ball:
+    """e^{−exponent}."""
+    return (-ball(exponent)).exp()
 
 
 def _digits(value: Callable[[], Ball]) -> Digits:
@@ -211,7 +227,7 @@ def _powers(rate: Fraction, last: int) -> WordArray:
     while True:
         bits = 64 + extra
         low = high = 1 << bits
-        floor = enclosed_digits(lambda: (-ball(rate)).exp(), bits)
+        floor = enclosed_digits(lambda: _decayed(rate), bits)
         result = []
         for _ in range(last):
             low, high = low * floor >> bits, (high * (floor + 1) >> bits) + 1
@@ -231,16 +247,18 @@ def _same_sum(k: int, rate: Fraction, total: int) -> Digits:
         return lambda bits: 1 << bits
 
     def value() -> Ball:
-        return (-ball((total - mode) * rate)).exp() * _binomial_ratio(total, mode, k)
+        return _decayed((total - mode) * rate) * _binomial_ratio(total, mode, k)
 
     first = enclosed_digits(value, 64)
     return lambda bits: first if bits == 64 else enclosed_digits(value, bits)
 
 
-def _binomial_ratio(total: int, mode: int, k: int) -> Ball:
+def _binomial_ratio(total: int, mode: int, k: int) -> Any:
     """C(total + k − 1, k − 1) / C(mode + k − 1, k − 1)."""
+    from flint import fmpq
+
     if k <= 64:
-        return ball(Fraction(comb(total + k - 1, k - 1), comb(mode + k - 1, k - 1)))
+        return fmpq(comb(total + k - 1, k - 1), comb(mode + k - 1, k - 1))
     logs = [ball(x).lgamma() for x in (total + k, mode + 1, total + 1, mode + k)]
     return (logs[0] + logs[1] - logs[2] - logs[3]).exp()
 
@@ -253,7 +271,7 @@ def _likeliest_sum(k: int, rate: Fraction) -> int:
     precision = 128
     while True:
         with ctx.workprec(precision):
-            ratio = (-ball(rate)).exp()
+            ratio = _decayed(rate)
             least = ((ratio * k - 1) / (1 - ratio)).ceil()
             if least.is_exact() and least.is_finite():
                 return max(0, int(least.unique_fmpz()))

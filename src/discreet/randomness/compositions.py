@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,14 +97,3 @@ def _descend(tree: _Tree, total: int, source: Source) -> tuple[int, ...]:
     products = [x * y for x, y in zip(left, right, strict=True)]
     below = first + categorical(products, source)
     return _descend(tree.left, below, source) + _descend(tree.right, total - below, source)
-
-
-def uniform_composition(n: int, k: int, source: Source) -> tuple[int, ...]:
-    """All compositions of n into k parts equally likely: k − 1 bars in n + k − 1 places (Floyd's method)."""
-    places = n + k - 1
-    bars: set[int] = set()
-    for j in range(places - k + 1, places):
-        candidate = source.below(j + 1)
-        bars.add(j if candidate in bars else candidate)
-    ordered = [-1, *sorted(bars), places]
-    return tuple(b - a - 1 for a, b in pairwise(ordered))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any
 
 from discreet.declarations import as_epsilon, as_prior
@@ -124,7 +123,7 @@ def check_size(question: Question, size: Any) -> None:
     if delta is not None and not MIN_DELTA <= as_epsilon(delta, "delta") * n < 1:
         raise InvalidInput(f"delta={delta!r} must be below 1/n, though not by fifteen digits, such as 1e-6")
     chosen, shares = getattr(question, "mechanism", "auto"), getattr(question, "k", 1)
-    usual = chosen in ("auto", automatic((1, 1), n, Fraction(1)))
+    usual = chosen in ("auto", automatic())
     if not usual and (shares > MAX_CHOSEN_LEVELS or n > MAX_CHOSEN_N):
         raise TooLargeError(
             f"{chosen} takes up to {MAX_CHOSEN_LEVELS} levels and {MAX_CHOSEN_N:,} records here; lattice has "

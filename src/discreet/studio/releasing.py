@@ -18,7 +18,7 @@ from discreet.ledger import Ledger
 from discreet.ledger.charging import Charge
 from discreet.ledger.statements import Account, Price
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Asked
+from discreet.questions.asking import Asked
 from discreet.studio.forms import ReleaseForm
 from discreet.studio.limits import check_size
 from discreet.studio.sources import Sources, opened

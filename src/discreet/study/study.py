@@ -30,7 +30,8 @@ from discreet.ledger.charging import Charge
 from discreet.planning.widths import Split, split
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Asked, Question, question_of
+from discreet.questions.asking import Asked
+from discreet.questions.base import Question, question_of
 from discreet.questions.text import plain
 from discreet.regression.release import LogisticRelease
 from discreet.reporting.report import report

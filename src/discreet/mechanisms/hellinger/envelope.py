@@ -30,7 +30,8 @@ from discreet.errors import TooLargeError
 from discreet.numerics.count_vectors import Separable, number_of_compositions
 from discreet.numerics.hellinger import from_gap
 from discreet.numerics.log_gamma import stirling_remainder
-from discreet.randomness.compositions import IntegerSeparable, uniform_composition
+from discreet.randomness.bulk import uniform_composition
+from discreet.randomness.compositions import IntegerSeparable
 from discreet.randomness.entropy import Source
 from discreet.randomness.weights import dyadic
 

@@ -8,7 +8,7 @@ over all ε-differentially private mechanisms in every case compared (``tests/te
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import cached_property
 from operator import add
 from typing import Any, ClassVar
 
@@ -16,9 +16,10 @@ import numpy as np
 
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
+from discreet.declarations import as_float
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
-from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss, as_float
+from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss
 from discreet.mechanisms.lattice.decoding import MAX_MARGINAL, MAX_WINDOW, Decoder, decoder, true_counts
 from discreet.numerics.count_vectors import number_of_compositions
 from discreet.privacy.guarantee import Guarantee
@@ -32,7 +33,6 @@ _MAX_DECODING_WORK = 1e11
 _MAX_SECONDS = 120.0  # of decoding for the laws of all datasets
 
 
-@dataclass(frozen=True)
 class Lattice(Mechanism):
     """Counts plus lattice noise of total zero, decoded to the posterior of least expected Hellinger error."""
 
@@ -47,7 +47,7 @@ class Lattice(Mechanism):
     def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
         return [{}]
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         return Guarantee(self.epsilon, basis="theorem: proofs/lattice.md")
 
