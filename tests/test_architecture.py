@@ -7,6 +7,8 @@ rooms beside each other do not see each other, and nobody takes a private name f
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,3 +170,33 @@ def test_every_address_of_a_kind_resolves() -> None:
     for registry in registries:
         for kind, thing in registry.items():
             assert thing is not None, kind
+
+
+_WALK = """
+import sys, threading
+crossings = set()
+def watch(frame, event, _):
+    if event != "call" or not frame.f_globals.get("__name__", "").startswith("discreet"):
+        return
+    if frame.f_code.co_qualname == "<module>":
+        return
+    caller = frame.f_back
+    while caller is not None and not caller.f_globals.get("__name__", "").startswith("discreet"):
+        caller = caller.f_back
+    origin = ("", "") if caller is None else (caller.f_globals["__name__"], caller.f_code.co_qualname)
+    if origin[0] != frame.f_globals["__name__"]:
+        crossings.add((*origin, frame.f_globals["__name__"], frame.f_code.co_qualname))
+sys.setprofile(watch)
+import discreet
+discreet.release(["a", "b", "a", "c"] * 20, levels=("a", "b", "c"), epsilon=1, mechanism="lattice")
+sys.setprofile(None)
+pairs = {(a, c) for a, _, c, _ in crossings}
+print(len(crossings), sorted((a, c) for a, c in pairs if (c, a) in pairs))
+"""
+
+
+def test_the_data_go_one_way_through_a_release() -> None:
+    run = subprocess.run([sys.executable, "-c", _WALK], capture_output=True, text=True, check=True)
+    number, both_ways = run.stdout.split(" ", 1)
+    assert int(number) <= 40
+    assert both_ways.strip() == "[]"

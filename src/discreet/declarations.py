@@ -269,14 +269,6 @@ def as_rational(value: Any, name: str, low: int | None = None, high: int | None 
     return number
 
 
-def as_float(value: Fraction) -> float:
-    """The nearest float, infinite beyond the largest."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
 def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
     """The δ that a posterior draw is to reach: above 0, below 1, with a warning from 1/n on."""
     if delta == 0:

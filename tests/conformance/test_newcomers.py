@@ -26,7 +26,8 @@ from discreet.data import clipped_sum
 from discreet.declarations import as_epsilon
 from discreet.documents.answer import Answer, Row, Words, load_answer
 from discreet.ledger import Receipt
-from discreet.mechanisms.base import Mechanism, Output
+from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions
 from discreet.posterior_sampling.families.means import GaussianMean
 from discreet.posterior_sampling.family import Family

@@ -25,7 +25,8 @@ from discreet.documents.answer import Figure, Row
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.likelihoods.noises import Noise
 from discreet.inference.likelihoods.releases import noise_of
-from discreet.mechanisms.base import CountNoise, Mechanism
+from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.outputs import CountNoise
 from discreet.numerics.count_vectors import compositions
 
 Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]

@@ -11,7 +11,8 @@ from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
 from discreet.declarations import Relation
 from discreet.errors import InvalidInput, NoiseWarning
-from discreet.mechanisms.base import Mechanism, Output
+from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.outputs import Output
 
 
 def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation, as_counts, as_epsilon, as_prior, as_size
 from discreet.distributions.noise_aware import Enumerated, TrueCounts
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee
@@ -30,62 +31,13 @@ MAX_ENUMERATED_DATASETS = 5_000
 MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh counts against each other
 
 
-class Output:
-    """One private output: the counts of the released posterior, and noisy counts where they are kept.
-
-    Where ``decode`` makes the former from the latter it does so when somebody asks, which costs no privacy.
-    """
-
-    def __init__(
-        self,
-        counts: tuple[int, ...] | None,
-        noisy: tuple[int, ...] | None = None,
-        decode: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
-    ) -> None:
-        self._counts = counts
-        self.noisy = noisy
-        self._decode = decode
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        if self._counts is None:
-            assert self.noisy is not None
-            assert self._decode is not None
-            self._counts = self._decode(self.noisy)
-        return self._counts
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Output) and (self.noisy, self.counts) == (other.noisy, other.counts)
-
-    def __hash__(self) -> int:
-        return hash(self.noisy if self.noisy is not None else self.counts)
-
-    def __repr__(self) -> str:
-        return f"Output({self.counts!r}, {self.noisy!r})"
-
-
-class CountNoise(NamedTuple):
-    """What was published of the counts, as values and the noise that they carry: inference reads this."""
-
-    values: tuple[int, ...]
-    name: str
-    """``"lattice"``, ``"floor-laplace"``, ``"discrete-laplace"`` or ``"rounded-gaussian"``, with
-    ``scale``."""
-    scale: float
-    clamped: bool = False
-    """Whether values were clamped to [0, n]."""
-    cells: int | None = None
-    """How many cells, the first, have noise of their own; the others say nothing. None: all."""
-
-
-class PublishedLoss(NamedTuple):
-    """The exact privacy loss of everything that a release publishes, in closed form."""
-
-    epsilon: float
-    delta: Callable[[float], float]
-    """The smallest δ for each ε."""
-    worst: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-    """Counts, their neighbour, and an outcome at which the loss is attained."""
+def _checked(prior: object) -> bool:
+    """Whether it is what ``as_prior`` makes: then it is not looked at once more."""
+    return (
+        type(prior) is tuple
+        and len(prior) > 1
+        and all(type(a) is float and MIN_PRIOR <= a <= 1e300 for a in prior)
+    )
 
 
 @dataclass(frozen=True)
@@ -114,9 +66,10 @@ class Mechanism(ABC):
     """What it can be asked to protect; with add-remove it takes no n."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prior", as_prior(self.prior))
-        if min(self.prior) < MIN_PRIOR:
-            raise InvalidInput(f"prior={self.prior!r}: a parameter must be at least {MIN_PRIOR:g}")
+        if not _checked(self.prior):
+            object.__setattr__(self, "prior", as_prior(self.prior))
+            if min(self.prior) < MIN_PRIOR:
+                raise InvalidInput(f"prior={self.prior!r}: a parameter must be at least {MIN_PRIOR:g}")
         self._check_parameters()
         _ = self.k  # a value from now on, so that what a kind says calls nothing here
 

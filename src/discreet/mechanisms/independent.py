@@ -18,11 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import Relation, as_epsilon, as_float, as_size
+from discreet.declarations import Relation, as_epsilon, as_size
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss
+from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice.many_levels import ManyLevels
+from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
 from discreet.numerics.noisy_cells import CellNoise, GeometricNoise, RoundedGaussianNoise
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -139,11 +140,11 @@ class Geometric(IndependentNoise):
 
     @property
     def noise_scale(self) -> float:
-        return as_float(1 / self.epsilon)
+        return 1 / float(self.epsilon)
 
     @property
     def noise(self) -> CellNoise:
-        return GeometricNoise(as_float(self.epsilon))
+        return GeometricNoise(float(self.epsilon))
 
     @property
     def reach(self) -> int:
@@ -167,7 +168,7 @@ class Geometric(IndependentNoise):
 
     def published_loss(self) -> PublishedLoss:
         """c + v against c + e_i + v: the log-ratio is ε or −ε, and ε with probability 1/(1 + e^{−ε})."""
-        epsilon = as_float(self.epsilon)
+        epsilon = float(self.epsilon)
 
         def delta(e: float) -> float:
             return max(0.0, -math.expm1(e - epsilon) / (1 + math.exp(-epsilon))) if e < epsilon else 0.0

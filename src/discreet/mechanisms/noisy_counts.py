@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import as_float
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
-from discreet.mechanisms.base import CountNoise, Mechanism, Output, log1mexp
+from discreet.mechanisms.base import Mechanism, log1mexp
+from discreet.mechanisms.outputs import CountNoise, Output
 from discreet.numerics.count_vectors import Separable
 from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee
@@ -46,7 +46,7 @@ class NoisyCounts(Mechanism):
 
     @property
     def noise_scale(self) -> float:
-        return as_float(1 / self.rate)
+        return 1 / float(self.rate)
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
         return CountNoise(counts, "floor-laplace", self.noise_scale, True, self.noisy_coordinates)

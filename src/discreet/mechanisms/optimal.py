@@ -26,8 +26,9 @@ from discreet._text import about
 from discreet._typing import EpsilonLike, FloatArray, IntArray
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.errors import DiscreetError, TooLargeError
-from discreet.mechanisms.base import Mechanism, Output
+from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice.decoding import decoder
+from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.log_gamma import log_rising
 from discreet.numerics.neighbours import neighbouring_rows

@@ -22,7 +22,8 @@ from discreet._html import card, facts, paragraph
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.mechanisms.base import PublishedLoss, aligned
+from discreet.mechanisms.base import aligned
+from discreet.mechanisms.outputs import PublishedLoss
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.neighbours import neighbouring_rows
 from discreet.privacy.composite_curves import Tabulated

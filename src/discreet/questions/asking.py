@@ -45,7 +45,7 @@ class Asked:
 
     def answer(self, charge: Charge | None = None) -> Any:
         """The answer, charged before it leaves where there is something to charge."""
-        for caution in self.question.cautions():
+        for caution in self.question.cautions:
             warnings.warn(caution, PrivacyWarning, stacklevel=4)
         if charge is None:
             return self._make()

@@ -93,6 +93,8 @@ class Question(ABC):
     title: ClassVar[str]
     sentence: ClassVar[str]
     """What it gives, for ``--help`` and the studio."""
+    cautions: ClassVar[tuple[str, ...]] = ()
+    """What the curator should know before it is asked, as far as the declaration tells."""
     only_in_calls: ClassVar[frozenset[str]] = frozenset()
     """Fields that only a call in Python may set, no study."""
 
@@ -114,10 +116,6 @@ class Question(ABC):
     @abstractmethod
     def bind(self, size: Any) -> Bound:
         """The guarantee for data of this public size, and what makes the answer."""
-
-    def cautions(self) -> tuple[str, ...]:
-        """What the curator should know before it is asked, as far as the declaration tells."""
-        return ()
 
     def expected_width(self, size: Any = None, level: float = 0.95) -> Width | None:
         """How wide the interval of one number is expected to be, noise included, for a public size.

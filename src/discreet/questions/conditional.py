@@ -99,7 +99,8 @@ class Conditional(CountQuestion):
             known and max(1, as_integer(known, "n") // len(self.group_domain.levels))
         )
 
-    def cautions(self) -> tuple[str, ...]:
+    @property
+    def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
         """Sizes that were not declared are read from the data, and published."""
         if self.sizes is not None or self.hides_size:
             return ()

@@ -113,7 +113,7 @@ class Releases:
         elif known.answer is not None:
             self._same(form, known)
             return Offer(known.answer.guarantee, None, charged_before=True)
-        heard: dict[str, None] = dict.fromkeys(form.question.cautions())
+        heard: dict[str, None] = dict.fromkeys(form.question.cautions)
         _heard.set(heard)
         known.asked = asked = self._read(form)
         with self._busy:

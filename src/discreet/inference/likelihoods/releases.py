@@ -19,7 +19,8 @@ from discreet.inference.likelihoods.noises import (
     Partly,
     RoundedGaussian,
 )
-from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, CountNoise, Mechanism
+from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, Mechanism
+from discreet.mechanisms.outputs import CountNoise
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import as_epsilon
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.mechanisms.base import Mechanism, Output
+from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.hellinger.envelope import Envelope, height, needs_narrow_windows
 from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
@@ -29,6 +29,7 @@ from discreet.mechanisms.hellinger.sensitivity import (
     log_w,
     smooth_sensitivity,
 )
+from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.hellinger import candidate_distances
 from discreet.numerics.log_gamma import log_gamma_gap

@@ -16,11 +16,11 @@ import numpy as np
 
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import as_float
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
-from discreet.mechanisms.base import CountNoise, Mechanism, Output, PublishedLoss
+from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice.decoding import MAX_MARGINAL, MAX_WINDOW, Decoder, decoder, true_counts
+from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
 from discreet.numerics.count_vectors import number_of_compositions
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.bulk import lattice_noise
@@ -53,10 +53,10 @@ class Lattice(Mechanism):
 
     @property
     def noise_scale(self) -> float:
-        return as_float((1 if self.k == 2 else 2) / self.epsilon)
+        return (1 if self.k == 2 else 2) / float(self.epsilon)
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        return None if noisy is None else CountNoise(noisy, "lattice", as_float(2 / self.epsilon))
+        return None if noisy is None else CountNoise(noisy, "lattice", 2 / float(self.epsilon))
 
     @property
     def decoder(self) -> Decoder:
@@ -107,7 +107,7 @@ class Lattice(Mechanism):
     @property
     def seconds_per_dataset(self) -> float:
         """What the decoder takes for one vector of noisy counts."""
-        epsilon = as_float(self.epsilon)
+        epsilon = float(self.epsilon)
         if self.decoder.exhaustive:
             return 2e-5 + 2e-10 * number_of_compositions(self.n, self.k) ** 2
         if self.k == 2:
@@ -123,7 +123,7 @@ class Lattice(Mechanism):
 
     def log_noise_normaliser(self) -> float:
         """log Σ_v exp(−ε‖v‖₁/2) over the lattice, for any k and ε."""
-        rate = max(as_float(self.epsilon) / 4, 1e-300)
+        rate = max(float(self.epsilon) / 4, 1e-300)
         return -self.k * math.log(math.tanh(rate)) + _log_chance_of_zero(rate, self.k)
 
     def published_loss(self) -> PublishedLoss:
@@ -134,7 +134,7 @@ class Lattice(Mechanism):
         q^{|s|}/(1−q²): the weight of one coordinate instead of two, so that the probability is that of
         k − 1 coordinates summing to zero over that of k, divided by (1 + q)².
         """
-        epsilon = as_float(self.epsilon)
+        epsilon = float(self.epsilon)
         ratio = _log_chance_of_zero(epsilon / 4, self.k - 1) - _log_chance_of_zero(epsilon / 4, self.k)
         chance = math.exp(ratio - 2 * math.log1p(math.exp(-epsilon / 2)))
 
@@ -154,7 +154,7 @@ class Lattice(Mechanism):
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         if noisy is None:
             return super().true_counts(counts)
-        law = true_counts(noisy, self.prior, self.n, as_float(self.epsilon))
+        law = true_counts(noisy, self.prior, self.n, float(self.epsilon))
         if law is None:
             raise TooLargeError(
                 f"epsilon={self.epsilon} spreads the true counts over too wide a range at n={self.n}"
