@@ -15,7 +15,7 @@ from discreet._registry import MECHANISMS
 from discreet.declarations import EXCLUDE, Domain, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import NoiseAware
-from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words, versions
+from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.bridged import Bridged
@@ -379,7 +379,7 @@ def publish(
         missing=plain(domain.missing),
         axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
         total_prior=None if total_prior is None else (total_prior.low, total_prior.high),
-        versions=versions(),
+        versions=VERSIONS,
     )
 
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy
+
 from discreet._html import card, paragraph, table
 from discreet._registry import DOCUMENTS
 from discreet._text import printable
@@ -25,7 +27,10 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-__all__ = ["Answer", "Figure", "Part", "Row", "Series", "Table", "Words", "load_answer", "versions"]
+__all__ = ["VERSIONS", "Answer", "Figure", "Part", "Row", "Series", "Table", "Words", "load_answer"]
+
+VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": numpy.__version__}
+"""What makes an answer, for its document."""
 
 
 @dataclass(frozen=True)
@@ -312,10 +317,3 @@ def load_answer(text: str) -> Any:
             "written by a newer version"
         )
     return DOCUMENTS[kind].from_json(text)
-
-
-def versions() -> dict[str, str]:
-    """What made an answer, for its document."""
-    import numpy
-
-    return {"discreet": __version__, "python": platform.python_version(), "numpy": numpy.__version__}

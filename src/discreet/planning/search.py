@@ -207,7 +207,7 @@ class _Question:
         key = (n, epsilon, chosen is self.chosen)
         if key not in self.known:
             setting = self._setting(n)
-            names = [(automatic(self.prior, n, epsilon), {})] if chosen is None else chosen
+            names = [(automatic(), {})] if chosen is None else chosen
             made = [MECHANISMS[name](prior=self.prior, n=n, epsilon=epsilon, **own) for name, own in names]
             self.known[key] = min(setting.width(m) / 2 for m in made)
         return self.known[key]

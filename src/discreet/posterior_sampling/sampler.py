@@ -27,7 +27,7 @@ from discreet._text import nearest
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data import Contribution, clipped_sum, count_levels
 from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_size, as_target_delta
-from discreet.documents.answer import versions
+from discreet.documents.answer import VERSIONS
 from discreet.errors import DataError, InvalidInput, PrivacyWarning
 from discreet.numerics.search import RETREATS, certain, largest_scale
 from discreet.posterior_sampling.family import Family, Natural
@@ -105,7 +105,7 @@ class PosteriorSampler:
             target=dict(self.target),
             draws=self.draw(statistic, size).tolist(),
             guarantee=self.price(size),
-            versions=versions(),
+            versions=VERSIONS,
         )
 
     def simulate(self, statistic: Any, size: int = 1, seed: int | None = None) -> FloatArray:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_size
-from discreet.documents.answer import versions
+from discreet.documents.answer import VERSIONS
 from discreet.errors import DataError, InvalidInput, PrivacyWarning
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression.chain import Advance, DrawDesign, langevin
@@ -128,7 +128,7 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             guarantee=guarantee,
             settings=self.settings_of(made),
             features=None if names is None else tuple(map(str, names)),
-            versions=versions(),
+            versions=VERSIONS,
         )
         self.coef_draws_ = own
         self.coef_ = own.mean(axis=0)

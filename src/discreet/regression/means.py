@@ -28,7 +28,7 @@ from discreet.data.grids import Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
 from discreet.declarations import EXCLUDE, Domain, Relation, as_integer, as_plain, as_rational
-from discreet.documents.answer import Answer, Row, Words, versions
+from discreet.documents.answer import VERSIONS, Answer, Row, Words
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -342,7 +342,7 @@ class MeanDesign:
                 first + drawn[0], second + drawn[1], noisy, total if public else None, self.noise
             )
             law = posterior_of_mean(sums, self.column or "value", (self.grid.low, self.grid.high), promised)
-            found.append(replace(law, versions=versions()))
+            found.append(replace(law, versions=VERSIONS))
         if self.groups is None:
             return found[0]
         names = tuple(as_plain(level) for level in self.groups.levels)

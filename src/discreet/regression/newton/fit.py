@@ -15,7 +15,7 @@ from scipy.special import expit, ndtri
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
 from discreet.declarations import Relation, as_epsilon, as_integer, as_rational, as_target_delta
-from discreet.documents.answer import Answer, Row, Table, Words, versions
+from discreet.documents.answer import VERSIONS, Answer, Row, Table, Words
 from discreet.errors import InvalidInput
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
@@ -166,7 +166,7 @@ class Regression:
             )
         reached = None if outcome.reached is None else tuple(outcome.reached.tolist())
         private = type(source) is not SeededEntropy
-        return Fit(self, setting.n, reached, outcome.rounds, private, versions())
+        return Fit(self, setting.n, reached, outcome.rounds, private, VERSIONS)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values that :meth:`from_dict` reads."""
