@@ -182,9 +182,11 @@ def positive(matrix: Any, variance: FloatArray | None = None) -> FloatArray:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def clipped_moments(variance: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
-    """P(|r| < clip) and E min(r², clip²) of a normal r: the slope of E clip(r), and its second moment."""
+def clipped_moments(variance: FloatArray, clip: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """P(|r| < clip), the slope of E clip(r), and the second and the fourth moment of clip(r), of a normal r."""
     k = clip / np.sqrt(variance)
     inside = erf(k / math.sqrt(2))
     density = np.exp(-k * k / 2) / math.sqrt(2 * math.pi)
-    return inside, variance * (inside - 2 * k * density + k * k * (1 - inside))
+    second = inside - 2 * k * density + k**2 * (1 - inside)
+    fourth = 3 * inside - 2 * density * (k**3 + 3 * k) + k**4 * (1 - inside)
+    return inside, variance * second, variance**2 * fourth
