@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import ResponseModel
-from discreet.regression.newton.moments import Moments, clipped_moments, moments_of
+from discreet.regression.newton.moments import RowMoments, clipped_moments, moments_of
 from discreet.regression.newton.sums import Round, RoundSums
 
 __all__ = [
@@ -141,7 +141,7 @@ class NormalLaw:
 
     mean: FloatArray
     covariance: FloatArray
-    moments: Moments
+    moments: RowMoments
     log_sigma: tuple[float, float, float]
 
     @property
@@ -162,7 +162,7 @@ class Posterior:
     draws: FloatArray
     weights: FloatArray
     sigma_squared: FloatArray
-    moments: Moments | None
+    moments: RowMoments | None
     noise_free: FloatArray
     effective: float = 1.0
     vague: float = 0.0
@@ -227,7 +227,7 @@ class _Combined:
 class _Target(ABC):
     """The density of (w, log σ²) given the rounds; σ² is 1 but for the gaussian model."""
 
-    def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: Moments) -> None:
+    def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments) -> None:
         self.prior, self.seen, self.moments = prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
 
@@ -283,7 +283,7 @@ class _Curved(_Target):
     """A response whose mean is a curve of the predictor."""
 
     def __init__(
-        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: Moments
+        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
         self.curves = [model.curve(one.clip) for one in seen]
@@ -325,7 +325,7 @@ class _Straight(_Target):
     """A response whose mean is the predictor, with residuals clipped if ``squares``: σ² unknown then."""
 
     def __init__(
-        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: Moments
+        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
         self.clipped = model.squares
