@@ -342,6 +342,18 @@ def as_size(n: Any) -> int:
     return size
 
 
+def check_hidden_size(n: Any, person: Any) -> None:
+    """Refuses what does not go with add-remove: a public n, and a bound on the records of a person, with
+    which one record more takes the place of another, so that two change."""
+    if n is not None:
+        raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
+    if person is not None:
+        raise InvalidInput(
+            "person= goes with relation='replace-one'; add-remove protects single records: bring the data to "
+            "one record per person first"
+        )
+
+
 def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int, ...]:
     """Counts of the k levels as exact ints that are non-negative and sum to n where it is public."""
     if isinstance(counts, Mapping):

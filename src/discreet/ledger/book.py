@@ -21,7 +21,6 @@ from discreet.errors import (
     BudgetExceededError,
     CorruptLedgerError,
     FileError,
-    GuaranteeMismatchError,
     InvalidInput,
     LedgerError,
     PrivacyWarning,
@@ -36,10 +35,10 @@ from discreet.ledger.chain import (
     Entry,
     as_canonical,
     checked,
-    covers,
     digest,
     export_lines,
     exported,
+    scope_after,
 )
 from discreet.ledger.statements import Account, Price, Receipt, Verification
 from discreet.ledger.store import ENTRIES, Store
@@ -442,21 +441,8 @@ def _scope(relation: Relation, unit: str | None) -> str:
 
 
 def _bound(last: Entry, guarantee: Guarantee) -> str:
-    """The relation and unit of the dataset after this charge; a guarantee for others is refused.
-
-    Where people are protected and no unit is known yet, the first guarantee that names one decides.
-    """
-    if covers(last.scope, guarantee):
-        return last.relation
-    if last.scope == (Relation.REPLACE_PERSON, None) and guarantee.relation is Relation.REPLACE_PERSON:
-        return _scope(guarantee.relation, guarantee.unit)
-    relation, unit = last.scope
-    counted = str(relation) if unit is None else f"{relation}, unit {unit!r}"
-    raise GuaranteeMismatchError(
-        f"the guarantee is for {guarantee.protects} and dataset={last.dataset!r} counts {counted}: relations "
-        "and units do not mix; create another dataset for it, or state it for the unit of this one by a "
-        "declared bound, guarantee.for_unit(COLUMN, at_most=NUMBER)"
-    )
+    """The relation and unit of the dataset after this charge, as entries have it."""
+    return _scope(*scope_after(last.dataset, last.scope, guarantee))
 
 
 def _assumed(connection: sa.Connection, last: Entry, guarantee: Guarantee) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from discreet._json import read_json
 from discreet.declarations import Relation
-from discreet.errors import CorruptLedgerError, DiscreetError, InvalidInput
+from discreet.errors import CorruptLedgerError, DiscreetError, GuaranteeMismatchError, InvalidInput
 from discreet.ledger.budgets import Budget, price_of
 from discreet.privacy.guarantee import Guarantee
 
@@ -232,6 +232,26 @@ def covers(scope: tuple[Relation, str | None], guarantee: Guarantee) -> bool:
     """Whether a budget for this relation and unit takes the guarantee as it is."""
     relation, unit = scope
     return guarantee.relation.implies(relation) and guarantee.unit == unit
+
+
+def scope_after(
+    dataset: str, scope: tuple[Relation, str | None], guarantee: Guarantee
+) -> tuple[Relation, str | None]:
+    """The relation and unit of a dataset after a charge; a guarantee for others is refused.
+
+    Where people are protected and no unit is known yet, the first guarantee that names one decides.
+    """
+    if covers(scope, guarantee):
+        return scope
+    if scope == (Relation.REPLACE_PERSON, None) and guarantee.relation is Relation.REPLACE_PERSON:
+        return guarantee.relation, guarantee.unit
+    relation, unit = scope
+    counted = str(relation) if unit is None else f"{relation}, unit {unit!r}"
+    raise GuaranteeMismatchError(
+        f"the guarantee is for {guarantee.protects} and dataset={dataset!r} counts {counted}: relations "
+        "and units do not mix; create another dataset for it, or state it for the unit of this one by a "
+        "declared bound, guarantee.for_unit(COLUMN, at_most=NUMBER)"
+    )
 
 
 def export_lines(entries: Iterable[Entry]) -> Iterator[bytes]:

@@ -14,7 +14,16 @@ from discreet._typing import EpsilonLike
 from discreet.answers.release import Release, publish
 from discreet.data import Contribution
 from discreet.data.statistics import ONLY_PRIVATE
-from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_prior, as_relation, as_size
+from discreet.declarations import (
+    Domain,
+    Relation,
+    as_epsilon,
+    as_integer,
+    as_prior,
+    as_relation,
+    as_size,
+    check_hidden_size,
+)
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import TOTAL_PRIOR, LogUniform
 from discreet.inference.expected_width import as_share, expected_width, width_without
@@ -208,13 +217,8 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
     def __post_init__(self) -> None:
         """Checks the rest, and that person and per_person go together."""
         super().__post_init__()
-        if self.hides_size and self.n is not None:
-            raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
-        if self.hides_size and self.person is not None:
-            raise InvalidInput(
-                "person= goes with relation='replace-one'; add-remove protects single records: bring the "
-                "data to one record per person first"
-            )
+        if self.hides_size:
+            check_hidden_size(self.n, self.person)
         if self.person is not None or self.per_person is not None:
             Contribution.of(self.person, self.per_person, self.n)
         _ = self.declared_size, self.reading

@@ -19,6 +19,7 @@ from discreet.declarations import (
     as_relation,
     as_size,
     as_target_delta,
+    check_hidden_size,
 )
 from discreet.errors import InvalidInput
 from discreet.questions.base import Bound, PeopleQuestion, parameter
@@ -81,14 +82,12 @@ class MeanQuestion(PeopleQuestion):
                 f"relation={self.relation!r} must be 'replace-one' or 'add-remove'; people are protected "
                 "with person=… and per_person=…"
             )
-        if kind is Relation.ADD_REMOVE and self.n is not None:
-            raise InvalidInput("n is private under add-remove: leave n= out")
+        if kind is Relation.ADD_REMOVE:
+            check_hidden_size(self.n, self.person)
         size = None if self.n is None else as_size(self.n)
         most = None if self.per_person is None else as_integer(self.per_person, "per_person")
-        if most is not None and (most < 1 or (kind is Relation.ADD_REMOVE and most > 1)):
-            raise InvalidInput(
-                f"per_person={self.per_person!r} must be at least 1, and is 1 under add-remove"
-            )
+        if most is not None and most < 1:
+            raise InvalidInput(f"per_person={self.per_person!r} must be at least 1")
         if most is not None and most > 1 and size is None:
             raise InvalidInput(
                 f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the bound"

@@ -26,6 +26,7 @@ from discreet.documents.study import StudyResult
 from discreet.errors import DataError, InvalidInput, MissingLedgerError, UnknownDatasetError
 from discreet.ledger import Account, Budget, Ledger
 from discreet.ledger.budgets import price_of
+from discreet.ledger.chain import scope_after
 from discreet.ledger.charging import Charge
 from discreet.planning.widths import Split, split
 from discreet.posterior_sampling.sample import Sample
@@ -238,14 +239,15 @@ class Study:
     def price(self, questions: Iterable[Mapping[str, Any]]) -> StudyPrice:
         """What the questions cost together, and whether that fits; nothing is spent or written.
 
-        A question that was charged already is not counted again, and one that was changed since is refused.
+        A question that was charged already is not counted again; one that was changed since is refused, and
+        one whose guarantee is for another relation or unit than the budget's.
         Where n, or the sizes of groups, are not declared they are counted in the data: they are public, and
         the price may depend on them. What was read is kept for the answer.
         """
         guarantees: dict[str, Guarantee] = {}
         charged = []
         account = self.account()
-        asked = account.cap.zero()
+        asked, scope = account.cap.zero(), (Relation(account.relation), account.unit)
         for index, given in enumerate(questions, 1):
             name, question = checked_question(given, f"question {index}", self.relation)
             if name in guarantees:
@@ -258,6 +260,7 @@ class Study:
                 continue
             put = self._asked(name, question)
             guarantees[name] = put.guarantee
+            scope = scope_after(self.dataset, scope, put.guarantee)
             asked += price_of(put.guarantee, account.cap.unit)
         return StudyPrice(guarantees, tuple(charged), asked, account)
 

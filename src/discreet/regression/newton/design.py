@@ -218,6 +218,8 @@ def design(
     )
     squared = _longest_squared(tables, fine, bits) if norm is None else math.floor((longest * 2**bits) ** 2)
     reach = math.isqrt(squared - 1) + 1 if norm is None else math.isqrt(squared)
+    if not reach:
+        raise InvalidInput(f"norm={norm!r} is below the step of the rows, 2^-{bits}: give a larger one")
     out = variable(response, bounds, levels, missing, 1 << 14, role=family)
     made = Design(formula, fine, out, tables, bits, reach, factored.mixing, np.eye(len(tables)))
     generator = np.random.default_rng(0)

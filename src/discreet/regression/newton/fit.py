@@ -14,9 +14,16 @@ from scipy.special import expit, ndtri
 
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
-from discreet.declarations import Relation, as_epsilon, as_integer, as_rational, as_target_delta
+from discreet.declarations import (
+    Relation,
+    as_epsilon,
+    as_integer,
+    as_rational,
+    as_target_delta,
+    check_hidden_size,
+)
 from discreet.documents.answer import VERSIONS, Answer, Row, Table, Words
-from discreet.errors import InvalidInput
+from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -153,6 +160,8 @@ class Regression:
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
         """The answer for some data; ``source`` other than the system's makes it no private one."""
         with read(self.design, data, person, self.per_person) as records:
+            if not records.n and self.relation is not Relation.ADD_REMOVE:
+                raise DataError("the data are empty: there is no record")
             if self.n is not None and records.n != self.n and self.relation is not Relation.ADD_REMOVE:
                 raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
             if records.n < self.design.d and self.relation is not Relation.ADD_REMOVE:
@@ -525,6 +534,8 @@ def regression(
     if most is not None and most < 1:
         raise InvalidInput(f"per_person={per_person!r} must be at least 1")
     size = None if n is None else as_integer(n, "n")
+    if kind is Relation.ADD_REMOVE:
+        check_hidden_size(size, person)
     if most is not None and most > 1 and size is None and kind is not Relation.ADD_REMOVE:
         raise InvalidInput(
             f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discreet.regression.newton.models import ResponseModel
     from discreet.regression.newton.posterior import Evidence
 
-__all__ = ["Curve", "Moments", "clipped_moments", "moments_of"]
+__all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "moments_of"]
 
 _PASSES = 3
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
@@ -32,7 +32,7 @@ _WEIGHTS = np.column_stack([_WEIGHTS, _WEIGHTS * _NODES, _WEIGHTS * (_NODES**2 -
 
 
 @dataclass(frozen=True)
-class Curve:
+class ResponseCurve:
     """A record's expected response by its predictor, the slope of that, and the response's variance.
 
     In tables over an even grid. The response is what enters the sums: clipped, where a round clips it.
@@ -43,7 +43,7 @@ class Curve:
     tables: FloatArray
 
     @classmethod
-    def of(cls, predictors: FloatArray, slope: FloatArray, scatter: FloatArray) -> Curve:
+    def of(cls, predictors: FloatArray, slope: FloatArray, scatter: FloatArray) -> ResponseCurve:
         step = float(predictors[1] - predictors[0])
         mean = np.concatenate([[0.0], np.cumsum((slope[1:] + slope[:-1]) / 2) * step])
         return cls(float(predictors[0]), step, np.array([mean, slope, scatter]))
@@ -59,7 +59,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Moments:
+class RowMoments:
     """Second moments of the rows, with a variance for what is not known of each entry."""
 
     mean: FloatArray
@@ -108,14 +108,14 @@ class Moments:
         return np.asarray(found)
 
 
-def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], records: float) -> Moments:
+def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], records: float) -> RowMoments:
     """The moments given all rounds, starting from rows that are spread evenly over what is declared.
 
     Each round's curvature is divided by its mean weight; what depends on the point is taken off at the
     moments known so far, a few times. How far the guess is off is told by all of them (empirical Bayes).
     """
     guess, constant = model.guess(design), design.constant if model.outputs == 1 else None
-    found = Moments(guess, np.outer(np.diag(guess), np.diag(guess)) / 4, records, constant)
+    found = RowMoments(guess, np.outer(np.diag(guess), np.diag(guess)) / 4, records, constant)
     curved = [(one, one.curvature) for one in seen if one.curvature is not None]
     for _ in range(_PASSES if model.curved else 1):
         total, precision = np.zeros_like(guess), 0.0
@@ -135,7 +135,7 @@ def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], r
         centre, variance = _shrinkage(guess, total / precision, noise, constant)
         gain = variance / (variance + noise)
         centre, variance = centre + gain * (total / precision - centre), variance * (1 - gain)
-        found = Moments(positive(centre, variance), variance, records, constant)
+        found = RowMoments(positive(centre, variance), variance, records, constant)
     return found
 
 
@@ -182,9 +182,11 @@ def positive(matrix: Any, variance: FloatArray | None = None) -> FloatArray:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def clipped_moments(variance: FloatArray, clip: float) -> tuple[FloatArray, FloatArray]:
-    """P(|r| < clip) and E min(r², clip²) of a normal r: the slope of E clip(r), and its second moment."""
+def clipped_moments(variance: FloatArray, clip: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """P(|r| < clip), the slope of E clip(r), and second and fourth moments of clip(r), of a normal r."""
     k = clip / np.sqrt(variance)
     inside = erf(k / math.sqrt(2))
     density = np.exp(-k * k / 2) / math.sqrt(2 * math.pi)
-    return inside, variance * (inside - 2 * k * density + k * k * (1 - inside))
+    second = inside - 2 * k * density + k**2 * (1 - inside)
+    fourth = 3 * inside - 2 * density * (k**3 + 3 * k) + k**4 * (1 - inside)
+    return inside, variance * second, variance**2 * fourth

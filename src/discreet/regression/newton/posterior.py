@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import ResponseModel
-from discreet.regression.newton.moments import Moments, clipped_moments, moments_of
+from discreet.regression.newton.moments import RowMoments, clipped_moments, moments_of
 from discreet.regression.newton.sums import Round, RoundSums
 
 __all__ = [
@@ -137,12 +137,12 @@ class CoefficientPrior:
 
 @dataclass(frozen=True)
 class NormalLaw:
-    """A normal law of the scaled coefficients; what is known of the rows; mean and deviation of log σ²."""
+    """A normal law of the scaled coefficients; the rows' moments; mean, deviation, upper end of log σ²."""
 
     mean: FloatArray
     covariance: FloatArray
-    moments: Moments
-    log_sigma: tuple[float, float] = (0.0, 0.0)
+    moments: RowMoments
+    log_sigma: tuple[float, float, float]
 
     @property
     def unsure(self) -> float:
@@ -162,7 +162,7 @@ class Posterior:
     draws: FloatArray
     weights: FloatArray
     sigma_squared: FloatArray
-    moments: Moments | None
+    moments: RowMoments | None
     noise_free: FloatArray
     effective: float = 1.0
     vague: float = 0.0
@@ -227,7 +227,7 @@ class _Combined:
 class _Target(ABC):
     """The density of (w, log σ²) given the rounds; σ² is 1 but for the gaussian model."""
 
-    def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: Moments) -> None:
+    def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments) -> None:
         self.prior, self.seen, self.moments = prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
 
@@ -248,9 +248,9 @@ class _Target(ABC):
         """log p of what is released besides gradients and curvatures, and of σ before."""
         return np.zeros(len(points))
 
-    def sigma(self, point: FloatArray) -> tuple[float, float]:
-        """Mean and deviation of log σ² given w, from the squares alone."""
-        return 0.0, 0.0
+    def sigma(self, point: FloatArray) -> tuple[float, float, float]:
+        """Mean, deviation and upper end (95 %) of log σ² given w, from the squares alone."""
+        return 0.0, 0.0, 0.0
 
     def log_density(self, points: FloatArray, log_sigma: FloatArray) -> FloatArray:
         """Up to a constant."""
@@ -265,16 +265,16 @@ class _Target(ABC):
         """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most."""
         point, law = self.seen[-1].point, None
         for _ in range(_STEPS):
-            log_sigma, spread = self.sigma(point)
-            self.look(point, log_sigma)
-            found = self.combined(point[None, :], np.array([log_sigma]))
+            sigma = self.sigma(point)
+            self.look(point, sigma[0])
+            found = self.combined(point[None, :], np.array(sigma[:1]))
             prior, slope = self.prior.precision_at(point[None, :]), found.slope[0]
             solved = np.linalg.solve(found.covariance[0], slope)
             covariance = np.linalg.inv(slope @ solved + prior)
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
             point = point + move * min(1.0, 1.0 / max(far, 1e-12))
-            law = NormalLaw(point, (covariance + covariance.T) / 2, self.moments, (log_sigma, spread))
+            law = NormalLaw(point, (covariance + covariance.T) / 2, self.moments, sigma)
         assert law is not None
         return law
 
@@ -283,7 +283,7 @@ class _Curved(_Target):
     """A response whose mean is a curve of the predictor."""
 
     def __init__(
-        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: Moments
+        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
         self.curves = [model.curve(one.clip) for one in seen]
@@ -325,21 +325,22 @@ class _Straight(_Target):
     """A response whose mean is the predictor, with residuals clipped if ``squares``: σ² unknown then."""
 
     def __init__(
-        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: Moments
+        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
         self.clipped = model.squares
 
     def clipping(
         self, one: Evidence, points: FloatArray, log_sigma: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The slope of a clipped residual's mean, its second moment, and the variance left given a row."""
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The slope of a clipped residual's mean, the variance left given a row, its moments 2 and 4."""
         if not self.clipped:
-            return np.ones(len(points)), np.ones(len(points)), np.ones(len(points))
+            one_each = np.ones(len(points))
+            return one_each, one_each, one_each, one_each
         gaps = one.point - points
         misfit = np.einsum("ij,jk,ik->i", gaps, self.moments.mean, gaps)
-        level, moment = clipped_moments(np.exp(log_sigma) + misfit, one.clip)
-        return level, moment, np.maximum(moment - level**2 * misfit, 1e-12)
+        level, second, fourth = clipped_moments(np.exp(log_sigma) + misfit, one.clip)
+        return level, np.maximum(second - level**2 * misfit, 1e-12), second, fourth
 
     def look(self, point: FloatArray, log_sigma: float) -> None:
         slopes = [float(self.clipping(one, point[None, :], np.array([log_sigma]))[0][0]) for one in self.seen]
@@ -349,7 +350,7 @@ class _Straight(_Target):
         moves, whole = np.zeros_like(points), self.moments.records * self.moments.mean
         left, level, scatter = np.zeros_like(points), np.zeros(len(points)), np.zeros(len(points))
         for share, one in zip(self.shares, self.seen, strict=True):
-            own, _, spread = self.clipping(one, points, log_sigma)
+            own, spread, _, _ = self.clipping(one, points, log_sigma)
             move = share * own[:, None] * (one.point - points)
             moves, left = moves + move, left + share * one.gradient - move @ whole
             level, scatter = level + share * own, scatter + share * spread
@@ -362,26 +363,32 @@ class _Straight(_Target):
         if not self.clipped:
             return np.zeros(len(points))
         n = self.moments.records
-        total, precision = np.zeros(len(points)), np.zeros(len(points))
+        total, precision, chance = (np.zeros(len(points)) for _ in range(3))
         for one in self.seen:
             gaps = (one.point - points) ** 2
             known = one.square_variance + 2 * n**2 * np.einsum(
                 "ij,jk,ik->i", gaps, self.moments.variance, gaps
             )
-            total += (one.square - n * self.clipping(one, points, log_sigma)[1]) / known
+            *_, second, fourth = self.clipping(one, points, log_sigma)
+            total += (one.square - n * second) / known
             precision += 1 / known
-        spread = 1 / precision + 2 * n * np.exp(2 * log_sigma)
+            chance += np.sqrt(n * np.maximum(fourth - second**2, 0.0)) / known
+        spread = 1 / precision + (chance / precision) ** 2
         return np.asarray(-((total / precision) ** 2) / spread / 2 - np.log(spread) / 2 + log_sigma / 2)
 
-    def sigma(self, point: FloatArray) -> tuple[float, float]:
+    def sigma(self, point: FloatArray) -> tuple[float, float, float]:
         if not self.clipped:
-            return 0.0, 0.0
-        logs = np.linspace(math.log(1e-7), 0.0, 300)
-        score = self.squares(np.tile(point, (len(logs), 1)), logs)
+            return 0.0, 0.0, 0.0
+        low, high = math.log(1e-7), 0.0
+        for _ in range(3):  # each time where the weight is
+            logs = np.linspace(low, high, 80)
+            score = self.squares(np.tile(point, (len(logs), 1)), logs)
+            kept, step = logs[score > score.max() - 15], logs[1] - logs[0]
+            low, high = kept[0] - step, min(kept[-1] + step, 0.0)
         chance = np.exp(score - score.max())
         chance = chance / chance.sum()
-        mean = float(chance @ logs)
-        return mean, max(math.sqrt(float(chance @ (logs - mean) ** 2)), 1e-4)
+        mean, upper = float(chance @ logs), float(np.interp(0.95, np.cumsum(chance), logs))
+        return mean, max(math.sqrt(float(chance @ (logs - mean) ** 2)), 1e-4), upper
 
 
 def _target(

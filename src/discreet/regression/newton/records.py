@@ -149,20 +149,14 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
         if per_person is not None:
             native = _bounded_by_sql(native, names, per_person, dialect)
         if dialect == "spark" or pushdown:
-            return _checked(Remote(design, native, dialect))
+            return Remote(design, native, dialect)
         return _streamed(design, native)
     eager = frame.collect()
     codes = [np.asarray(eager[name].to_numpy(), dtype=np.int64) for name in names]
     if per_person is not None:
         keep = _bounded(codes, eager["person"], per_person)
         codes = [values[keep] for values in codes]
-    return _checked(InMemory(design, [records(design, codes)], len(codes[0])))
-
-
-def _checked(found: RecordSource) -> RecordSource:
-    if found.n == 0:
-        raise DataError("the data are empty: there is no record")
-    return found
+    return InMemory(design, [records(design, codes)], len(codes[0]))
 
 
 @withheld
@@ -180,7 +174,7 @@ def _streamed(design: Design, native: Any) -> RecordSource:
             size += kept[-1].rows.nbytes
             kept = kept if size <= _KEPT_BYTES else None
     if kept is not None:
-        return _checked(InMemory(design, kept, number))
+        return InMemory(design, kept, number)
     return Streamed(design, batches, number)
 
 

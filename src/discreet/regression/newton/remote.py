@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from discreet.errors import DataError
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.sums import RoundSums, undeclared
@@ -41,8 +40,6 @@ def sums_by_sql(
     ):
         if unknown or (missing and not variable.excluded):
             raise undeclared(variable.name, unknown, missing)
-    if not row[2 * width]:
-        raise DataError("every record is left out: a value is missing in each")
     rest = whole[2 * width + 1 :]
     d = design.d * model.outputs
     return RoundSums(tuple(rest[1 : d + 1]), tuple(rest[d + 1 :]), rest[0])

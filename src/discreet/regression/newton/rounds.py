@@ -38,7 +38,7 @@ __all__ = ["Outcome", "PublicSetting", "Schedule", "ask"]
 
 CROWDED = 0.08
 """From this ratio of the curvature's noise to its guessed size on, descent predicts better."""
-_STEPS = (30, 100)
+_LEAST_STEPS = 10
 _MOST_CURVED = 300
 """Coefficients up to which a curvature is published."""
 
@@ -103,10 +103,16 @@ class PublicSetting:
         return reach / guess
 
     def steps(self) -> int:
-        """Steps of descent: more where the noise is small beside the sums."""
-        least, most = _STEPS
+        """Steps of accelerated descent, from public numbers: (π/2)·√(nμ).
+
+        Directions of a curvature above λ have settled after about π√(L/λ) steps, L = n·norm²/4 the largest
+        there can be. Below λ = s/τ, s = 2·norm/μ the noise of all gradients together and τ the deviation of
+        a coefficient, noise outweighs what a direction has to tell: the descent stops there, for rows and
+        coefficients whose predictors have a deviation norm·τ of 2. With (π/2)·√(nμ) steps simulated data
+        are predicted within noise of the best over a range of factors from 0.8 to 5.
+        """
         signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
-        return min(most, max(least, round(1.6 * math.sqrt(signal))))
+        return max(_LEAST_STEPS, round(math.pi / 2 * math.sqrt(signal)))
 
     def cost(self, share: Fraction) -> float:
         """About the variance of the noise on a gradient of a round whose residuals are at most 1."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.moments import Curve
+from discreet.regression.newton.moments import ResponseCurve
 
 if TYPE_CHECKING:
     from discreet.regression.newton.posterior import NormalLaw
@@ -156,10 +156,10 @@ class ResponseModel(ABC):
     curved: ClassVar[bool] = False
     """Whether the curvature changes with the point as :meth:`curve` tells."""
 
-    def curve(self, clip: float) -> Curve:
+    def curve(self, clip: float) -> ResponseCurve:
         """The expected response by predictor, of curved models; a straight line else."""
         line = np.array([-64.0, 64.0])
-        return Curve.of(line, np.ones(2), np.ones(2))
+        return ResponseCurve.of(line, np.ones(2), np.ones(2))
 
     def guess(self, design: Design) -> FloatArray:
         """The curvature per record, over its weight if that varies, for rows spread over the bounds."""

@@ -10,10 +10,10 @@ from scipy.special import expit
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, chosen, indexed
-from discreet.regression.newton.moments import Curve
+from discreet.regression.newton.moments import ResponseCurve
 
 _GRID = np.linspace(-16, 16, 641)
-_CURVE = Curve.of(_GRID, expit(_GRID) * expit(-_GRID), expit(_GRID) * expit(-_GRID))
+_CURVE = ResponseCurve.of(_GRID, expit(_GRID) * expit(-_GRID), expit(_GRID) * expit(-_GRID))
 
 
 class BinomialModel(ResponseModel):
@@ -45,7 +45,7 @@ class BinomialModel(ResponseModel):
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         return InSql((f"(u0_0 - y * {2**self.residual_bits})",), ("u0_1",))
 
-    def curve(self, clip: float) -> Curve:
+    def curve(self, clip: float) -> ResponseCurve:
         return _CURVE
 
     def typical_weight(self) -> float:

@@ -50,12 +50,11 @@ class GaussianModel(ResponseModel):
 
         The variance of residuals is taken at an upper end: what is not known of σ² and of the point is in it.
         """
-        mean, spread = found.log_sigma
-        variance = math.exp(mean + spread) + found.unsure
+        variance = math.exp(found.log_sigma[2]) + found.unsure
         typical = found.moments.records * float(np.trace(found.moments.mean)) / len(found.mean)
         ratios = np.linspace(2.0, 6.0, 41)
         clips = ratios * math.sqrt(variance)
-        inside, moment = zip(
+        inside, moment, _ = zip(
             *(clipped_moments(np.array(variance), float(clip)) for clip in clips), strict=True
         )
         worth = (np.array(moment) * typical + cost * clips**2) / np.array(inside) ** 2

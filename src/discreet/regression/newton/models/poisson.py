@@ -14,7 +14,7 @@ from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, chosen, indexed
-from discreet.regression.newton.moments import Curve
+from discreet.regression.newton.moments import ResponseCurve
 
 if TYPE_CHECKING:
     from discreet.regression.newton.posterior import NormalLaw
@@ -91,7 +91,7 @@ class PoissonModel(ResponseModel):
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         return InSql((f"(u0_0 - least(greatest(y, u0_2), u0_3) * {2**self.residual_bits})",), ("u0_1",))
 
-    def curve(self, clip: float) -> Curve:
+    def curve(self, clip: float) -> ResponseCurve:
         return _curve(round(clip), self.most)
 
 
@@ -120,7 +120,7 @@ def _windowed(
 
 
 @cache
-def _curve(window: int, most: int) -> Curve:
+def _curve(window: int, most: int) -> ResponseCurve:
     grid = np.linspace(-math.log(most) - 4, math.log(most) + 4, 801)
     _, slope, scatter, _, _ = _windowed(grid, window, most)
-    return Curve.of(grid, slope, scatter)
+    return ResponseCurve.of(grid, slope, scatter)

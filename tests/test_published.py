@@ -1,0 +1,244 @@
+"""What is published of sums depends on the data through noisy sums alone: frozen noise on neighbours.
+
+Everything that leaves (document, report, ledger entry, terminal, warnings) is compared byte by byte, for
+datasets that differ by one record, after the noisy sums were put in place of the exact ones.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import discreet
+from discreet.regression import means
+from discreet.regression.newton import rounds
+from discreet.regression.newton.sums import RoundSums
+from discreet.reporting.report import report
+
+DECLARED: dict[str, Any] = {
+    "gaussian": {"bounds": {"x": (0, 10), "y": (-5, 5)}},
+    "binomial": {"bounds": {"x": (0, 10)}, "levels": {"y": ("no", "yes")}},
+    "multinomial": {"bounds": {"x": (0, 10)}, "levels": {"y": ("no", "yes", "else")}},
+    "poisson": {"bounds": {"x": (0, 10), "y": (0, 20)}},
+}
+
+
+def records(family: str, number: int) -> pd.DataFrame:
+    generator = np.random.default_rng(5)
+    x = generator.uniform(0, 10, number)
+    levels = DECLARED[family].get("levels", {}).get("y")
+    if levels:
+        y: Any = generator.choice(levels, number)
+    else:
+        y = generator.integers(0, 5, number).astype(float)
+    return pd.DataFrame({"x": x, "y": y})
+
+
+class Frozen:
+    """Noisy sums by round: exact ones of the first dataset, plus a constant; the same for every other."""
+
+    def __init__(self) -> None:
+        self.kept: list[RoundSums] = []
+        self.at = 0
+
+    def __call__(self, sums: RoundSums, noise: Any, source: Any) -> RoundSums:
+        if self.at == len(self.kept):
+            curvature = tuple(s + 5 for s in sums.curvature) if noise.curvature is not None else ()
+            square = sums.square + 1 if noise.square is not None else 0
+            self.kept.append(RoundSums(tuple(s + 3 for s in sums.gradient), curvature, square))
+        self.at += 1
+        return self.kept[self.at - 1]
+
+
+def published(answer: Any, ledger: discreet.Ledger) -> dict[str, str]:
+    page = report(answer)
+    entry = ledger.history("d")[-1].to_dict()
+    kept = {key: entry[key] for key in ("charged", "spent", "plan", "guarantee", "result", "relation")}
+    return {
+        "document": answer.to_json(),
+        "text": str(answer),
+        "report": page if isinstance(page, str) else str(page),
+        "entry": json.dumps(kept, sort_keys=True),
+    }
+
+
+def everything(folder: Path, relation: str, delta: Any, ask: Any) -> dict[str, str]:
+    folder.mkdir()
+    with discreet.Ledger(folder / "ledger.db") as ledger, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ledger.create("d", epsilon=5, relation=relation, **({} if delta is None else {"delta": "1e-3"}))
+        found = published(ask(ledger=ledger, dataset="d", request_id="r"), ledger)
+        return {**found, "warnings": "\n".join(str(one.message) for one in said)}
+
+
+def neighbours(frame: pd.DataFrame, relation: str, change: dict[str, Any]) -> pd.DataFrame:
+    if relation == "add-remove":
+        return frame.iloc[:-1]
+    other = frame.copy()
+    for column, value in change.items():
+        other.loc[other.index[0], column] = value
+    return other
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("family", sorted(DECLARED))
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_regression_is_a_function_of_its_noisy_sums(
+    family: str, relation: str, missing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = records(family, 40)
+    other = neighbours(frame, relation, {"x": np.nan if missing else 0.0, "y": frame["y"].iloc[1]})
+    frozen = Frozen()
+    monkeypatch.setattr(rounds, "released", frozen)
+    rule = {"missing": {"x": "exclude"}} if missing else {}
+
+    def ask(data: pd.DataFrame) -> Any:
+        frozen.at = 0
+        declared = {**DECLARED[family], **rule, "family": family, "relation": relation}
+        return lambda **charge: discreet.regress("y ~ x", data, **declared, epsilon=1, delta="1e-6", **charge)
+
+    one = everything(tmp_path / "a", relation, "1e-6", ask(frame))
+    assert everything(tmp_path / "b", relation, "1e-6", ask(other)) == one
+
+
+@pytest.mark.parametrize("delta", [None, "1e-6"])
+@pytest.mark.parametrize(
+    ("relation", "options"),
+    [
+        ("replace-one", {}),
+        ("replace-one", {"missing": "exclude"}),
+        ("replace-one", {"by": "g", "levels": ("a", "b")}),
+        ("add-remove", {}),
+        ("add-remove", {"missing": "exclude"}),
+        ("add-remove", {"by": "g", "levels": ("a", "b")}),
+    ],
+)
+def test_a_mean_is_a_function_of_its_noisy_sums(
+    relation: str, options: dict[str, Any], delta: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame({"x": np.linspace(0, 10, 21), "g": ["a", "b", "a"] * 7})
+    change = {"x": np.nan if "missing" in options else 10.0, "g": "b"}
+    other = neighbours(frame, relation, change)
+    fixed = iter([(100, 2_000_000, 20), (-300, 3_000_000, 11)] * 2)
+    whole = means.MeanDesign.answer
+
+    def frozen(self: means.MeanDesign, cells: Any, total: int, *source: Any) -> Any:
+        drawn = {name: next(fixed) for name in cells}
+
+        class Cancelling(means.MeanNoise):
+            def draw(self, source: Any) -> tuple[int, int, int]:
+                name = next(names)
+                (count, first, second), (a, b, c) = cells[name], drawn[name]
+                return a - first, b - second, c - count
+
+        names = iter(list(cells))
+        noise = self.noise
+        object.__setattr__(
+            self, "noise", Cancelling(noise.epsilon, noise.mu_squared, noise.steps, noise.people)
+        )
+        return whole(self, cells, total, *source)
+
+    monkeypatch.setattr(means.MeanDesign, "answer", frozen)
+
+    def ask(data: pd.DataFrame) -> Any:
+        asked = {"bounds": (0, 10), "epsilon": 1, "delta": delta, "relation": relation, **options}
+        return lambda **charge: discreet.mean(data, "x", **asked, **charge)
+
+    one = everything(tmp_path / "a", relation, delta, ask(frame))
+    fixed = iter([(100, 2_000_000, 20), (-300, 3_000_000, 11)] * 2)
+    assert everything(tmp_path / "b", relation, delta, ask(other)) == one
+
+
+@pytest.mark.parametrize("family", sorted(DECLARED))
+def test_the_empty_dataset_is_answered_where_its_size_is_private(family: str) -> None:
+    """It is a neighbour of a dataset with one record; that it was refused told that there was none."""
+    asked = {**DECLARED[family], "family": family, "epsilon": 1, "delta": "1e-6", "relation": "add-remove"}
+    for number in (0, 1):
+        fit = discreet.regress("y ~ x", records(family, 1).iloc[:number], **asked)
+        assert np.isfinite(fit.mean()).all()
+    with pytest.raises(discreet.DiscreetError, match="empty"):
+        discreet.regress("y ~ x", records(family, 1).iloc[:0], **{**asked, "relation": "replace-one"})
+
+
+@pytest.mark.parametrize("pushdown", [False, True])
+def test_data_of_which_every_record_is_left_out_are_summed(pushdown: bool) -> None:
+    """How many records are left out is private, so that all are must not show."""
+    duckdb = pytest.importorskip("duckdb")
+    from discreet.regression.newton.fit import regression
+    from discreet.regression.newton.records import read
+
+    asked = regression(
+        "y ~ x", family="binomial", **DECLARED["binomial"], missing={"x": "exclude"}, epsilon=1, delta="1e-6"
+    )
+    data = duckdb.sql("SELECT CAST(NULL AS DOUBLE) AS x, 'no' AS y FROM range(3)")
+    link = asked.model.link(asked.design, np.zeros(2))
+    with read(asked.design, data, pushdown=pushdown) as found:
+        assert found.sums(asked.model, link, True) == RoundSums((0, 0), (0, 0, 0), 0)
+
+
+def test_a_bound_per_person_does_not_go_with_add_remove() -> None:
+    """One record more of a person who has one takes its place: two records change, where ε pays for one.
+
+    With the noise of add-remove the loss was 2ε for groups of means, and Δ was half of what it should be.
+    """
+    frame = pd.DataFrame({"x": [0.0, 9.0], "y": ["no", "yes"], "who": [1, 1]})
+    one = {"person": "who", "per_person": 1, "relation": "add-remove", "epsilon": 1}
+    with pytest.raises(discreet.InvalidInput, match="one record per person"):
+        discreet.mean(frame, "x", bounds=(0, 10), by="y", levels=("no", "yes"), **one)
+    with pytest.raises(discreet.InvalidInput, match="one record per person"):
+        discreet.regress("y ~ x", frame, family="binomial", **DECLARED["binomial"], delta="1e-6", **one)
+    with pytest.raises(discreet.InvalidInput, match="n is private"):
+        discreet.regress(
+            "y ~ x",
+            frame,
+            family="binomial",
+            **DECLARED["binomial"],
+            delta="1e-6",
+            epsilon=1,
+            n=2,
+            relation="add-remove",
+        )
+
+
+def test_rows_shorter_than_the_grid_are_refused() -> None:
+    frame = records("binomial", 4)
+    with pytest.raises(discreet.InvalidInput, match="norm=1e-09"):
+        discreet.regress(
+            "y ~ x", frame, family="binomial", **DECLARED["binomial"], norm=1e-9, epsilon=1, delta="1e-6"
+        )
+
+
+def test_a_study_does_not_price_what_its_budget_refuses() -> None:
+    """Within-group is less than replace-one: such a question fitted by price, and was refused when asked."""
+    frame = pd.DataFrame({"g": ["a", "b"] * 5, "y": ["no", "yes"] * 5})
+    question = {
+        "id": "q",
+        "kind": "conditional",
+        "outcome": "y",
+        "given": "g",
+        "levels": ("no", "yes"),
+        "groups": ("a", "b"),
+        "sizes": (5, 5),
+        "epsilon": "0.5",
+    }
+    study = discreet.Study(frame, budget=1)
+    with pytest.raises(discreet.GuaranteeMismatchError, match="within-group"):
+        study.price([question])
+    with pytest.raises(discreet.GuaranteeMismatchError, match="within-group"):
+        study.answer(question)
+    within = discreet.Study(frame, budget=1, relation="within-group")
+    assert within.price([question]).fits
+    people = discreet.Study(frame.assign(p=range(10), v=range(10)), budget=1, relation="replace-person")
+    both = [
+        {"id": key, "kind": "proportion", "column": "y", "levels": ("no", "yes"), "epsilon": "0.4"}
+        | {"person": key, "per_person": 1, "n": 10}
+        for key in ("p", "v")
+    ]
+    with pytest.raises(discreet.GuaranteeMismatchError, match="unit 'p'"):
+        people.price(both)
