@@ -21,7 +21,7 @@ from discreet.documents.answer import Answer, load_answer
 from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.text import OPTIONS, TextForm, words
+from discreet.questions.text import OPTIONS, TextForm
 from discreet.questions.widths import Width
 
 __all__ = ["Asked", "Bound", "Parameter", "Question", "parameter", "question_of"]
@@ -191,8 +191,8 @@ class Question(ABC):
 
     def described(self) -> list[tuple[str, str]]:
         """What was asked, for a reader: the label and text of every field that is not at its default."""
-        labels = {one.name: one.label for one in self.parameters()}
-        return [(labels[name], words(value)) for name, value in self.stated().items()]
+        known = {one.name: one for one in self.parameters()}
+        return [(known[name].label, known[name].form.told(value)) for name, value in self.stated().items()]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], where: str = "") -> Self:
