@@ -703,7 +703,7 @@ def test_exact_law_on_a_coarse_grid_obeys_the_claim(total: int) -> None:
 
 
 def test_a_draw_is_charged_what_it_needs(tmp_path: Any) -> None:
-    """With r = 1 the posterior itself is drawn from: its own ε at δ is charged, not the larger one allowed."""
+    """With r = 1 the posterior itself is drawn from: its own ε at δ is charged, not the one allowed."""
     asked: dict[str, Any] = {"prior": (50, 100), "sigma": 200, "bounds": (0, 120), "delta": "1e-6"}
     sampler = posterior_sampler("diffused", "gaussian", n=400, epsilon="0.5", **asked)
     assert sampler.r == sampler.m == 1
