@@ -279,8 +279,8 @@ def test_guarantee_text_and_round_trip() -> None:
     total = compose([HALF, GAUSS], count=2)
     assert isinstance(total.curve, Composed)
     assert Guarantee.from_dict(total.to_dict()) == total
-    assert "δ = 1e-06" in str(total)
-    assert "additive 1e-06" in total.meaning()
+    assert "δ = 1e-6" in str(total)
+    assert "additive 1e-6" in total.meaning()
     assert str(HALF) == "ε = 0.5 (replace-one)"
     with pytest.raises(discreet.InvalidInput, match="no finite epsilon"):
         total.to_dp(0)

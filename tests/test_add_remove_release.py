@@ -258,7 +258,7 @@ def test_n_is_nowhere_in_the_document() -> None:
     release = asked(frame(RECORDS), column="answer")
     document = release.document()["release"]
     assert "n" not in document["parameters"]
-    assert set(document) - {"total_prior"} == set(
+    assert set(document) - {"total_prior", "column"} == set(
         asked(relation="replace-one").document()["release"]
     )  # the same parts otherwise
     assert str(SIZE) not in json.dumps({**document, "counts": [], "noisy": []})

@@ -137,6 +137,11 @@ def release_values(answer: Any) -> dict[str, Any]:
     }
 
 
+def as_now(text: str) -> str:
+    """What 0.1.0 wrote of a guarantee, as it is written now: δ = 1e-6 and not 1e-06."""
+    return text.replace("e-0", "e-")
+
+
 def assert_values(answer: Any, about: Mapping[str, Any]) -> None:
     """The answer holds what 0.1.0 found in its document."""
     kind, expected = about["kind"], dict(about["values"])
@@ -147,7 +152,7 @@ def assert_values(answer: Any, about: Mapping[str, Any]) -> None:
             assert_values(answer.answers[name], one)
         return
     assert type(answer).__name__ == kind
-    assert str(answer.guarantee) == about["guarantee"]["text"]
+    assert str(answer.guarantee) == as_now(about["guarantee"]["text"])
     assert answer.guarantee.is_private is about["guarantee"]["private"]
     assert_agrees(answer.guarantee.to_dict(), about["guarantee"]["dict"])
     if "receipt" in about:
@@ -216,7 +221,7 @@ def test_a_document_is_shown(path: str, run: Run) -> None:
     answers = list(DOCUMENTS[path]["values"].get("answers", {}).values()) or [DOCUMENTS[path]]
     for about in answers:
         private = about["guarantee"]["private"] and about["values"].get("private", True)
-        assert (about["guarantee"]["text"] if private else "NOT PRIVATE") in out
+        assert (as_now(about["guarantee"]["text"]) if private else "NOT PRIVATE") in " ".join(out.split())
 
 
 @pytest.mark.parametrize("path", {about["kind"]: path for path, about in DOCUMENTS.items()}.values())
@@ -255,7 +260,7 @@ def test_a_report_finds_the_receipt(path: str, run: Run, opened: Any, tmp_path: 
 def test_a_guarantee_reads_back(path: str) -> None:
     content, expected = json.loads((WRITTEN / path).read_text("utf-8")), GUARANTEES[path]
     guarantee = discreet.Guarantee.from_dict(content)
-    assert (str(guarantee), guarantee.is_private) == (expected["text"], expected["private"])
+    assert (str(guarantee), guarantee.is_private) == (as_now(expected["text"]), expected["private"])
     assert_agrees(guarantee.to_dict(), content)
     if not guarantee.is_private:
         return

@@ -393,8 +393,8 @@ class TestUnits:
         [
             (Fraction(1), "1"),
             (Fraction(1, 2), "0.5"),
-            (Fraction(1, 10**6), "0.000001"),
-            (Fraction(1, 10**9), "1e-09"),
+            (Fraction(1, 10**6), "1e-6"),
+            (Fraction(1, 10**9), "1e-9"),
             (Fraction(0), "0"),
             (Fraction(1, 3), "1/3 (≈ 0.333333)"),
             (Fraction(1, 3**60), "≈ 2.35898e-29"),

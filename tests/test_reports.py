@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import discreet
@@ -110,11 +112,11 @@ def test_drawings_stay_inside_their_frame(levels: int) -> None:
     names = [f"level {i}" for i in range(levels)]
     release = discreet.release(dict.fromkeys(names, 20), levels=names, epsilon=0.5, mechanism="lattice")
     text = report(release)
-    drawing = re.search(r'<svg viewBox="0 0 600 (\d+)".*?</svg>', text)
+    drawing = re.search(r'<svg viewBox="0 0 540 (\d+)".*?</svg>', text)
     assert (drawing is None) == (levels > 40)
     if drawing is not None:
         for x in re.findall(r'(?:x1|x2|cx)="([-\d.]+)"', drawing.group()):
-            assert 150 <= float(x) <= 600
+            assert 0 <= float(x) <= 540
         for y in re.findall(r'(?:y1|y2|cy)="([-\d.]+)"', drawing.group()):
             assert 0 <= float(y) <= int(drawing.group(1))
         assert drawing.group().count("<polygon") == (levels if levels <= 8 else 0)
@@ -163,3 +165,60 @@ def test_the_report_of_a_mean_is_in_its_units() -> None:
         mean, sd, *_ = (float(text.replace(",", "")) for text in re.findall(r">([-0-9.,]+)<", cells[1])[:2])
         assert (mean, sd) == pytest.approx((row["mean"], row["sd"]), abs=0.1 * (row["high"] - row["low"]))
         assert "<polygon" in page
+
+
+def test_everything_is_said_with_its_column_its_dataset_and_its_day(tmp_path: Path) -> None:
+    table = {"smoker": ["no", "yes"] * 200, "sex": ["f"] * 200 + ["m"] * 200}
+    study = discreet.Study(pd.DataFrame(table), budget=3, dataset="spring", n=400)
+    study.release(column="smoker", levels=("no", "yes"), epsilon=1)
+    study.table({"sex": ("f", "m"), "smoker": ("no", "yes")}, epsilon=1)
+    page = study.report(tmp_path / "board.html", title="Board")
+    assert page == (tmp_path / "board.html").read_text("utf-8")
+    text = report(study.result("Board"), day=date(2026, 3, 1))
+    assert "Dataset: spring. Printed on 1 March 2026." in text
+    assert text.index("The promise for everything together") < text.index("<section>")
+    assert "at most 89 times in 100" in text.partition("<section>")[0]  # both together
+    assert ">smoker</th>" in text
+    assert "Shares of smoker within each sex" in text
+    assert re.search(r"[\d.]+ % \([\d.]+ – [\d.]+\)", text)
+    assert "proofs/" not in text
+    assert ".md" not in text
+    assert "@misc{board," in text
+    assert "Methods, for a paper" in text
+
+
+def test_several_answers_and_wrong_arguments() -> None:
+    text = report([survey(0.5), survey(0.5)])
+    assert "their losses add up" in text
+    assert "ε = 1 (replace-one)" in text.partition("<section>")[0]
+    for wrong in ([], {}, 3, "x", [1], None, {"a": 1}):
+        with pytest.raises(discreet.InvalidInput, match="report takes"):
+            report(wrong)
+    with pytest.raises(discreet.FileError, match="cannot be written"):
+        report(survey(), "no/such/folder.html")
+    with pytest.raises(discreet.InvalidInput, match="nothing to report"):
+        discreet.Study({"a": 1, "b": 2}, budget=1).report()
+
+
+def test_groups_have_one_axis() -> None:
+    groups = discreet.release_conditional(
+        pd.DataFrame({"y": ["no", "yes"] * 100, "g": ["a"] * 20 + ["b"] * 180}),
+        outcome="y",
+        given="g",
+        levels=("no", "yes"),
+        groups=("a", "b"),
+        sizes=(20, 180),
+        epsilon=1,
+    )
+    first, second = re.findall(r"<svg.*?</svg>", report(groups))
+    ticks = r'text-anchor="\w+">([-\d.]+ %)<'
+    assert re.findall(ticks, first) == re.findall(ticks, second)
+
+
+def test_a_noise_aware_posterior_prints_itself() -> None:
+    lines = str(survey().noise_aware()).splitlines()
+    assert lines[0].split() == ["noise-aware", "mean", "95", "%", "interval"]
+    assert [line.split()[0] for line in lines[1:]] == ["never", "former", "current"]
+    hidden = discreet.release({"a": 30, "b": 70}, levels=("a", "b"), epsilon=1, relation="add-remove")
+    assert repr(hidden.noise_aware()).splitlines()[1].startswith("a ")
+    assert max(map(len, survey().summary().splitlines())) <= 80

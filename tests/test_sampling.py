@@ -319,8 +319,8 @@ def test_records_at_bounds_that_are_no_binary_fractions(bounds: tuple[float, flo
 def test_parameters_too_large_for_the_profile_are_still_said() -> None:
     sampler = discreet.posterior_sampler("direct", "poisson", prior=(1e15, 1e3), n=10**6, bounds=(0, 60000))
     assert f"ε = {sampler.guarantee.known.rdp_epsilon_at(1e-6):.4g} at" in str(sampler.guarantee)
-    assert "additive 1e-06" in sampler.guarantee.meaning()
-    assert "additive 1e-06" in discreet.report(sampler.release(10**9))
+    assert "additive 1e-6" in sampler.guarantee.meaning()
+    assert "additive 1e-6" in discreet.report(sampler.release(10**9))
 
 
 def people() -> Any:
@@ -703,7 +703,7 @@ def test_exact_law_on_a_coarse_grid_obeys_the_claim(total: int) -> None:
 
 
 def test_a_draw_is_charged_what_it_needs(tmp_path: Any) -> None:
-    """With r = 1 the posterior itself is drawn from: its own ε at δ is charged, no more."""
+    """With r = 1 the posterior itself is drawn from: its own ε at δ is charged, not the one allowed."""
     asked: dict[str, Any] = {"prior": (50, 100), "sigma": 200, "bounds": (0, 120), "delta": "1e-6"}
     sampler = posterior_sampler("diffused", "gaussian", n=400, epsilon="0.5", **asked)
     assert sampler.r == sampler.m == 1

@@ -696,7 +696,7 @@ def test_every_kind_of_question_from_the_form_to_the_report(
         for table in answer.tables():
             assert all(f">{text}</t" in shown for row in (table.header, *table.cells) for text in row)
     if "delta" in fields:
-        assert "With δ = 1e-06 this holds" in shown
+        assert "With δ = 1e-6 this holds" in shown
         assert made.guarantee.exact_delta == Fraction(1, 10**6)
     history = html.unescape(inside.get(f"/ledger?dataset={dataset}").text)
     assert f"/release/result?{urlencode({'dataset': dataset, 'request': fields['request']})}" in history
@@ -1152,7 +1152,7 @@ def test_a_budget_is_created_once_and_spent(tmp_path: Path) -> None:
         assert browser.get("/ledger?" + urlencode(given)).status == 200
         page = browser.follow(browser.post("/ledger/create", {**given, "csrf": browser.csrf}))
         assert "budget created" in page.text
-        assert "ε = 1, δ = 0.00001" in page.text
+        assert "ε = 1, δ = 1e-5" in page.text
         again = browser.post("/ledger/create", {**given, "csrf": browser.csrf})
         assert (again.status, "exists already" in again.text) == (400, True)
         assert browser.confirm({**browser.form(), "dataset": "panel"}).status == 303

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 
@@ -25,3 +28,27 @@ def about(number: float) -> str:
 def printable(text: str, keep: str = "") -> str:
     """Without the control characters by which a level in a stranger's release could drive the terminal."""
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def amount(value: Fraction | float) -> str:
+    """ε or δ for people, the same everywhere: 0.5, 1e-6."""
+    return re.sub(r"e([+-])0*", r"e\1", f"{float(value):.6g}").replace("e+", "e")
+
+
+def wrapped(text: str, width: int = 80) -> list[str]:
+    """The lines of a paragraph; no word is broken."""
+    kept = {"break_long_words": False, "break_on_hyphens": False}
+    lines = (textwrap.wrap(line, width, **kept) for line in text.split("\n"))  # type: ignore[arg-type]
+    return [part for line in lines for part in line or [""]]
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a plain table: the first column to the left, the others to the right."""
+    lines = [[printable(cell) for cell in line] for line in [header, *rows]]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
+        )
+        for line in lines
+    ]

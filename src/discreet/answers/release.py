@@ -63,6 +63,8 @@ class Release(Bridged, Answer):
     """Of a table of several columns: the levels of each; ``levels`` are its cells, the last axis fastest."""
     total_prior: tuple[float, float] | None = None
     """Where the number of records is private: the range in which it was expected."""
+    column: str | None = None
+    """The column that was counted, where it has a name."""
     versions: Mapping[str, str] = field(default_factory=dict)
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
     """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
@@ -105,7 +107,9 @@ class Release(Bridged, Answer):
     @cached_property
     def _noise_aware(self) -> NoiseAware | AddRemovePosterior:
         expected = None if self.total_prior is None else LogUniform(*self.total_prior)
-        return noise_aware(self.built, self.counts, self.noisy, expected)
+        found = noise_aware(self.built, self.counts, self.noisy, expected)
+        found.names = self.levels
+        return found
 
     @cached_property
     def built(self) -> Mechanism:
@@ -160,7 +164,7 @@ class Release(Bridged, Answer):
         aware = self.noise_aware_or_none()
         notes = [_PLUG_IN if aware is None else _AWARE]
         if self.n is not None:
-            source, records = f"n = {self.n} records", f"{self.n} (public); no record is in this document"
+            source, records = f"n = {self.n} records", f"{self.n:,} (public); no record is in this document"
             size, drowned = f"n = {self.n}", self.built.noise_scale >= self.n
         else:
             source, size = "a private number of records", "n private"
@@ -172,10 +176,13 @@ class Release(Bridged, Answer):
                     f"The number of records is private. From what was released it is about "
                     f"{aware.total.mean():,.0f}, with 95 % probability {low:,} – {high:,}."
                 )
-        facts = [
-            ("Records", records),
-            ("Declared levels", ", ".join(str(level) for level in self.levels)),
-        ]
+        of = f" of {self.heading}" if self.heading != self.label else ""
+        facts = [*([("Column", self.column)] if self.column else []), ("Records", records)]
+        if self.axes is None:
+            facts.append(("Declared levels", ", ".join(str(level) for level in self.levels)))
+        else:
+            levels = "; ".join(f"{name}: {', '.join(map(str, own))}" for name, own in self.axes.items())
+            facts.append(("Columns and their levels", levels))
         for name, level in (("Undeclared values", self.other), ("Missing values", self.missing)):
             if level == EXCLUDE and EXCLUDE not in self.levels:
                 facts.append((name, "left out: these are shares of those who answered"))
@@ -186,8 +193,8 @@ class Release(Bridged, Answer):
             ("Mechanism", f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"),
         ]
         return Words(
-            headline=f"{stamp} {kind} posterior from {source}, mechanism {self.mechanism}",
-            name=f"Posterior of {len(self.levels)} shares ({self.mechanism}), {size}",
+            headline=f"{stamp} {kind} posterior{of} from {source}, mechanism {self.mechanism}",
+            name=f"Shares{of or f' of {len(self.levels)} levels'} ({self.mechanism}), {size}",
             facts=tuple(facts),
             notes=tuple(notes),
             reading=(_READING,),
@@ -203,11 +210,48 @@ class Release(Bridged, Answer):
             else Series(str(level), aware.marginal(i), plug_in=plug_in.marginal(i))
             for i, level in enumerate(self.levels[:_MOST_DRAWN])
         )
-        return Figure("Share of each level", tuple(self.rows(interval)), series)
+        if self.axes is not None and len(self.axes) == 2 and aware is not None:
+            return self._figure_within(interval)
+        title = f"Shares of {self.column}" if self.column else "Share of each level"
+        return Figure(title, tuple(self.rows(interval)), series)
+
+    def _figure_within(self, interval: float) -> Figure:
+        """Of a table of two columns: the shares of the second within each level of the first, on one axis."""
+        given, outcome = self._axes()
+        rows = [
+            Row(
+                f"{one[outcome]} | {given} = {one[given]}",
+                one["mean"],
+                one["sd"],
+                one["low"],
+                one["high"],
+                True,
+            )
+            for one in self.shares(outcome, given).table(interval)
+        ]
+        return Figure(f"Shares of {outcome} within each {given}", tuple(rows))
+
+    @property
+    def heading(self) -> str:
+        """What the levels are levels of, for people."""
+        return self.column or (self.label if self.axes is None else " · ".join(self.axes))
 
     def tables(self) -> tuple[Table, ...]:
-        """Of a table of two columns: the cross-table, each row in percent of itself."""
-        return () if self.axes is None or len(self.axes) != 2 else (self.crosstab(),)
+        """Of a table of two columns: the cross-table, each row in percent of itself, with intervals."""
+        if self.axes is None or len(self.axes) != 2:
+            return ()
+        if self.noise_aware_or_none() is None:
+            return (self.crosstab(),)
+        given, outcome = self.axes
+        found = self.shares(outcome, given)
+        low, high = found.interval(0.95)
+        mean = found.mean()
+        lines = tuple(
+            (str(level), *(_percent(mean[g, i], low[g, i], high[g, i]) for g in range(len(found.groups))))
+            for i, level in enumerate(found.levels)
+        )
+        header = (outcome, *(f"{given}: {group}" for group in found.groups))
+        return (Table(header, lines, f"Shares of {outcome} within each {given}, with 95 % intervals"),)
 
     def crosstab(self, rows: str | None = None, percent: str = "row") -> Table:
         """The cross-table of a table of two columns: what the next record is expected to be, in percent.
@@ -300,6 +344,7 @@ class Release(Bridged, Answer):
             "missing": self.missing,
             **({} if self.axes is None else {"axes": {name: list(x) for name, x in self.axes.items()}}),
             **({} if self.total_prior is None else {"total_prior": list(self.total_prior)}),
+            **({} if self.column is None else {"column": self.column}),
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
@@ -318,6 +363,7 @@ class Release(Bridged, Answer):
             missing=content["missing"],
             axes=content.get("axes"),
             total_prior=None if expected is None else (float(expected[0]), float(expected[1])),
+            column=content.get("column"),
             versions=content["versions"],
         )
         release._check()
@@ -332,6 +378,8 @@ class Release(Bridged, Answer):
         for counts in (self.counts, self.counts if self.noisy is None else self.noisy):
             if len(counts) != k or any(type(count) is not int for count in counts):
                 raise ValueError("counts must be whole numbers, one per level")
+        if not (self.column is None or isinstance(self.column, str)):
+            raise ValueError("column must be a name")
         if not isinstance(self.versions, dict):
             raise ValueError("versions is malformed")
         if self.total_prior is not None:
@@ -367,6 +415,7 @@ def publish(
     guarantee: Guarantee | None = None,
     axes: Mapping[str, Sequence[Any]] | None = None,
     total_prior: LogUniform | None = None,
+    column: str | None = None,
 ) -> Release:
     """The release of an output that ``mechanism.run`` gave."""
     return Release(
@@ -379,8 +428,13 @@ def publish(
         missing=plain(domain.missing),
         axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
         total_prior=None if total_prior is None else (total_prior.low, total_prior.high),
+        column=column,
         versions=VERSIONS,
     )
+
+
+def _percent(mean: float, low: float, high: float) -> str:
+    return f"{100 * mean:.1f} % ({100 * low:.1f} – {100 * high:.1f})"
 
 
 def plain(level: Any) -> Any:

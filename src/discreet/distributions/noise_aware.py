@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet._interop import inference_data
+from discreet._text import aligned
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import IntervalKind
 from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, quantiles
@@ -24,7 +26,32 @@ class TrueCounts(Protocol):
     def sample(self, size: int, rng: np.random.Generator) -> IntArray: ...
 
 
-class NoiseAware:
+class PrintedShares(ABC):
+    """What prints itself as a table of shares, with the names of the levels where it was told them."""
+
+    names: Sequence[Any] = ()
+
+    @abstractmethod
+    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Ends of the interval of each share."""
+
+    @abstractmethod
+    def predictive(self) -> FloatArray:
+        """The mean of each share."""
+
+    def __str__(self) -> str:
+        means, (low, high) = self.predictive(), self.intervals(0.95)
+        names = self.names or [f"level {i + 1}" for i in range(len(means))]
+        rows = [
+            (str(name), f"{mean:.4f}", f"{a:.4f} – {b:.4f}")
+            for name, mean, a, b in zip(names, means, low, high, strict=True)
+        ]
+        return "\n".join(aligned(("noise-aware", "mean", "95 % interval"), rows))
+
+    __repr__ = __str__
+
+
+class NoiseAware(PrintedShares):
     """The posterior of the proportions given a release, with the noise accounted for.
 
     Like the released posterior it has a scalar face for two levels (the first level's probability) and a

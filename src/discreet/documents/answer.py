@@ -18,7 +18,7 @@ import numpy
 
 from discreet._html import card, paragraph, table
 from discreet._registry import DOCUMENTS
-from discreet._text import printable
+from discreet._text import aligned, printable, wrapped
 from discreet._version import __version__
 from discreet.documents.base import checksum, format_of, read_document, write_document
 from discreet.errors import CorruptReleaseError, InvalidInput
@@ -179,6 +179,11 @@ class Answer(ABC):
         """Whether it may be published as private."""
         return self.guarantee.is_private
 
+    @property
+    def heading(self) -> str:
+        """What its rows are, at the head of a table."""
+        return self.label
+
     def document(self) -> dict[str, Any]:
         """The document as a mapping: format, version, checksum and content."""
         found: dict[str, Any] = json.loads(self.to_json())
@@ -222,17 +227,18 @@ class Answer(ABC):
 
     def _lines(self, interval: float, *, guarantee: bool) -> list[str]:
         words, rows, parts = self.words(), self.rows(interval), self.parts()
-        lines = [printable(words.headline)]
+        said = [words.headline]
         if guarantee:
-            lines.append(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}")
-            lines += [f"Assumed: {printable(assumption)}." for assumption in self.guarantee.assumptions]
-        lines += [f"Warning: {text}" for text in words.warnings]
+            said.append(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}")
+            said += [f"Assumed: {assumption}." for assumption in self.guarantee.assumptions]
+        said += [f"Warning: {text}" for text in words.warnings]
+        lines = [line for text in said for line in wrapped(printable(text))]
         if rows:
             lines += ["", *aligned(*self.cells(rows, interval))]
         for extra in self.tables():
             lines += ["", *([extra.caption] if extra.caption else []), *aligned(extra.header, extra.cells)]
         if words.notes and (rows or parts or self.tables()):
-            lines += ["", *words.notes]
+            lines += ["", *(line for note in words.notes for line in wrapped(note))]
         for part in parts:
             lines += ["", printable(part.heading)]
             lines += (
@@ -242,7 +248,7 @@ class Answer(ABC):
 
     def cells(self, rows: Sequence[Row], interval: float) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and cells of the table of rows: only columns of which some row has something."""
-        header = [self.label]
+        header = [self.heading]
         columns: list[list[str]] = [[row.name for row in rows]]
         if any(row.count is not None for row in rows):
             header.append("count")
@@ -294,18 +300,6 @@ def as_probability(interval: float) -> float:
     if not 0 < value < 1:
         raise InvalidInput(f"interval={interval!r} must be between 0 and 1, such as 0.95")
     return value
-
-
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a plain table: the first column to the left, the others to the right."""
-    lines = [[printable(cell) for cell in line] for line in [header, *rows]]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
-        )
-        for line in lines
-    ]
 
 
 def load_answer(text: str) -> Any:

@@ -25,6 +25,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import IntervalKind
 from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, quantiles
 from discreet.distributions.mixtures import BetaMixture
+from discreet.distributions.noise_aware import PrintedShares
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.noisy_cells import Block, CellNoise, GeometricNoise, Tilted, TiltedCells
 
@@ -63,7 +64,7 @@ STRENGTH_PRIOR = LogUniform(1e-4, 10.0)
 """The parameter of a symmetric prior that is to be found from the release itself."""
 
 
-class AddRemovePosterior:
+class AddRemovePosterior(PrintedShares):
     """The posterior of shares and total, given noisy counts; see the module.
 
     For two levels the shares have a scalar face, as every posterior here has: that of the first level.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 
+from discreet._text import amount
 from discreet._typing import EpsilonLike
 from discreet.declarations import as_epsilon, as_rational
 from discreet.errors import GuaranteeMismatchError, InvalidInput, NotPrivateError
@@ -104,6 +105,8 @@ def readable(value: Fraction) -> str:
     """The exact number: a decimal where a short one is exact, else p/q with its size."""
     scaled = value * 10**12
     if scaled.denominator == 1 and scaled.numerator < 10**24:
+        if 0 < value < Fraction(1, 10**4) and Fraction(amount(value)) == value:
+            return amount(value)
         text = f"{Decimal(scaled.numerator).scaleb(-12).normalize():f}"
         return text if len(text) <= 10 or not value else f"{float(value):.12g}"
     exact = str(value) if max(value.numerator.bit_length(), value.denominator.bit_length()) <= 64 else ""

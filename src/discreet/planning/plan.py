@@ -38,7 +38,7 @@ class PublicGain:
         return (
             f"{sum(self.counts)} public records: expected error {self.error_with:.4f} instead of "
             f"{self.error_without:.4f}{saved}; one direct posterior draw ε = {self.draw_with:.4g} instead of "
-            f"{self.draw_without:.4g} at δ = 1e-06"
+            f"{self.draw_without:.4g} at δ = 1e-6"
         )
 
 

@@ -9,8 +9,8 @@ from math import ceil, floor, log10
 from typing import Any
 
 from discreet._registry import QUESTIONS
+from discreet._text import aligned
 from discreet.declarations import as_epsilon
-from discreet.documents.answer import aligned
 from discreet.errors import InvalidInput
 from discreet.numerics.search import boundary
 from discreet.planning.search import MAX_EPSILON, MAX_N

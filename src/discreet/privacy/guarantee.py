@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from discreet._html import card, paragraph
+from discreet._text import amount
 from discreet._typing import EpsilonLike
 from discreet.declarations import Relation, as_epsilon, as_integer, as_rational, as_relation, as_unit
 from discreet.errors import InvalidInput, TooLargeError
@@ -197,8 +198,8 @@ class Guarantee:
             limit = (
                 f"finite below order {self.max_order:g}" if math.isfinite(self.max_order) else "all orders"
             )
-            return f"a Rényi curve, {limit}; ε = {self._at_a_millionth():.4g} at δ = 1e-06 ({self.protects})"
-        budget = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.exact_delta else "")
+            return f"a Rényi curve, {limit}; ε = {self._at_a_millionth():.4g} at δ = 1e-6 ({self.protects})"
+        budget = f"ε = {self.epsilon:g}" + (f", δ = {amount(self.delta)}" if self.exact_delta else "")
         return f"{budget} ({self.protects})"
 
     def _at_a_millionth(self) -> float:
@@ -241,7 +242,7 @@ class Guarantee:
         exponent = self.epsilon
         factor = f"{math.exp(exponent):.4g}" if exponent < 700 else f"e^{exponent:g}"
         text = f"{who} changes the probability of any output by a factor of at most {factor}"
-        return text + (f", up to an additive {self.delta:g}." if self.exact_delta else ".")
+        return text + (f", up to an additive {amount(self.delta)}." if self.exact_delta else ".")
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -19,7 +19,7 @@ from discreet.documents.answer import Answer
 from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.text import OPTIONS, TEXT, WHOLE, TextForm, words
+from discreet.questions.text import OPTIONS, TEXT, WHOLE, TextForm
 from discreet.questions.widths import Width
 
 __all__ = ["Bound", "Parameter", "PeopleQuestion", "Question", "parameter", "question_of"]
@@ -180,8 +180,8 @@ class Question(ABC):
 
     def described(self) -> list[tuple[str, str]]:
         """What was asked, for a reader: the label and text of every field that is not at its default."""
-        labels = {one.name: one.label for one in self.parameters()}
-        return [(labels[name], words(value)) for name, value in self.stated().items()]
+        known = {one.name: one for one in self.parameters()}
+        return [(known[name].label, known[name].form.told(value)) for name, value in self.stated().items()]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], where: str = "") -> Self:

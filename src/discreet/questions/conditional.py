@@ -152,6 +152,7 @@ class Conditional(CountQuestion):
                         self.domain,
                         assuming(one.guarantee),
                         total_prior=self.expected_total,
+                        column=self.outcome,
                     )
                     for one, row in zip(built, rows, strict=True)
                 ),

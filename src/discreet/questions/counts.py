@@ -254,7 +254,8 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
             output = built.run(
                 counts, acknowledge_not_private=getattr(self, "acknowledge_not_private", False)
             )
-            return publish(built, output, self.domain, guarantee, self.axes, self.expected_total)
+            column = getattr(self, "column", None)
+            return publish(built, output, self.domain, guarantee, self.axes, self.expected_total, column)
 
         return Bound(guarantee, make)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from discreet._text import amount
 from discreet.declarations import Domain, as_epsilon
 from discreet.errors import InvalidInput
 
@@ -25,6 +26,12 @@ class TextForm:
     read: Callable[[str, str], Any]
     write: Callable[[Any], str]
     plain: Callable[[Any], Any]
+
+    def told(self, value: Any) -> str:
+        """The value in words, for a reader."""
+        if self.name == "budget" and value:
+            return amount(as_epsilon(value))
+        return f"{value:,}" if self.name == "whole" and isinstance(value, int) else words(value)
 
 
 def number_text(value: float) -> str:

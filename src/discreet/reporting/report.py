@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from discreet._html import facts, table
+from discreet._version import __version__
 from discreet.declarations import Relation
 from discreet.documents.answer import Answer, Row
 from discreet.documents.study import StudyResult
 from discreet.errors import FileError, InvalidInput, TooLargeError
 from discreet.ledger import Account
+from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import question_of
 from discreet.questions.text import words as in_words
-from discreet.reporting.figures import drawing
+from discreet.reporting.figures import Frame, drawing, frame_of
+from discreet.reporting.meaning import meaning
 
 __all__ = ["report"]
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8885; --soft: #8881; --ink: #2456a6; }
-@media (prefers-color-scheme: dark) { :root { --ink: #8ab4f8; } }
+:root { color-scheme: light dark; --line: #8885; --soft: #8881; --accent: #2456a6; --second: #b3500a; }
+@media (prefers-color-scheme: dark) { :root { --accent: #8ab4f8; --second: #f0a45d; } }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, "Liberation Sans", sans-serif; max-width: 48rem; margin: 2rem auto;
-  padding: 0 1rem; }
+  padding: 0 1rem; overflow-wrap: break-word; }
 h1 { line-height: 1.2; margin-bottom: .2rem; } h1 + p { margin-top: 0; opacity: .75; }
-h2 { margin-top: 2.5rem; border-top: 2px solid var(--ink); padding-top: .8rem; line-height: 1.25; }
+h2 { margin-top: 2.5rem; border-top: 2px solid var(--accent); padding-top: .8rem; line-height: 1.25; }
 h3 { margin: 1.6rem 0 .4rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin: .6rem 0; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
@@ -39,18 +43,22 @@ th:first-child, td:first-child, .facts td { text-align: left; }
 td + td { white-space: nowrap; } .facts td { white-space: normal; }
 .facts th { width: 11rem; font-weight: 600; } .facts td { overflow-wrap: anywhere; }
 .key { font-size: 1.15rem; margin: .5rem 0; padding-left: 1.2rem; } .key li { margin: .15rem 0; }
-.promise { background: var(--soft); padding: .7rem 1rem; border-left: 4px solid var(--ink); }
+.promise { background: var(--soft); padding: .7rem 1rem; border-left: 4px solid var(--accent); }
 .promise p { margin: .35rem 0; } .alarm { border-left-color: #c2410c; }
-.scroll { overflow-x: auto; } code { overflow-wrap: anywhere; font-size: .9em; }
+.scroll { overflow-x: auto; } code, pre { overflow-wrap: anywhere; white-space: pre-wrap; font-size: .9em; }
 figure { margin: 1rem 0; } figcaption, .small { font-size: .9rem; opacity: .8; }
-svg { width: 100%; height: auto; } svg text { font: 13px system-ui, "Liberation Sans", sans-serif;
-  fill: currentColor; }
+svg { width: 100%; max-width: 38rem; height: auto; }
+svg text { font: 13px system-ui, "Liberation Sans", sans-serif; fill: currentColor; }
+svg .name { font-weight: 600; }
+@media (max-width: 32rem) {
+  .facts th { width: 7rem; } th, td { padding: .3rem .35rem; } body { font-size: 15px; }
+}
 @page { margin: 18mm 16mm; }
 @media print {
-  :root { color-scheme: light; --ink: #2456a6; }
+  :root { color-scheme: light; --accent: #2456a6; --second: #b3500a; }
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; }
   h2, h3 { break-after: avoid; } figure, tr, .promise, .key, li { break-inside: avoid; }
-  .scroll { overflow: visible; }
+  thead { display: table-header-group; } .scroll { overflow: visible; } td + td { white-space: normal; }
 }
 """
 _MAX_LISTED = 8  # shares beyond these are in the table only
@@ -66,13 +74,16 @@ the ledger and that the ledger was not edited or put back.</li></ol>
 """
 
 
-def report(result: Any, path: str | Path | None = None, *, title: str | None = None) -> str:
+def report(
+    result: Any, path: str | Path | None = None, *, title: str | None = None, day: date | None = None
+) -> str:
     """The report of an answer, of several, or of a whole study, as one HTML document.
 
     It holds what the documents hold, in words, tables and drawings; nothing is fetched and nothing runs when
-    it is opened. The same released values give the same bytes. It is written to ``path`` if that is given.
+    it is opened. The same released values give the same bytes on the same ``day``, which is today unless
+    said. It is written to ``path`` if that is given.
     """
-    text = _page(result, title)
+    text = _page(result, title, day or date.today())
     if path is not None:
         try:
             Path(path).write_text(text, encoding="utf-8")
@@ -81,15 +92,20 @@ def report(result: Any, path: str | Path | None = None, *, title: str | None = N
     return text
 
 
-def _page(result: Any, title: str | None) -> str:
+def _page(result: Any, title: str | None, day: date) -> str:
     named, account = _answers(result)
     whole = result if isinstance(result, StudyResult) else None
     heading = title or (whole.title if whole is not None else "Private release")
-    parts = [] if account is None else [_budget(account, len(named))]
+    cited = [answer for answer, _ in named.values()]
+    if not cited:
+        raise InvalidInput("there is nothing to report yet: ask a question first")
+    parts = [_together(cited) if account is None else _budget(account, len(named))]
     for name, (answer, question) in named.items():
         parts.append(_section(str(question.get("title", name)), answer, question))
-    cited = [answer for answer, _ in named.values()]
-    body = "\n".join([*parts, _reading(cited), _verification(cited), _citation(heading, cited)])
+    datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
+    about = [*([f"Dataset: {', '.join(datasets)}."] if datasets else []), f"Printed on {_day(day)}."]
+    parts += [_reading(cited), _methods(cited, account), _verification(cited), _citation(heading, cited, day)]
+    body = "\n".join(parts)
     return (
         "<!DOCTYPE html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}</title>'
@@ -97,9 +113,13 @@ def _page(result: Any, title: str | None) -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<style>{_STYLE}</style></head>\n<body><h1>{escape(heading)}</h1>\n"
-        "<p>A report of differentially private results: it holds released values only.</p>\n"
+        f"<p>{escape(' '.join(about))} This report holds released values only.</p>\n"
         f"{body}\n</body></html>\n"
     )
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
 
 
 def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], Account | None]:
@@ -134,11 +154,21 @@ def _budget(account: Account, answered: int) -> str:
     spent = account.spent
     total = ""
     if spent.epsilon:
-        whole = Guarantee(
-            spent.epsilon, Relation(account.relation), spent.delta or Fraction(0), basis="the ledger's sum"
-        )
+        whole = Guarantee(spent.epsilon, Relation(account.relation), spent.delta or Fraction(0))
         total = _promise(whole)
     return f"<h2>The promise for everything together</h2>\n{total}{facts(rows, styled=False)}"
+
+
+def _together(answers: Sequence[Answer]) -> str:
+    """What several answers about the same people promise together, where it can be said."""
+    if len(answers) < 2 or not all(one.is_private for one in answers):
+        return ""
+    try:
+        whole = compose([one.guarantee for one in answers])
+    except (InvalidInput, TooLargeError):
+        return ""
+    said = "<p>If these results are about the same people, their losses add up:</p>"
+    return f"<h2>The promise for everything together</h2>\n{said}{_promise(whole)}"
 
 
 def _section(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
@@ -161,19 +191,22 @@ def _promise(guarantee: Guarantee) -> str:
     if not guarantee.is_private:
         return f'<div class="promise alarm"><p><strong>{escape(guarantee.meaning())}</strong></p></div>'
     said = [f"<strong>{escape(str(guarantee))}</strong>", escape(guarantee.meaning())]
-    # δ(0) is the total variation between neighbours; the best guess of two equally likely ones is right with
-    # probability (1 + δ(0))/2. Rounded up: a promise may say too much of the attacker, never too little.
-    with suppress(TooLargeError):
-        right = math.ceil(50 * (1 + guarantee.delta_at(0)) - 1e-9)
-        said.append(
-            f"In plain words: suppose somebody knows {guarantee.relation.rest} and cannot decide between "
-            "two equally plausible versions of what is left. Without this release they would guess right 50 "
-            f"times in 100; with it, at most {right} times in 100."
-        )
+    meant = meaning(guarantee)
+    if meant is not None:
+        said.insert(0, f"In plain words: {escape(meant.sentence[0].lower() + meant.sentence[1:])}")
     said += [f"Assumed: {escape(assumption)}." for assumption in guarantee.assumptions]
     if guarantee.basis:
-        said.append(f"Why it holds: {escape(guarantee.basis)}.")
+        said.append(f"Why it holds: {escape(_proof(guarantee.basis))}.")
     return '<div class="promise">' + "".join(f"<p>{text}</p>" for text in said) + "</div>"
+
+
+def _proof(basis: str) -> str:
+    """A basis for readers outside: a page of proofs by its title, not by its place in a repository."""
+
+    def title(found: re.Match[str]) -> str:
+        return f"the proof “{found[1].replace('-', ' ').capitalize()}” of the documentation"
+
+    return re.sub(r"proofs/([\w-]+)\.md", title, basis)
 
 
 def _asked(question: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -190,13 +223,18 @@ def _asked(question: Mapping[str, Any]) -> list[tuple[str, str]]:
 # ---- the results -------------------------------------------------------------------------------------------
 
 
-def _findings(answer: Answer) -> str:
-    """Rows as a list, a drawing and a table; then further tables, notes, and the parts."""
+def _findings(answer: Answer, frame: Frame | None = None) -> str:
+    """Rows as a list, a drawing and a table; then further tables, notes, and the parts, on one axis."""
     words, rows = answer.words(), answer.rows()
+    extras = []
+    for extra in answer.tables():
+        extras.append(f"<p>{escape(extra.caption)}</p>" if extra.caption else "")
+        extras.append(f'<div class="scroll">{table(extra.header, extra.cells, styled=False)}</div>')
     found = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in words.warnings]
     if rows:
-        shown = _figures(rows)
-        if len(rows) <= _MAX_LISTED:
+        shown, figure = _figures(rows), answer.figure()
+        crossed = figure is not None and [row.name for row in figure.rows] != [row.name for row in rows]
+        if len(rows) <= _MAX_LISTED and not crossed:
             items = "".join(
                 f"<li><strong>{escape(row.name)}</strong>: {shown(row.mean)}"
                 + (f" (with 95 % probability {shown(row.low, row.high)})" if row.low is not None else "")
@@ -204,17 +242,21 @@ def _findings(answer: Answer) -> str:
                 for row in rows
             )
             found.append(f'<ul class="key">{items}</ul>')
-        figure = answer.figure()
+        if crossed:  # the cross-table says it best
+            found, extras = [*found, *extras], []
         if figure is not None:
-            found.append(drawing(figure))
+            found.append(drawing(figure, frame))
         found.append(f'<div class="scroll">{_table(answer, rows, shown)}</div>')
+    found += extras
     found += [f"<p>{escape(note)}</p>" for note in words.notes if rows]
-    for extra in answer.tables():
-        found.append(f"<p>{escape(extra.caption)}</p>" if extra.caption else "")
-        found.append(f'<div class="scroll">{table(extra.header, extra.cells, styled=False)}</div>')
-    for part in answer.parts():
+    parts = answer.parts()
+    figures = [part.answer.figure() for part in parts if part.answer is not None]
+    common = frame_of([figure for figure in figures if figure is not None])
+    for part in parts:
         found.append(f"<h3>{escape(part.heading)}</h3>")
-        found.append(f"<p>{escape(part.otherwise)}</p>" if part.answer is None else _findings(part.answer))
+        found.append(
+            f"<p>{escape(part.otherwise)}</p>" if part.answer is None else _findings(part.answer, common)
+        )
     return "".join(found)
 
 
@@ -228,7 +270,7 @@ def _figures(rows: Sequence[Row]) -> Callable[..., str]:
 
 
 def _table(answer: Answer, rows: Sequence[Row], shown: Callable[..., str]) -> str:
-    columns: dict[str, list[str]] = {answer.label: [row.name for row in rows]}
+    columns: dict[str, list[str]] = {answer.heading: [row.name for row in rows]}
     columns["share" if all(row.share for row in rows) else "mean"] = [shown(row.mean) for row in rows]
     if any(row.sd is not None for row in rows):
         columns["standard deviation"] = ["–" if row.sd is None else shown(row.sd) for row in rows]
@@ -255,7 +297,34 @@ def _verification(answers: Sequence[Answer]) -> str:
     return f"{_VERIFY}<p>The checksums of the documents:</p>\n{sums}"
 
 
-def _citation(heading: str, answers: Sequence[Answer]) -> str:
+def _methods(answers: Sequence[Answer], account: Account | None) -> str:
+    """A paragraph that can be pasted into a paper."""
+    made: Mapping[str, str] = next((found for one in answers if (found := getattr(one, "versions", {}))), {})
+    software = f"discreet {made.get('discreet', __version__)}"
+    kinds = list(dict.fromkeys(one.words().name for one in answers))
+    what = kinds[0] if len(kinds) == 1 else f"{len(kinds)} results"
+    said = [
+        f"{what} were released under differential privacy with the program {software}."
+        if len(kinds) > 1
+        else f"{what}: released under differential privacy with the program {software}.",
+    ]
+    if account is not None:
+        said.append(
+            f"Everything released about the dataset “{account.dataset}” together satisfies {account.spent} "
+            f"({account.relation}), of a budget of {account.cap} that was fixed beforehand; each release was "
+            "charged to a ledger before it left."
+        )
+    else:
+        said += [f"{one.words().name} satisfies {one.guarantee}." for one in answers]
+    said.append(
+        "Levels, bounds, priors and privacy parameters were declared and not read from the data. Noise was "
+        "drawn as exact integers from the random numbers of the operating system. Credible intervals (95 %) "
+        "account for sampling and, where stated, for the noise of privacy."
+    )
+    return f"<h2>Methods, for a paper</h2>\n<p>{escape(' '.join(said))}</p>"
+
+
+def _citation(heading: str, answers: Sequence[Answer], day: date) -> str:
     items = []
     for answer in answers:
         made = getattr(answer, "versions", {})
@@ -263,4 +332,11 @@ def _citation(heading: str, answers: Sequence[Answer]) -> str:
         text = f"“{heading}”. {answer.words().name}. Released with {software} under {answer.guarantee}"
         receipt = "" if answer.receipt is None else f"; ledger entry {answer.receipt.hash}"
         items.append(f"<li>{escape(f'{text}; document {answer.checksum()}{receipt}.')}</li>")
-    return f'<h2>How to cite</h2>\n<ul class="small">{"".join(items)}</ul>'
+    key = re.sub(r"\W+", "-", heading.lower()).strip("-")[:40] or "release"
+    bibtex = (
+        f"@misc{{{key},\n  title = {{{re.sub('[{}]', '', heading)}}},\n  year = {{{day.year}}},\n"
+        f"  note = {{Differentially private release made with discreet {__version__}, document "
+        f"{answers[0].checksum()}}},\n}}"
+    )
+    cited = f'<ul class="small">{"".join(items)}</ul>'
+    return f"<h2>How to cite</h2>\n{cited}\n<pre>{escape(bibtex)}</pre>"
