@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.documents.answer import Answer, load_answer
 from discreet.errors import PrivacyWarning
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Bound, Question
+
+if TYPE_CHECKING:
+    from discreet.questions.base import Bound, Question
 
 
 class Asked:

@@ -15,7 +15,8 @@ from discreet.data import read_rows
 from discreet.data.rows import as_number
 from discreet.declarations import Domain, as_bounds, as_size
 from discreet.errors import DataError, InvalidInput
-from discreet.questions.base import Bound, Question, parameter
+from discreet.questions.base import Bound, parameter
+from discreet.questions.sample import TargetQuestion
 from discreet.questions.text import BUDGET, LEVELS, LIMITS, NUMBER, TEXT, WHOLE
 from discreet.regression.release import LogisticRelease
 
@@ -23,7 +24,7 @@ __all__ = ["Logistic"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logistic(Question):
+class Logistic(TargetQuestion):
     """Coefficients of a logistic regression of one column on others."""
 
     kind: ClassVar[str] = "logistic"
@@ -41,12 +42,6 @@ class Logistic(Question):
     )
     epsilon: EpsilonLike = parameter(
         BUDGET, "Privacy budget, with delta or order.", label="Privacy budget ε", example="1"
-    )
-    delta: EpsilonLike | None = parameter(
-        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6", default=None
-    )
-    order: float | None = parameter(
-        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order", default=None
     )
     method: str = parameter(
         TEXT,

@@ -17,7 +17,7 @@ from discreet.posterior_sampling.sample import Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler
 from discreet.questions.base import parameter
 from discreet.questions.sample import DrawQuestion
-from discreet.questions.text import NUMBER, NUMBERS, PAIR, TEXT, TextForm
+from discreet.questions.text import NUMBER, NUMBERS, TEXT, TextForm
 
 __all__ = ["StatisticalQuery"]
 
@@ -33,13 +33,6 @@ class StatisticalQuery(DrawQuestion):
     title: ClassVar[str] = "Bounded mean"
     sentence: ClassVar[str] = "Release a private mean of a bounded column by a posterior draw."
 
-    bounds: tuple[float, float] | None = parameter(
-        PAIR,
-        "Declared bounds of one record: 0,120. What lies outside is clipped.",
-        label="Bounds of one record",
-        example="0,120",
-        default=None,
-    )
     prior: Any = parameter(
         NUMBERS, "Beta prior of the mean, between the bounds: 1,1.", example="1,1", default=(1, 1)
     )

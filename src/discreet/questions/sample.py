@@ -22,7 +22,7 @@ from discreet.posterior_sampling.sampler import (
     posterior_sampler,
     statistic_of,
 )
-from discreet.questions.base import Bound, PeopleQuestion, parameter
+from discreet.questions.base import Bound, PeopleQuestion, Question, parameter
 from discreet.questions.text import (
     BUDGET,
     LEVEL,
@@ -46,7 +46,19 @@ def family_names() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawQuestion(PeopleQuestion):
+class TargetQuestion(Question):
+    """A question whose target is (ε, δ), or Rényi privacy of an order."""
+
+    delta: EpsilonLike | None = parameter(
+        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6", default=None
+    )
+    order: float | None = parameter(
+        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order", default=None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawQuestion(TargetQuestion, PeopleQuestion):
     """What questions that are answered by posterior draws share: target, method, whose records they are."""
 
     epsilon: EpsilonLike | None = parameter(
@@ -56,17 +68,18 @@ class DrawQuestion(PeopleQuestion):
         example="1",
         default=None,
     )
-    delta: EpsilonLike | None = parameter(
-        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6", default=None
-    )
-    order: float | None = parameter(
-        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order", default=None
-    )
     method: str = parameter(
         TEXT,
         "How the posterior is spread out: direct, diffused or concentrated.",
         default="diffused",
         choices=tuple(DRAW_METHODS),
+    )
+    bounds: tuple[float, float] | None = parameter(
+        PAIR,
+        "Declared bounds of one record: 0,120. What lies outside is clipped.",
+        label="Bounds of one record",
+        example="0,120",
+        default=None,
     )
     draws: int = parameter(WHOLE, "Number of draws; each is charged.", default=1)
     column: str | None = parameter(
@@ -146,13 +159,6 @@ class PosteriorDraw(DrawQuestion):
     )
     prior: Any = parameter(
         NUMBERS, "Parameters of the prior: 1,1 or, for a mean, 0,10 (mean, sd).", example="0,10"
-    )
-    bounds: tuple[float, float] | None = parameter(
-        PAIR,
-        "Declared bounds of one record: 0,120. What lies outside is clipped.",
-        label="Bounds of one record",
-        example="0,120",
-        default=None,
     )
     sigma: float | None = parameter(
         NUMBER,
