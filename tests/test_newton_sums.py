@@ -134,6 +134,9 @@ def test_rows_are_shortened_after_rounding_and_towards_zero() -> None:
     lengths = np.sqrt((rows**2).sum(axis=1))[:, None]
     nearest = np.rint(rows * np.minimum(1, norm / lengths))  # rounding to nearest: the fault
     assert ((nearest**2).sum(axis=1) > norm**2).any()
+    exact = rows * (norm / lengths) * (1 - 1e-12)  # the norm checked before rounding: another fault
+    assert (np.square(exact).sum(axis=1) <= norm**2).all()
+    assert (np.square(np.rint(exact)).sum(axis=1) > norm**2).any()
     made = declared("binomial", "a + b", norm=1.2)
     block = every_record(made, model_of("binomial", made))
     assert (block.rows**2).sum(axis=1).max() <= made.norm**2
@@ -270,6 +273,20 @@ def test_spark_gives_the_same_integers(family: str) -> None:
         with read(made, data) as those:
             found.append((those.n, those.sums(model, link, True)))
     assert found[0] == found[1]
+
+
+def test_doubles_are_put_on_the_grid_as_by_every_engine() -> None:
+    import pandas as pd
+
+    made = declared("binomial", "a")
+    grid = made.variables[0].coder
+    generator = np.random.default_rng(2)
+    halves = (generator.integers(0, grid.size, 300) + 0.5) * (10 / (grid.size - 1))
+    values = [-np.inf, -1.0, 0.0, 10.0, 11.0, np.inf, *halves, *generator.uniform(0, 10, 300)]
+    with read(made, pd.DataFrame({"a": values, "binomial": "no"})) as those:
+        rows = those.blocks[0].rows  # type: ignore[attr-defined]
+    table = np.array(made.columns[1].factors[0][1])
+    assert rows[:, 1].tolist() == [table[grid.find(value)] for value in values]
 
 
 def test_undeclared_values_stop_before_any_sum() -> None:

@@ -454,7 +454,9 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
         own = sorted(positions[str(n)] for n in spec.term_variables[structure.term] if str(n) in positions)
         depends += [own] * len(structure.columns)
     factors: list[list[tuple[int, FloatArray]]] = [[] for _ in names]
-    bases = np.argmax(np.abs(values), axis=0)
+    alone = np.array([len(own) == 1 for own in depends])
+    bases = np.where(alone, 0, np.argmax(np.abs(values), axis=0))
+    heights = np.where(alone, 1.0, values[bases, np.arange(len(names))])
     for v, one in enumerate(variables):
         using = [j for j in range(len(names)) if v in depends[j]]
         for base in sorted({int(bases[j]) for j in using}):
@@ -464,9 +466,8 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
             table = np.asarray(spec.get_model_matrix(frame(around, variables)), dtype=np.float64)
             for j in using:
                 if int(bases[j]) == base:
-                    factors[j].append((v, table[:, j] / values[base, j]))
+                    factors[j].append((v, table[:, j] / heights[j]))
     rebuilt = np.empty_like(values)
-    heights = values[bases, np.arange(len(names))]
     for j, parts in enumerate(factors):
         rebuilt[:, j] = heights[j]
         for v, table in parts:

@@ -33,6 +33,7 @@ __all__ = [
     "evidence",
     "maximum",
     "posterior",
+    "target_of",
     "unseen",
 ]
 
@@ -391,7 +392,7 @@ class _Straight(_Target):
         return mean, max(math.sqrt(float(chance @ (logs - mean) ** 2)), 1e-4), upper
 
 
-def _target(
+def target_of(
     model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
 ) -> _Target:
     records = float(n) if n is not None else _records(model, seen)
@@ -403,14 +404,14 @@ def maximum(
     model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
 ) -> NormalLaw:
     """The normal law at the maximum of the posterior: where the next round looks."""
-    return _target(model, design, prior, seen, n).maximum()
+    return target_of(model, design, prior, seen, n).maximum()
 
 
 def posterior(
     model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
 ) -> Posterior:
     """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
-    target = _target(model, design, prior, seen, n)
+    target = target_of(model, design, prior, seen, n)
     law = target.maximum()
     draws, log_sigma, weights, effective = _sampled(target, law)
     mean = (weights @ draws)[None, :]

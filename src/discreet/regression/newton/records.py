@@ -18,6 +18,7 @@ import numpy.typing as npt
 from discreet._typing import IntArray
 from discreet.data import as_frame, as_table
 from discreet.data.files import opened
+from discreet.data.grids import Grid
 from discreet.data.paths import is_files
 from discreet.data.withheld import withheld
 from discreet.errors import DataError, InvalidInput
@@ -142,21 +143,43 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
     columns = {name: code.cast(nw.Int64) for name, code in zip(names, table.codes, strict=True)}
     if table.person is not None:
         columns["person"] = nw.col(table.person)
-    frame = table.frame.select(**columns)
-    native: Any = frame.to_native()
-    if frame.implementation.is_spark_like() or frame.implementation.is_duckdb():
-        dialect = "duckdb" if frame.implementation.is_duckdb() else "spark"
+    engine = table.frame.implementation
+    if engine.is_spark_like() or engine.is_duckdb():
+        native: Any = table.frame.select(**columns).to_native()
+        dialect = "duckdb" if engine.is_duckdb() else "spark"
         if per_person is not None:
             native = _bounded_by_sql(native, names, per_person, dialect)
         if dialect == "spark" or pushdown:
             return Remote(design, native, dialect)
         return _streamed(design, native)
-    eager = frame.collect()
-    codes = [np.asarray(eager[name].to_numpy(), dtype=np.int64) for name in names]
+    codes, eager = _codes(table, columns)
     if per_person is not None:
         keep = _bounded(codes, eager["person"], per_person)
         codes = [values[keep] for values in codes]
     return InMemory(design, [records(design, codes)], len(codes[0]))
+
+
+def _codes(table: Table, columns: Mapping[str, Any]) -> tuple[list[IntArray], Any]:
+    """The codes of a table in memory, and a frame with its other columns.
+
+    Doubles are put on their grids here, by the operations of :meth:`Grid.placed`, which are the same in every
+    engine: an expression for each of many columns would take longer than the fit.
+    """
+    import narwhals as nw
+
+    raw = table.frame.collect()
+    quick: dict[str, IntArray] = {}
+    for i, coder in enumerate(table.coders):
+        if isinstance(coder, Grid) and not coder.integers and raw.schema.get(f"v{i}") == nw.Float64:
+            values = np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
+            place = (np.clip(values, coder.low, coder.high) - coder.low) / coder.width * coder.steps + 0.5
+            quick[f"k{i}"] = np.where(np.isnan(values), coder.absent, np.floor(place)).astype(np.int64)
+    eager = raw.select(**{name: code for name, code in columns.items() if name not in quick})
+    return [
+        quick[name] if name in quick else np.asarray(eager[name].to_numpy(), dtype=np.int64)
+        for name in columns
+        if name != "person"
+    ], eager
 
 
 @withheld

@@ -72,7 +72,7 @@ class PoissonModel(ResponseModel):
         return math.floor((math.log(self.most) + 4) * (1 << self.link_bits))
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
-        mean, weight, _, low, high = _windowed(predictors, limit, self.most)
+        mean, weight, _, low, high = windowed(predictors, limit, self.most)
         return np.rint(mean * 2**self.residual_bits), np.rint(weight * 2**self.weight_bits), low, high
 
     def extremes(self, link: Link) -> Extremes:
@@ -95,7 +95,7 @@ class PoissonModel(ResponseModel):
         return _curve(round(clip), self.most)
 
 
-def _windowed(
+def windowed(
     predictors: FloatArray, window: int, most: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Mean, slope and variance of min(max(Y, low), high) by predictor, and the ends of the window.
@@ -122,5 +122,5 @@ def _windowed(
 @cache
 def _curve(window: int, most: int) -> ResponseCurve:
     grid = np.linspace(-math.log(most) - 4, math.log(most) + 4, 801)
-    _, slope, scatter, _, _ = _windowed(grid, window, most)
+    _, slope, scatter, _, _ = windowed(grid, window, most)
     return ResponseCurve.of(grid, slope, scatter)

@@ -1,0 +1,150 @@
+"""What follows from released sums, against brute force: windows of counts, normal rows, the posterior."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import expit
+
+from discreet.declarations import Relation
+from discreet.privacy.curves import largest_gaussian
+from discreet.randomness.entropy import SeededEntropy
+from discreet.regression.newton.design import Column, Design, Variable
+from discreet.regression.newton.models import MODELS
+from discreet.regression.newton.models.poisson import windowed
+from discreet.regression.newton.moments import ResponseCurve, RowMoments, clipped_moments
+from discreet.regression.newton.posterior import CoefficientPrior, target_of
+from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
+from discreet.regression.newton.sums import RowBlock, exact_sums
+
+grids = pytest.importorskip("discreet.data.grids")
+levels = pytest.importorskip("discreet.data.levels")
+
+
+@pytest.mark.parametrize("window", [1, 3, 30])
+def test_a_window_of_counts_has_the_moments_of_its_law(window: int) -> None:
+    predictors = np.linspace(-3, 3.4, 40)
+    mean, slope, variance, low, high = windowed(predictors, window, 12)
+    step = 1e-5
+    for at, eta in enumerate(predictors):
+        counts = np.clip(np.arange(200), low[at], high[at])
+        law = stats.poisson.pmf(np.arange(200), math.exp(eta))
+        moved = stats.poisson.pmf(np.arange(200), math.exp(eta + step))
+        assert mean[at] == pytest.approx(counts @ law, abs=1e-9)
+        assert variance[at] == pytest.approx(counts**2 @ law - (counts @ law) ** 2, abs=1e-8)
+        assert slope[at] == pytest.approx(counts @ (moved - law) / step, abs=1e-3)
+
+
+@pytest.mark.parametrize("clip", [0.1, 1.0, 5.0])
+def test_moments_of_clipped_normal_residuals(clip: float) -> None:
+    inside, second, fourth = clipped_moments(np.array(0.7), clip)
+    law = stats.norm(0, math.sqrt(0.7))
+    for power, found in ((2, second), (4, fourth)):
+        wanted = integrate.quad(lambda r, p=power: min(abs(r), clip) ** p * law.pdf(r), -9, 9, limit=300)[0]
+        assert found == pytest.approx(wanted, rel=1e-6)
+    assert inside == pytest.approx(law.cdf(clip) - law.cdf(-clip))
+
+
+def test_means_over_normal_rows_are_those_of_a_grid() -> None:
+    """Two columns and a constant: a product rule over both columns is the oracle."""
+    grid = np.linspace(-16, 16, 641)
+    curve = ResponseCurve.of(grid, expit(grid) * expit(-grid), expit(grid) * expit(-grid))
+    centre, root = np.array([1.0, 0.3, -0.2]), np.array([[0.0, 0], [0.5, 0], [0.2, 0.4]])
+    moments = RowMoments(root @ root.T + np.outer(centre, centre), np.zeros((3, 3)), 1.0, 0)
+    points = np.array([[0.2, -0.5, 0.9], [1.0, 2.0, 0.0]])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    first, second = (one.ravel() for one in np.meshgrid(nodes, nodes))
+    chance = np.outer(weights, weights).ravel() / weights.sum() ** 2
+    rows = centre + np.column_stack([first, second]) @ root.T
+    means = curve.expected(*moments.predictors(points))
+    for at, point in enumerate(points):
+        response = expit(rows @ point)
+        assert moments.sums(points, means[0])[at] == pytest.approx((chance * response) @ rows, abs=2e-4)
+        bent = (rows * (chance * response * (1 - response))[:, None]).T @ rows
+        assert moments.weighted(points, means[1])[at] == pytest.approx(bent, abs=2e-4)
+
+
+def asked(family: str, size: int, epsilon: str) -> PublicSetting:
+    """``y ~ x`` with x between −1 and 1, made without a formula."""
+    unit = 1 << 10
+    variable = Variable("x", grids.Grid((-1, 1), 2 * unit, False, None), False)
+    response = {
+        "gaussian": lambda: grids.Grid((-1, 1), 1 << 14, False, None),
+        "binomial": lambda: levels.Levels(levels.Domain(("0", "1"))),
+        "poisson": lambda: grids.Grid((0, 12), None, True, None),
+    }[family]()
+    columns = (Column("Intercept", ()), Column("x", ((0, tuple(range(-unit, unit + 1))),)))
+    norm = math.isqrt(2 * unit**2 - 1) + 1
+    moments = np.diag([1.0, 1 / 3])
+    design = Design(
+        "y ~ x", (variable,), Variable("y", response, False), columns, 10, norm, np.eye(2), moments
+    )
+    prior = CoefficientPrior(
+        np.zeros(2), np.eye(2) * {"gaussian": 0.1, "binomial": 1.0, "poisson": 0.3}[family]
+    )
+    budget = largest_gaussian(Fraction(epsilon), Fraction(1, 10**6))
+    model = MODELS[family].of(design)
+    return PublicSetting(design, model, prior, budget, Relation.REPLACE_ONE, size)
+
+
+def answered(setting: PublicSetting, seed: int) -> Outcome:
+    generator = np.random.default_rng(seed)
+    assert setting.n is not None
+    x = generator.integers(-1024, 1025, setting.n)
+    eta = 0.3 + 0.5 * x / 1024
+    response: Any = generator.poisson(np.exp(eta)).clip(0, 12)
+    if setting.model.family == "binomial":
+        response = (generator.random(setting.n) < expit(eta)).astype(np.int64)
+    if setting.model.family == "gaussian":
+        response = np.rint(
+            (np.clip(eta / 3 + generator.normal(0, 0.2, setting.n), -1, 1) + 1) / 2 * (1 << 14)
+        )
+    rows = np.column_stack([np.full(setting.n, 1024.0), x])
+    blocks = [RowBlock(rows, response.astype(np.int64))]
+    return ask(
+        setting,
+        lambda link, curved: exact_sums(setting.model, setting.design, link, blocks, curved),
+        SeededEntropy(seed),
+    )
+
+
+@pytest.mark.parametrize(("family", "epsilon"), [("binomial", "0.5"), ("poisson", "1"), ("gaussian", "1")])
+def test_draws_have_the_moments_of_the_density_on_a_grid(family: str, epsilon: str) -> None:
+    """4,000 weighted draws, of which some hundreds count: means within 0.25 deviations, deviations 15 %."""
+    setting = asked(family, 1500, epsilon)
+    outcome = answered(setting, 2)
+    law = outcome.posterior
+    target = target_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    target.maximum()
+    axes = [np.linspace(m - 6 * s, m + 6 * s, 61) for m, s in zip(law.mean, law.std(), strict=True)]
+    logs = np.log(np.quantile(law.sigma_squared, np.linspace(0, 1, 41)))
+    sigmas = np.linspace(logs[0], logs[-1], 41) if family == "gaussian" else np.zeros(1)
+    first, second, third = (one.ravel() for one in np.meshgrid(*axes, sigmas, indexing="ij"))
+    points = np.column_stack([first, second])
+    density = np.concatenate(
+        [
+            target.log_density(points[i : i + 20_000], third[i : i + 20_000])
+            for i in range(0, len(points), 20_000)
+        ]
+    )
+    chance = np.exp(density - density.max())
+    chance /= chance.sum()
+    mean = chance @ points
+    spread = np.sqrt(chance @ (points - mean) ** 2)
+    assert law.effective > 0.1
+    assert (np.abs(law.mean - mean) < 0.25 * spread).all()
+    assert law.std() == pytest.approx(spread, rel=0.15)
+
+
+def test_more_budget_narrows_intervals_down_to_those_without_noise() -> None:
+    wide, narrow, most = (
+        answered(asked("binomial", 4000, epsilon), 3).posterior for epsilon in ("0.3", "3", "40")
+    )
+    assert (wide.std() > narrow.std()).all()
+    assert (narrow.std() > most.std() * 0.97).all()
+    assert np.sqrt(np.diag(most.noise_free)) == pytest.approx(most.std(), rel=0.1)
