@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, ndtr
 
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
-from discreet.inference.likelihoods.counts import NegativeBinomialLaw
+from discreet.inference.likelihoods.counts import RisingLaw
 from discreet.inference.likelihoods.summation import log_sum, log_tail
 
 _HALF_LOG_2PI = 0.9189385332046728
@@ -65,6 +65,10 @@ class Noise(ABC):
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         """log P(z | x), a log-density where published values are continuous; log-concave in x."""
 
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        """log P(z | x)/P(z | at), to many digits of the ratio where P itself is tiny."""
+        return self.log_prob(z, x, scale) - self.log_prob(z, at, scale)
+
     def breaks(self, z: FloatArray) -> list[FloatArray]:
         """Whole numbers b such that log P is smooth in x on each side of b − ½."""
         return []
@@ -88,6 +92,9 @@ class Noise(ABC):
 
 
 class _Kinked(Noise):
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray((np.abs(z - at) - np.abs(z - x)) / scale)
+
     def breaks(self, z: FloatArray) -> list[FloatArray]:
         return [np.floor(z) + 1]
 
@@ -125,12 +132,12 @@ class LatticeNoise(_Kinked):
         log_coth = math.log1p(q) - float(log1mexp(np.array(1 / scale)))
         if mean == 0:
             return 0.0
-        law = NegativeBinomialLaw(np.array(mean), np.array(float(cells)))
+        law = RisingLaw.negative_binomial(np.array(mean), np.array(float(cells)))
         equal = log_sum(lambda m: 2 * law.log_prob(m), 0.0, float(law.mode), math.inf)
         return cells * log_coth + equal
 
 
-class FloorLaplace(Noise):
+class FloorLaplace(_Kinked):
     """⌊Laplace(b)⌋: a fair coin gives G or −1 − G, P(G = g) = (1 − e^{−1/b})e^{−g/b}."""
 
     name: ClassVar[str] = "floor-laplace"
@@ -139,8 +146,8 @@ class FloorLaplace(Noise):
         v = z - x
         return np.asarray(log1mexp(1 / scale) - math.log(2) - np.where(v >= 0, v, -1 - v) / scale)
 
-    def breaks(self, z: FloatArray) -> list[FloatArray]:
-        return [z + 1]
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        return super().relative(z + 0.5, x, at, scale)
 
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
         """log P(⌊L⌋ ≤ v) = log P(L < v + 1)."""
@@ -169,6 +176,9 @@ class Laplace(_Kinked):
 
 
 class _Bell(Noise):
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray((x - at) * (2 * z - x - at) / (2 * scale**2))
+
     def reach(self, scale: FloatArray, nats: float) -> FloatArray:
         return np.ceil(math.sqrt(2 * nats) * scale) + 1
 
@@ -204,6 +214,7 @@ class RoundedGaussian(_Bell):
     """Gaussian noise rounded to whole numbers, P(v) = Φ((v+½)/σ) − Φ((v−½)/σ). ``scale`` is σ."""
 
     name: ClassVar[str] = "rounded-gaussian"
+    relative = Noise.relative
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         v, scale = np.broadcast_arrays(np.abs(z - x), scale)
@@ -344,6 +355,11 @@ class Partly(Noise):
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         silent = np.isnan(scale)
         return np.asarray(np.where(silent, 0.0, self.noise.log_prob(z, x, np.where(silent, 1.0, scale))))
+
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        silent = np.isnan(scale)
+        ratio = self.noise.relative(z, x, at, np.where(silent, 1.0, scale))
+        return np.asarray(np.where(silent, 0.0, ratio))
 
     def breaks(self, z: FloatArray) -> list[FloatArray]:
         return self.noise.breaks(z)
