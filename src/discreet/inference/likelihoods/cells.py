@@ -124,6 +124,26 @@ class Cells:
                 own[rows] = sums.mean(statistic(sums.x, sums.panels.problem[:, None]))
         return result
 
+    def cumulants(self, orders: int, near: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log P(z), and the cumulants of the true count given z of orders 1, 2, …, shape (orders, cells).
+
+        The first is less ``near + rest``: a whole number, and what is left of the mean before.
+        """
+        log_prob, moments = self.height.copy(), np.zeros((orders + 1, len(self)))
+        for rows, sums in self.blocks():
+            log_prob[rows] += sums.log_total
+            x = sums.x - near[rows][sums.local][:, None]
+            mean = sums.mean(x)
+            moments[1, rows] = mean - rest[rows]
+            gap = x - mean[sums.local][:, None]
+            for order in range(2, orders + 1):
+                moments[order, rows] = sums.mean(gap**order)
+        cumulants = moments.copy()
+        for order in range(4, orders + 1):
+            for j in range(2, order - 1):
+                cumulants[order] -= math.comb(order - 1, j - 1) * cumulants[j] * moments[order - j]
+        return log_prob, cumulants[1:]
+
     def draw(self, rng: np.random.Generator) -> FloatArray:
         """One true count for each cell given what was published."""
         return draw(self.terms, self.panels, rng)

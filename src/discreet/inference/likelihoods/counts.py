@@ -76,7 +76,7 @@ class CountLaw(ABC):
 
     @property
     def pole(self) -> tuple[FloatArray, FloatArray] | None:
-        """(a, log q) where P(x) ∝ Γ(a+x)/x!·qˣ: log P has a pole next to 0 that wide panels do not resolve."""
+        """(a, log q) where P(x) ∝ Γ(a+x)/x!·qˣ: log P has a pole next to 0 that wide panels miss."""
         return None
 
     @abstractmethod

@@ -104,12 +104,13 @@ class Binomial(Model):
     """Independent counts out of public ``sizes`` with probabilities ``probs``; gradient by the logits."""
 
     sizes: Any
+    called: str = "sizes"
     name: ClassVar[str] = "Binomial"
     parameters: ClassVar[tuple[str, ...]] = ("probs",)
     gradients: ClassVar[tuple[str, ...]] = ("logits",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sizes", _whole(self.sizes, "sizes"))
+        object.__setattr__(self, "sizes", _whole(self.sizes, self.called))
 
     def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:
         if self.sizes.ndim and self.sizes.shape != (cells,):

@@ -134,7 +134,7 @@ def climb(relative: Ratio, start: FloatArray, end: FloatArray) -> FloatArray:
 
 
 def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: FloatArray) -> FloatArray:
-    """A whole number towards ``end``, which may be infinite, beyond which f < f(start) + floor; or ``end``."""
+    """A whole number towards ``end``, finite or not, beyond which f < f(start) + floor; or ``end``."""
     direction = np.where(end >= start, 1.0, -1.0)
     most = np.abs(end - start)
     inside, step = np.zeros(len(start)), np.minimum(1.0, most)
