@@ -40,7 +40,7 @@ import discreet
 from discreet.answers.release import publish
 from discreet.declarations import Domain
 from discreet.inference.add_remove import LogUniform
-from discreet.inference.likelihoods import bridging, noises
+from discreet.inference.likelihoods import noises
 from discreet.inference.noise_aware import noise_aware
 from discreet.inference.pooled import noisy_groups, pooled
 from discreet.mechanisms.base import Output
@@ -98,9 +98,7 @@ def lattice(rng: Rng, k: int, n: int, epsilon: str, prior: float) -> Found:
     """One column with a public number of records: shares of all levels but the last of two."""
     mechanism = discreet.mechanism("lattice", prior=(prior,) * k, n=n, epsilon=epsilon)
     shares = rng.dirichlet(np.full(k, prior), 2)
-    z = bridging.simulated(noises.LatticeNoise(2 / float(epsilon)), rng.multinomial(n, shares[0])[None], rng)[
-        0
-    ]
+    z = noises.LatticeNoise(2 / float(epsilon)).draw(rng.multinomial(n, shares[0])[None], rng)[0]
     noisy = tuple(int(v) for v in z)
     draws = noise_aware(mechanism, noisy, noisy).sample(DRAWS, int(rng.integers(2**31)))
     return _shares(draws, *shares)
@@ -118,7 +116,7 @@ def add_remove(rng: Rng, k: int, epsilon: str, what: str) -> Found:
     shares = rng.dirichlet(np.ones(k), 2)
     totals = np.exp(rng.uniform(math.log(expected.low), math.log(expected.high), 2))
     x = rng.poisson(totals[0] * shares[0])
-    z = bridging.simulated(noises.DiscreteLaplace(1 / float(epsilon)), x, rng)
+    z = noises.DiscreteLaplace(1 / float(epsilon)).draw(x, rng)
     noisy = tuple(int(v) for v in z)
     law = noise_aware(mechanism, noisy, noisy, expected)
     if what == "shares":
@@ -133,7 +131,7 @@ def table(rng: Rng) -> Found:
     epsilon, n, axes = "0.5", 300, {"a": [0, 1, 2], "b": [0, 1]}
     mechanism = discreet.mechanism("lattice", prior=(1.0,) * 6, n=n, epsilon=epsilon)
     cells = rng.dirichlet(np.ones(6), 2)
-    z = bridging.simulated(noises.LatticeNoise(4.0), rng.multinomial(n, cells[0])[None], rng)[0]
+    z = noises.LatticeNoise(4.0).draw(rng.multinomial(n, cells[0])[None], rng)[0]
     noisy = tuple(int(v) for v in z)
     release = publish(mechanism, Output(noisy, noisy), Domain(tuple(range(6))), axes=axes)
     draws = release.shares("b", given="a", size=DRAWS, seed=int(rng.integers(2**31))).draws[:, :, 0]
@@ -146,7 +144,7 @@ def groups(rng: Rng, number: int, size: int, levels: int) -> Found:
     noise = noises.LatticeNoise(4.0)
     shares = np.stack([_population(rng, number, levels) for _ in range(2)])
     x = np.stack([rng.multinomial(size, share) for share in shares[0]])
-    z = bridging.simulated(noise, x, rng)
+    z = noise.draw(x, rng)
     seed = int(rng.integers(2**31))
     found = pooled(noisy_groups(z, noise, np.full(number, size)), seed=seed).sample(DRAWS, seed)
     return found[:, :5, 0], shares[0, :5, 0], shares[1, :5, 0]
@@ -164,7 +162,7 @@ def published(rng: Rng, k: int, noise: noises.Noise, n: int | None) -> Found:
     shares = rng.dirichlet(np.ones(k), 2)
     total = n or math.exp(rng.uniform(math.log(30), math.log(3000)))
     x = rng.multinomial(n, shares[0]) if n else rng.poisson(total * shares[0])
-    given = discreet.noisy_counts(bridging.simulated(noise, x, rng), noise, total=n)
+    given = discreet.noisy_counts(noise.draw(x, rng), noise, total=n)
     law = given.noise_aware() if n else given.noise_aware(total_range=(30.0, 3000.0))
     return _shares(law.sample(DRAWS, int(rng.integers(2**31))), *shares)
 
@@ -232,7 +230,7 @@ def bridge(rng: Rng, library: str) -> Found:
     """Four Poisson rates with a Gamma prior, on a grid of the bridge's own log-probability."""
     noise = ("geometric", 0.5)
     truth, other = rng.gamma(2.0, 10.0, (2, 4))
-    z = bridging.simulated(noises.DiscreteLaplace(2.0), rng.poisson(truth), rng)
+    z = noises.DiscreteLaplace(2.0).draw(rng.poisson(truth), rng)
     grid = 150 * (np.arange(600) + 0.5) / 600
     log_prob = _BACK_ENDS[library](z, grid, noise) + stats.gamma(2.0, scale=10.0).logpdf(grid)[:, None]
     weight = np.exp(log_prob - log_prob.max(axis=0))

@@ -24,6 +24,7 @@ from discreet.inference.likelihoods import (
     likelihood,
     noises,
 )
+from discreet.inference.likelihoods.tables import ENOUGH, until
 
 NOISES = [
     noises.DiscreteLaplace(4.0),
@@ -61,6 +62,16 @@ def close(found, wanted, tolerance=1e-8):
     assert np.all(np.abs(found - wanted) <= tolerance * np.maximum(1, np.abs(wanted)))
 
 
+def log_prob(noise, z, parameter, size=None):
+    return bridging.summed(noise, z, parameter, size)[0]
+
+
+def by_log(noise, z, parameter, size=None):
+    """The derivative by the log rate, or by the logit."""
+    spread = parameter if size is None else parameter * (1 - parameter)
+    return bridging.summed(noise, z, parameter, size)[1] * spread
+
+
 # ---- what the bridges call
 
 
@@ -68,19 +79,54 @@ def test_cells_and_totals_are_those_of_the_likelihoods():
     z, noise = np.array([3.0, -2.0, 9.0]), noises.DiscreteLaplace(2.0)
     rates = np.array([2.0, 0.4, 11.0])
     own = likelihood(z, noise, Poisson())
-    assert bridging.cell_log_prob(noise, z, rates).sum() == pytest.approx(own.log_prob(rates), rel=1e-12)
-    np.testing.assert_allclose(bridging.cell_means(noise, z, rates), own.expected_counts(rates), rtol=1e-12)
+    assert log_prob(noise, z, rates).sum() == pytest.approx(own.log_prob(rates), rel=1e-12)
+    np.testing.assert_allclose(by_log(noise, z, rates), own.score(rates), rtol=1e-12)
     sizes, probs = np.array([5, 3, 12]), np.array([0.3, 0.1, 0.9])
     own = likelihood(z, noise, Binomial(sizes))
-    assert bridging.cell_log_prob(noise, z, probs, sizes).sum() == pytest.approx(
-        own.log_prob(probs), rel=1e-12
-    )
+    assert log_prob(noise, z, probs, sizes).sum() == pytest.approx(own.log_prob(probs), rel=1e-12)
     shares = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
     values = np.array([[3.0, -2.0, 9.0], [4.0, 3.0, 3.0]])
-    found = bridging.total_log_prob(noise, values, shares, 10)
+    found, means = bridging.exact_totals(noise, values, shares, 10)
     for i in range(2):
         own = likelihood(values[i], noise, Multinomial(10))
         assert found[i] == pytest.approx(own.log_prob(shares[i]), rel=1e-12)
+        np.testing.assert_allclose(means[i], own.expected_counts(shares[i]), rtol=1e-10)
+
+
+@named
+def test_tables_are_the_sums(noise):
+    z, rate = grid(noise, [-60.0, 0, 7, 1000], [1e-6, 0.1, 5.0, 37, 900, 1.2e5])
+    for found, wanted in zip(
+        bridging.looked_up(np, noise, z, rate), bridging.summed(noise, z, rate), strict=True
+    ):
+        close(found, wanted)
+    z, size, prob = grid(noise, [-5.0, 0, 3, 90], [1.0, 7, 100], [1e-6, 0.01, 0.3, 0.99])
+    for found, wanted in zip(
+        bridging.looked_up(np, noise, z, prob, size), bridging.summed(noise, z, prob, size), strict=True
+    ):
+        close(found, wanted, 1e-7)
+
+
+def test_tables_of_arrays_and_draws():
+    noise, rng = noises.DiscreteLaplace([1.0, 4.0, 9.0]), np.random.default_rng(1)
+    z, rate = rng.integers(-5, 30, (2, 3)), rng.gamma(2, 5, (4, 2, 3))
+    close(bridging.looked_up(np, noise, z, rate)[0], bridging.summed(noise, z, rate)[0])
+
+
+@pytest.mark.parametrize("noise", [noises.LatticeNoise(4.0), noises.DiscreteGaussian(3.0)])
+@pytest.mark.parametrize(("k", "n", "prior"), [(4, 30, 1.0), (40, 60, 0.05), (150, 1500, 1.0)])
+def test_a_public_total_by_expansion_or_inversion(noise, k, n, prior):
+    """Few cells are inverted, 150 expanded: both are the exact sum."""
+    rng = np.random.default_rng(k)
+    shares = rng.dirichlet(np.full(k, prior), 2) + 1e-9
+    shares /= shares.sum(axis=1, keepdims=True)
+    z = noise.draw(rng.multinomial(n, shares[:1]), rng)[0]
+    value, means = bridging.fast_totals(noise, z, shares, n)
+    exact = likelihood(z, noise, Multinomial(n))
+    error = bridging.totals(np, noise, z, shares, n, until)[2]
+    assert k < 150 or np.all(error < ENOUGH)
+    close(value, exact.log_prob(shares))
+    close(means, exact.expected_counts(shares), 1e-7)
 
 
 @pytest.mark.parametrize("noise", [*NOISES, noises.LatticeNoise(3.0)], ids=lambda n: f"{n.name}-{n.scale}")
@@ -88,7 +134,7 @@ def test_simulated_values_follow_the_noise(noise):
     """Frequencies of 40,000 values against P(z | x), six standard errors (0.999999 over all cases)."""
     rng = np.random.default_rng(5)
     counts = np.full((40_000, 2), [12.0, 8.0])
-    values = bridging.simulated(noise, counts, rng)
+    values = noise.draw(counts, rng)
     if noise.together:
         assert np.all(values.sum(axis=1) == 20)
         q = np.exp(-2 / 3.0)  # two cells: (v, −v) has weight e^{−2|v|/b}
@@ -124,15 +170,14 @@ def test_numpyro_cells(noise):
     from discreet.numpyro import NoisyBinomial, NoisyPoisson
 
     z, rate = grid(noise, [-1e6, -60.0, -1, 0, 1, 40, 1000, 1e7, 1e9], [1e-6, 0.1, 5.0, 37, 900, 1.2e5, 1e9])
-    close(jax.jit(lambda r: NoisyPoisson(r, noise).log_prob(z))(rate), bridging.cell_log_prob(noise, z, rate))
+    close(jax.jit(lambda r: NoisyPoisson(r, noise).log_prob(z))(rate), log_prob(noise, z, rate))
     slope = jax.grad(lambda e: NoisyPoisson(jnp.exp(e), noise).log_prob(z).sum())(jnp.log(rate))
-    wanted = bridging.cell_means(noise, z, rate) - rate
-    digits = 1e-16 * np.abs(z) / float(noise.scale)  # what z/scale leaves the engine
-    assert np.all(np.abs(slope - wanted) <= 1e-8 * np.maximum(1, np.abs(wanted)) + 2e-15 * rate + digits)
+    wanted = by_log(noise, z, rate)
+    assert np.all(np.abs(slope - wanted) <= 1e-8 * np.maximum(1, np.abs(wanted)) + 1e-9 * np.sqrt(rate))
     z, size, prob = grid(noise, [-50.0, 0, 3, 90, 1e5], [1.0, 7, 100, 1e5], [1e-6, 0.01, 0.3, 0.9999])
-    close(NoisyBinomial(size, prob, noise).log_prob(z), bridging.cell_log_prob(noise, z, prob, size))
+    close(NoisyBinomial(size, prob, noise).log_prob(z), log_prob(noise, z, prob, size))
     slope = jax.grad(lambda p: NoisyBinomial(size, p, noise).log_prob(z).sum())(jnp.asarray(prob))
-    wanted = bridging.cell_means(noise, z, prob, size) - size * prob
+    wanted = by_log(noise, z, prob, size)
     assert np.all(
         np.abs(slope * prob * (1 - prob) - wanted)
         <= 1e-8 * np.maximum(1, np.abs(wanted)) + 1e-7 * (prob > 0.99)
@@ -164,7 +209,7 @@ def test_numpyro_totals_and_maps():
     assert logit(0.5) == 0
     noise = noises.DiscreteLaplace(3.0)
     curve = jax.grad(jax.grad(lambda e: NoisyPoisson(jnp.exp(e), noise).log_prob(4.0)))(jnp.log(6.0))
-    ends = [bridging.cell_means(noise, 4.0, r) - r for r in (6.0 * np.exp(1e-5), 6.0 * np.exp(-1e-5))]
+    ends = [by_log(noise, 4.0, r) for r in (6.0 * np.exp(1e-5), 6.0 * np.exp(-1e-5))]
     assert curve == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6)
 
 
@@ -183,12 +228,10 @@ def test_numpyro_nuts_finds_the_posterior():
         rate = numpyro.sample("rate", dist.Gamma(2.0, 0.1))
         numpyro.sample("z", NoisyPoisson(rate, ("geometric", 0.3)), obs=observed)
 
-    chain = MCMC(NUTS(model), num_warmup=300, num_samples=3000, progress_bar=False)
+    chain = MCMC(NUTS(model), num_warmup=300, num_samples=1500, progress_bar=False)
     chain.run(jax.random.PRNGKey(0), 14.0)
     rates = np.linspace(0.01, 90, 4000)
-    weight = rates * np.exp(
-        -0.1 * rates + bridging.cell_log_prob(noises.DiscreteLaplace(1 / 0.3), 14.0, rates)
-    )
+    weight = rates * np.exp(-0.1 * rates + log_prob(noises.DiscreteLaplace(1 / 0.3), 14.0, rates))
     mean = (weight @ rates) / weight.sum()
     assert np.mean(chain.get_samples()["rate"]) == pytest.approx(mean, abs=0.6)
     predicted = Predictive(model, num_samples=200)(jax.random.PRNGKey(1))["z"]
@@ -224,13 +267,13 @@ def test_pymc_cells(noise):
         eta = pt.dvector()
         value = pm.logp(NoisyPoisson.dist(pt.exp(eta), noise), z)
         both = pytensor.function([eta], [value, pt.grad(value.sum(), eta)])(np.log(rate))
-        close(both[0], bridging.cell_log_prob(noise, z, np.exp(np.log(rate))))
-        close(both[1], bridging.cell_means(noise, z, np.exp(np.log(rate))) - np.exp(np.log(rate)))
+        close(both[0], log_prob(noise, z, np.exp(np.log(rate))))
+        close(both[1], by_log(noise, z, np.exp(np.log(rate))))
         z, size, prob = grid(noise, [-5.0, 0, 3, 90], [7.0, 100], [0.01, 0.3])
         value = pm.logp(NoisyBinomial.dist(size, pt.sigmoid(eta), noise), z)
         both = pytensor.function([eta], [value, pt.grad(value.sum(), eta)])(np.log(prob / (1 - prob)))
-        close(both[0], bridging.cell_log_prob(noise, z, prob, size))
-        close(both[1], bridging.cell_means(noise, z, prob, size) - size * prob)
+        close(both[0], log_prob(noise, z, prob, size))
+        close(both[1], by_log(noise, z, prob, size))
 
 
 @pytest.mark.slow
@@ -274,9 +317,7 @@ def test_the_stan_window_holds_what_matters():
     noise = noises.DiscreteLaplace(3.0)
     for z in (-60.0, 0.0, 5.0, 400.0):
         for rate in (0.1, 5.0, 37.0, 900.0):
-            assert window_sum(z, rate, 3.0) == pytest.approx(
-                float(bridging.cell_log_prob(noise, z, rate)), rel=1e-8
-            )
+            assert window_sum(z, rate, 3.0) == pytest.approx(float(log_prob(noise, z, rate)), rel=1e-8)
 
 
 def test_stan_programs():

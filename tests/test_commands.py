@@ -260,7 +260,7 @@ def test_the_table_of_commands_is_that_of_the_questions() -> None:
 def test_a_question_of_ones_own(thrown_away: None, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     become_terminal(monkeypatch)
     code, text, _ = run("--help")
-    assert (code, "total        Say how many" in text) == (0, True)
+    assert (code, "total         Say how many" in text) == (0, True)
     code, text, _ = run("total", "--help")
     assert "--twist left|right" in text
     assert "--doubled" in text

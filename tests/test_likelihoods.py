@@ -314,14 +314,18 @@ def test_extremes_against_240_bits(z, scale):
 
     cells = likelihood([z] * len(RATES), noises.DiscreteLaplace(scale))
     made = cells._cells((np.array([RATES]),)).log_prob()
+    expected = cells.expected_counts(RATES)
     before = ctx.prec
     ctx.prec = 240
     try:
-        for rate, value in zip(RATES, made, strict=True):
+        for rate, value, mean in zip(RATES, made, expected, strict=True):
             if abs(z - rate) < 1e-3 * rate and rate > 1e6 and scale > 1:
-                continue  # sums of 10⁵ terms; the next test has one of them
-            exact = float(poisson_laplace(z, rate, scale).mid())
-            assert value == pytest.approx(exact, rel=1e-9), rate
+                continue  # sums of 10⁵ terms; the next test has some of them
+            exact = poisson_laplace(z, rate, scale)
+            assert value == pytest.approx(float(exact.mid()), rel=1e-9), rate
+            # x·P(x) = λ·P(x − 1), so E[x | z] = λ·P(z − 1)/P(z) under noise that does not know x.
+            ratio = (poisson_laplace(z - 1, rate, scale) - exact).exp() * rate
+            assert mean == pytest.approx(float(ratio.mid()), rel=1e-8), rate
     finally:
         ctx.prec = before
     score = cells.score(RATES)
@@ -337,8 +341,10 @@ def test_extremes_where_the_sum_is_long():
     ctx.prec = 240
     try:
         for z, rate, scale in [(10**9, 1e9, 10.0), (10**9, 1e9, 1e6), (10**6, 1e6, 1e3), (10**6, 1e9, 1e6)]:
-            value = likelihood([z], noises.DiscreteLaplace(scale)).log_prob([rate])
-            assert value == pytest.approx(float(poisson_laplace(z, rate, scale).mid()), rel=1e-10)
+            made, exact = likelihood([z], noises.DiscreteLaplace(scale)), poisson_laplace(z, rate, scale)
+            assert made.log_prob([rate]) == pytest.approx(float(exact.mid()), rel=1e-10)
+            ratio = (poisson_laplace(z - 1, rate, scale) - exact).exp() * rate
+            assert made.expected_counts([rate])[0] == pytest.approx(float(ratio.mid()), rel=1e-8)
     finally:
         ctx.prec = before
 

@@ -155,3 +155,9 @@ COMMANDS = {
     "regress": ("regress", "Release a private regression with intervals, from a formula."),
 }
 """Command and sentence of the questions that ship, so that ``discreet --help`` loads none of them."""
+
+PLANNED = {
+    "plan-mean": "Say how wide the interval of a mean will be, before any data is opened.",
+    "plan-regress": "Say how wide the intervals of a regression will be, before any data is opened.",
+}
+"""Commands that plan a question of the command after ``plan-``."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
-from discreet._registry import COMMANDS, QUESTIONS
+from discreet._registry import COMMANDS, PLANNED, QUESTIONS
 from discreet._text import nearest, printable
 from discreet.cli.console import (
     EPILOG,
@@ -61,25 +61,65 @@ class Commands(CommandGroup):
     def list_commands(self, context: Any) -> list[str]:
         """The names of all commands."""
         own = super().list_commands(context)
-        return [*(name for name in question_commands() if name not in own), *own]
+        return [*(name for name in question_commands() if name not in own), *own, *PLANNED]
 
     def get_command(self, context: Any, name: str) -> Any:
         """The command of this name; that of a question is made now."""
         asked = question_commands()
         own = super().get_command(context, name)
-        return own if own is not None or name not in asked else _command(name, QUESTIONS[asked[name][0]])
+        if own is None and name in asked:
+            return _command(name, QUESTIONS[asked[name][0]])
+        planned = name.removeprefix("plan-")
+        return _plan_command(name, asked[planned][0]) if name in PLANNED and planned in asked else own
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:
         """Every command with what it does, without loading a question."""
         own = {name: command.get_short_help_str(1000) for name, command in self.commands.items()}
         asked = {name: sentence for name, (_, sentence) in question_commands().items()}
-        return [(name, {**asked, **own}[name]) for name in self.list_commands(context)]
+        return [(name, {**asked, **own, **PLANNED}[name]) for name in self.list_commands(context)]
 
 
 def _command(name: str, question: type[Question]) -> Any:
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command(name, help=f"{question.sentence}\n\n{_ONCE}", epilog=EPILOG)(_function(question))
     return get_command(app)
+
+
+def _plan_command(name: str, kind: str) -> Any:
+    """The command that plans a question's widths: its fields, and what is wanted or guessed."""
+    written = {one.name: one for one in QUESTIONS[kind].parameters() if not one.python}
+
+    def run(as_json: bool, **given: Any) -> None:
+        from discreet.planning.intervals import plan_intervals
+
+        fields = {
+            key: written[key].form.read(value, written[key].option) if isinstance(value, str) else value
+            for key, value in _texts(written, given).items()
+        }
+        n, epsilon = fields.pop("n", None), fields.pop("epsilon", None)
+        found = plan_intervals(kind, fields, n=n, epsilon=epsilon, **{key: given[key] for key in _GUESSED})
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            typer.echo(printable(str(found), keep="\n"))
+
+    own = [
+        _keyword(key, Annotated[form, typer.Option(help=text)], start)
+        for key, (form, text, start) in _GUESSED.items()
+    ]
+    options = [option for one in written.values() for option in _options(one, set(written))]
+    run.__signature__ = inspect.Signature([*options, *own, _keyword("as_json", Json, False)])  # type: ignore[attr-defined]
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    app.command(name, help=f"{PLANNED[name]}\n\nGive two of --n, --epsilon and --within.", epilog=EPILOG)(run)
+    return get_command(app)
+
+
+_GUESSED: dict[str, tuple[Any, str, Any]] = {
+    "within": (float | None, "Half-width of the interval that is wanted; n or epsilon is then found.", None),
+    "of": (str | None, "The coefficient or group whose width is wanted.", None),
+    "typical": (float | None, "A guess: standard deviation, share of the second level, mean count.", None),
+    "correlation": (float, "A guess of the columns' correlation.", 0.0),
+}
 
 
 def _function(question: type[Question]) -> Callable[..., None]:

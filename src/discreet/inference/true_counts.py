@@ -13,7 +13,7 @@ import numpy as np
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.likelihoods.cells import Cells, Constrained, windows
-from discreet.inference.likelihoods.counts import NegativeBinomialLaw, RisingLaw
+from discreet.inference.likelihoods.counts import RisingLaw
 from discreet.inference.likelihoods.noises import Noise
 from discreet.numerics.count_vectors import Separable
 from discreet.numerics.log_gamma import log_rising
@@ -44,7 +44,7 @@ class GivenTotal:
                 ],
                 self.n,
             )
-        law = RisingLaw(alphas, np.zeros_like(alphas), np.full_like(alphas, self.n))
+        law = RisingLaw.of(alphas, self.n)
         k = len(alphas)
         return Constrained(Cells(law, self.noise, self.values, self.noise.scales(k)), k, self.n)
 
@@ -98,7 +98,7 @@ class UnknownTotal:
         means = (mean_total[:, None] * (alphas / alphas.sum())).ravel()
         m = len(mean_total)
         scales = np.tile(self.noise.scales(self.k), m)
-        law = NegativeBinomialLaw(means, np.tile(alphas, m))
+        law = RisingLaw.negative_binomial(means, np.tile(alphas, m))
         return Cells(law, self.noise, np.tile(self.values, m), scales)
 
     @cached_property

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from discreet.planning.expected_error import (
     kl_divergence,
     label,
 )
+from discreet.planning.intervals import IntervalPlan, plan_intervals
 from discreet.planning.plan import Plan, PublicGain, best_of
 from discreet.posterior_sampling.families.categorical import DirichletFamily
 from discreet.questions.widths import POINTS, as_within
@@ -73,9 +74,18 @@ def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[P
 # ---- the plan ------------------------------------------------------------------------------------------
 
 
+@overload
+def plan(kind: Literal["proportion"] = "proportion", **parameters: Any) -> Plan: ...
+
+
+@overload
+def plan(kind: str, **parameters: Any) -> IntervalPlan: ...
+
+
 def plan(
+    kind: str = "proportion",
     *,
-    prior: Sequence[float],
+    prior: Any = None,
     n: int | None = None,
     epsilon: EpsilonLike | None = None,
     within: float | str | None = None,
@@ -86,7 +96,11 @@ def plan(
     share: float = 0.5,
     seed: int = 0,
     quick: bool = False,
-) -> Plan:
+    of: str | None = None,
+    typical: float | None = None,
+    correlation: float = 0.0,
+    **fields: Any,
+) -> Plan | IntervalPlan:
     """How precise a release will be, from public parameters only; or which ε or n a precision needs.
 
     Give two of ``n``, ``epsilon`` and a target. ``within="3 points"`` (or 0.03) asks that the interval of a
@@ -103,12 +117,31 @@ def plan(
     plan. ``quick``: expected errors only, of the lattice and count mechanisms unless ``mechanisms`` says
     otherwise, in about 0.3 seconds.
 
+    ``plan("regress", …)`` and ``plan("mean", …)`` say how wide intervals will be: an :class:`IntervalPlan`.
+    They take the fields of :func:`discreet.regress` and :func:`discreet.mean`, and two of n, ε and
+    ``within``, the ± wanted of the coefficient ``of`` (the widest but the intercept, if not said).
+    ``typical`` is guessed of one record: the standard deviation of a number or of a gaussian model's errors,
+    the share of a binomial model's second level, the mean count of a Poisson model. ``correlation`` is
+    guessed of the columns. These plans are about made-up records and depend on nothing else.
+
     >>> p = plan(prior=(1, 1), n=20, epsilon=0.8)
     >>> p.best, round(p.row("lattice").expected, 4), round(p.limit, 4)
     ('lattice', 0.1884, 0.1884)
     >>> plan(prior=(1, 1), epsilon=1, within="3 points").n
     1071
     """
+    if kind != "proportion":
+        if error is not None or mechanisms is not None or public is not None:
+            raise InvalidInput(f"error, mechanisms and public are not of a plan of {kind!r}; within is")
+        given = fields if prior is None else {**fields, "prior": prior}
+        guessed: dict[str, Any] = {"typical": typical, "correlation": correlation}
+        wanted: dict[str, Any] = {"n": n, "epsilon": epsilon, "within": within, "of": of}
+        return plan_intervals(kind, given, level=level, seed=seed, **wanted, **guessed)
+    if fields or of is not None or typical is not None:
+        name = next(iter(fields), "of")
+        raise InvalidInput(f"{name!r} belongs to plan('regress', …) or plan('mean', …): say which")
+    if prior is None:
+        raise InvalidInput("prior is missing, such as prior=(1, 1); or say plan('regress', …)")
     parameters = as_prior(prior)
     chosen = _choices(mechanisms)
     if not 0 < level < 1:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, log10
+from math import ceil, floor
 from typing import Any
 
 from discreet._registry import QUESTIONS
@@ -15,7 +15,7 @@ from discreet.errors import InvalidInput
 from discreet.numerics.search import boundary
 from discreet.planning.search import MAX_EPSILON, MAX_N
 from discreet.questions.base import Question, question_of
-from discreet.questions.widths import Width, as_within
+from discreet.questions.widths import Width, as_within, rounded
 
 __all__ = ["Share", "Split", "epsilon_within", "expected_width", "size_within", "split"]
 
@@ -69,12 +69,6 @@ def size_within(question: Question, within: Any, level: float = 0.95) -> int:
             )
     found = boundary(lambda n: expected_width(question, n, level).half <= wanted, high, 1)
     return found if found < 1000 else ceil(rounded(found))
-
-
-def rounded(value: float | Fraction, to: Callable[[Fraction], int] = ceil, digits: int = 3) -> Fraction:
-    """To a few significant digits, up or down."""
-    unit = Fraction(10) ** (floor(log10(value)) - digits + 1)
-    return to(Fraction(value) / unit) * unit
 
 
 @dataclass(frozen=True)

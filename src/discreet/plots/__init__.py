@@ -17,6 +17,7 @@ from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.audit import Audit
 from discreet.planning.search import Choice, chosen_mechanisms, label, plan, simulated_errors
 from discreet.posterior_sampling.sample import Sample
+from discreet.regression.newton.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,6 +123,25 @@ def _posterior_of_draws(sample: Sample, axes: Any, interval: float) -> Axes:
     axes.set_ylabel("prior density" if laws is before else given)
     axes.set_title(f"{sample.sampler}, {sample.guarantee}, n = {sample.n}", fontsize=10)
     axes.legend(frameon=False, title=f"shaded: {100 * interval:g} % interval", title_fontsize=8, fontsize=9)
+    return axes  # type: ignore[no-any-return]
+
+
+def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+    """Each coefficient but the intercept with its interval; thick is what sampling alone would leave."""
+    axes = _axes(ax)
+    low, high = fit.interval(level)
+    means, alone = fit.mean(), np.sqrt(1 - fit.noise_share())
+    shown = [j for j, name in enumerate(fit.names) if name.rpartition(": ")[2] != "Intercept"]
+    places = np.arange(len(shown))[::-1]
+    for place, j in zip(places, shown, strict=True):
+        axes.plot([low[j], high[j]], [place, place], color="black", linewidth=1.0)
+        inner = means[j] + alone[j] * (np.array([low[j], high[j]]) - means[j])
+        axes.plot(inner, [place, place], color="black", linewidth=3.5, solid_capstyle="butt")
+        axes.plot(means[j], place, marker="o", color="white", markeredgecolor="black", markersize=6)
+    axes.axvline(0, linestyle=":", color="0.4", linewidth=1.0)
+    axes.set_yticks(places, [fit.names[j] for j in shown])
+    axes.set_xlabel(f"coefficient, {100 * level:g} % interval; thick: without the noise of privacy")
+    axes.set_title(fit.words().name, fontsize=10)
     return axes  # type: ignore[no-any-return]
 
 

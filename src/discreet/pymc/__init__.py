@@ -4,12 +4,13 @@
         rate = pm.Gamma("rate", 2, 0.1, shape=k)
         discreet.pymc.NoisyPoisson("z", rate, ("geometric", 0.5), observed=values)
 
-True counts are summed out by the NumPy engine; the gradient is E[x | z], so NUTS applies. Draws of the
-distributions are simulated releases, for predictive checks.
+True counts are summed out, once, into tables of the observed values that NumPy looks up; gradients come with
+them, so NUTS applies. Draws of the distributions are simulated releases, for predictive checks.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -33,14 +34,15 @@ except ImportError:
 
 __all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "observe"]
 
-Function = Callable[[Any, Any], Any]
+Both = Callable[[Any, Any], tuple[Any, Any]]
+"""(z, parameter) ↦ log P(z) and its derivative by the parameter."""
 
 
-class _Engine(Op):  # type: ignore[misc]
-    """A function of (z, parameter) from the NumPy engine; ``lost`` last axes of the parameter are summed."""
+class _LogProb(Op):  # type: ignore[misc]
+    """log P(z), or its derivative; ``lost`` last axes of the parameter are summed over."""
 
-    def __init__(self, function: Function, lost: int, slope: _Engine | None = None) -> None:
-        self.function, self.lost, self.slope = function, lost, slope
+    def __init__(self, both: Both, lost: int = 0, derivative: bool = False) -> None:
+        self.both, self.lost, self.derivative = both, lost, derivative
 
     def make_node(self, z: Any, parameter: Any) -> Any:
         z = pt.as_tensor_variable(z).astype("float64")
@@ -49,21 +51,18 @@ class _Engine(Op):  # type: ignore[misc]
             z = pt.shape_padleft(z, parameter.ndim - z.ndim)
         if parameter.ndim < z.ndim:
             parameter = pt.shape_padleft(parameter, z.ndim - parameter.ndim)
-        return Apply(
-            self, [z, parameter], [pt.tensor("found", dtype="float64", shape=(None,) * (z.ndim - self.lost))]
-        )
+        kept = z.ndim - (0 if self.derivative else self.lost)
+        return Apply(self, [z, parameter], [pt.tensor("found", dtype="float64", shape=(None,) * kept)])
 
     def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
-        outputs[0][0] = np.asarray(self.function(*inputs), dtype=np.float64)
+        outputs[0][0] = np.asarray(self.both(*inputs)[self.derivative], dtype=np.float64)
 
     def grad(self, inputs: Any, gradients: Any) -> Any:
         z, parameter = inputs
-        assert self.slope is not None
-        means = self.slope(z, parameter)
         (upstream,) = gradients
         for _ in range(self.lost):
             upstream = upstream[..., None]
-        full = upstream * means / pt.maximum(parameter, 1e-300)
+        full = upstream * _LogProb(self.both, self.lost, derivative=True)(z, parameter)
         # Broadcast axes of the parameter collect what flowed along them.
         for axis, one in enumerate(parameter.type.broadcastable):
             if one:
@@ -73,14 +72,10 @@ class _Engine(Op):  # type: ignore[misc]
     def infer_shape(self, fgraph: Any, node: Any, shapes: Any) -> Any:
         z, parameter = shapes
         shape = [pt.maximum(a, b) for a, b in zip(z, parameter, strict=True)]
-        return [tuple(shape[: len(shape) - self.lost])]
+        return [tuple(shape[: len(shape) - (0 if self.derivative else self.lost)])]
 
 
-def _engine(value: Function, means: Function, lost: int = 0) -> _Engine:
-    return _Engine(value, lost, _Engine(means, 0))
-
-
-class _Face:
+class _Face(ABC):
     """``Noisy…(name, …, observed=…)`` inside a model, ``Noisy….dist(…)`` outside of one."""
 
     def __new__(cls, name: str, *parameters: Any, **options: Any) -> Any:
@@ -94,8 +89,25 @@ class _Face:
         return pm.CustomDist.dist(*arguments, **made, **options)
 
     @staticmethod
+    @abstractmethod
     def _made(*parameters: Any) -> tuple[list[Any], dict[str, Any]]:
-        raise NotImplementedError
+        """The parameter, and what makes the distribution."""
+
+
+def _cells(noise: Any, parameter: Any, draw: Any, size: Any = None) -> tuple[list[Any], dict[str, Any]]:
+    law = bridging.independent(as_noise(noise))
+
+    def both(z: Any, parameter: Any) -> tuple[Any, Any]:
+        shape = np.broadcast_shapes(z.shape, parameter.shape)
+        while z.ndim > 1 and len(z) == 1:  # axes of draws: the cells are the same along them
+            z = z[0]
+        found = bridging.looked_up(np, law, z, parameter, size)
+        return found[0].reshape(shape), found[1].reshape(shape)
+
+    def random(parameter: Any, rng: Any = None, size: Any = None) -> Any:
+        return law.draw(draw(rng, parameter, size).astype(np.float64), rng)
+
+    return [parameter], {"logp": _LogProb(both), "random": random, "dtype": "float64"}
 
 
 class NoisyPoisson(_Face):
@@ -106,16 +118,7 @@ class NoisyPoisson(_Face):
 
     @staticmethod
     def _made(rate: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
-        law = bridging.independent(as_noise(noise))
-        engine = _engine(
-            lambda z, mean: bridging.cell_log_prob(law, z, mean),
-            lambda z, mean: bridging.cell_means(law, z, mean) - mean,
-        )
-
-        def random(rate: Any, rng: Any = None, size: Any = None) -> Any:
-            return bridging.simulated(law, rng.poisson(rate, size=size), rng)
-
-        return [rate], {"logp": engine, "random": random, "dtype": "float64"}
+        return _cells(noise, rate, lambda rng, rate, size: rng.poisson(rate, size=size))
 
 
 class NoisyBinomial(_Face):
@@ -123,16 +126,9 @@ class NoisyBinomial(_Face):
 
     @staticmethod
     def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
-        law, sizes = bridging.independent(as_noise(noise)), Binomial(total).sizes
-        engine = _engine(
-            lambda z, p: bridging.cell_log_prob(law, z, p, sizes),
-            lambda z, p: (bridging.cell_means(law, z, p, sizes) - sizes * p) / np.maximum(1 - p, 1e-300),
-        )
-
-        def random(probs: Any, rng: Any = None, size: Any = None) -> Any:
-            return bridging.simulated(law, rng.binomial(sizes.astype(np.int64), probs, size=size), rng)
-
-        return [probs], {"logp": engine, "random": random, "dtype": "float64"}
+        sizes = Binomial(total, "total").sizes
+        whole = sizes.astype(np.int64)
+        return _cells(noise, probs, lambda rng, probs, size: rng.binomial(whole, probs, size=size), sizes)
 
 
 class NoisyMultinomial(_Face):
@@ -141,22 +137,22 @@ class NoisyMultinomial(_Face):
     @staticmethod
     def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
         law, n = as_noise(noise), Multinomial(as_integer(total, "total")).total
-        engine = _engine(
-            lambda z, shares: bridging.total_log_prob(law, z, shares, n),
-            lambda z, shares: (
-                bridging.total_means(law, z, shares, n) - n * shares / shares.sum(-1, keepdims=True)
-            ),
-            lost=1,
-        )
+
+        def both(z: Any, probs: Any) -> tuple[Any, Any]:
+            sums = probs.sum(axis=-1, keepdims=True)
+            value, means = bridging.fast_totals(law, z, probs, n)
+            return value, means / np.maximum(probs, 1e-300) - n / sums
 
         def random(probs: Any, rng: Any = None, size: Any = None) -> Any:
-            return bridging.simulated(
-                law, rng.multinomial(n, probs / probs.sum(-1, keepdims=True), size=size), rng
-            )
+            counts = rng.multinomial(n, probs / probs.sum(-1, keepdims=True), size=size)
+            return law.draw(counts.astype(np.float64), rng)
 
         return [probs], {
-            "logp": engine, "random": random, "dtype": "float64", "signature": "(k)->(k)",
-        }  # fmt: skip
+            "logp": _LogProb(both, lost=1),
+            "random": random,
+            "dtype": "float64",
+            "signature": "(k)->(k)",
+        }
 
 
 def observe(likelihood: Likelihood) -> Callable[..., Any]:
@@ -164,6 +160,9 @@ def observe(likelihood: Likelihood) -> Callable[..., Any]:
 
     It takes shares where the total is public and rates where it is not, and a ``name``.
     """
+
+    def both(_: Any, parameters: Any) -> tuple[Any, Any]:
+        return likelihood.log_prob(parameters), likelihood.score(parameters) / np.maximum(parameters, 1e-300)
 
     def statement(parameters: Any, name: str = "published") -> Any:
         if isinstance(likelihood, NoisyCells) and likelihood.model.name in ("multinomial", "Poisson"):
@@ -173,11 +172,6 @@ def observe(likelihood: Likelihood) -> Callable[..., Any]:
             return NoisyMultinomial(
                 name, likelihood.model.total, parameters, noise, observed=likelihood.values
             )
-        engine = _engine(
-            lambda _, p: likelihood.log_prob(p),
-            lambda _, p: likelihood.score(p),
-            lost=1,
-        )
-        return pm.Potential(name, engine(np.zeros(likelihood.k), parameters))
+        return pm.Potential(name, _LogProb(both, lost=1)(np.zeros(likelihood.k), parameters))
 
     return statement

@@ -20,7 +20,7 @@ from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.text import OPTIONS, TEXT, WHOLE, TextForm
-from discreet.questions.widths import Width
+from discreet.questions.widths import Rehearsal, Width
 
 __all__ = ["Bound", "Parameter", "PeopleQuestion", "Question", "parameter", "question_of"]
 
@@ -123,6 +123,15 @@ class Question(ABC):
         For plans: it opens no data. None where this kind of question has no such figure.
         """
         return None
+
+    def rehearse(
+        self, n: int, *, level: float, typical: float | None, correlation: float, seed: int
+    ) -> Rehearsal:
+        """An answer about n made-up records with seeded noise, where this kind can be rehearsed.
+
+        ``typical`` is what is guessed of one record, ``correlation`` that of the columns.
+        """
+        raise InvalidInput(f"a question of kind {self.kind!r} is not planned so; 'regress' and 'mean' are")
 
     # What follows from it.
 

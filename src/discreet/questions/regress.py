@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
+from discreet.declarations import as_size
 from discreet.questions.base import Bound, PeopleQuestion, parameter
 from discreet.questions.text import BUDGET, DOMAINS, LIMITS, NUMBER, RULES, TEXT
+from discreet.questions.widths import Rehearsal, Width
 from discreet.regression.newton.fit import Regression, regression
+from discreet.regression.rehearsal import rehearsed
 
 __all__ = ["Regress"]
 
@@ -115,6 +119,31 @@ class Regress(PeopleQuestion):
     def size_of(self, statistic: Any) -> int:
         """Constant, as the price."""
         return 0
+
+    def rehearse(
+        self, n: int, *, level: float, typical: float | None, correlation: float, seed: int
+    ) -> Rehearsal:
+        """Records whose columns are spread evenly and explain nothing."""
+        fit, shrink, split = rehearsed(self.asked, n, typical, correlation, seed)
+        low, high = fit.interval(level)
+        return Rehearsal(
+            fit.names,
+            tuple(float(width) * shrink for width in (high - low) / 2),
+            tuple(map(float, fit.noise_share())),
+            split,
+            fit.warnings,
+        )
+
+    def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
+        """Of the widest coefficient but the intercept."""
+        n = as_size(size or self.n or 0)
+        found = Rehearsal.mean(
+            [self.rehearse(n, level=level, typical=None, correlation=0.0, seed=seed) for seed in range(2)]
+        )
+        at = found.widest
+        half, share = found.widths[at], found.shares[at]
+        assumed = "records that spread over the bounds and explain nothing"
+        return Width(half, half * math.sqrt(1 - share), found.names[at], assumed)
 
     def bind(self, size: int) -> Bound:
         """The guarantee of all rounds together."""

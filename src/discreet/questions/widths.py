@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from discreet.errors import InvalidInput
@@ -35,6 +38,31 @@ class Width(NamedTuple):
         return "points" if self.unit == POINTS else f"in the unit of {self.unit}"
 
 
+class Rehearsal(NamedTuple):
+    """What an answer about made-up records tells beforehand, by name: half-widths, and the noise's shares."""
+
+    names: tuple[str, ...]
+    widths: tuple[float, ...]
+    shares: tuple[float, ...]
+    split: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def widest(self) -> int:
+        """The place of the widest but the intercept."""
+        return max(range(len(self.names)), key=lambda j: (self.names[j] != "Intercept", self.widths[j]))
+
+    @staticmethod
+    def mean(found: Sequence[Rehearsal]) -> Rehearsal:
+        """The mean of several: of squared widths, and of shares."""
+        squares = [[width**2 for width in one.widths] for one in found]
+        return found[0]._replace(
+            widths=tuple(math.sqrt(sum(column) / len(found)) for column in zip(*squares, strict=True)),
+            shares=tuple(sum(column) / len(found) for column in zip(*(f.shares for f in found), strict=True)),
+            warnings=tuple(dict.fromkeys(text for one in found for text in one.warnings)),
+        )
+
+
 def as_within(within: Any, unit: str) -> float:
     """A wanted half-width: a number in the unit, or for shares a text such as ``"3 points"``."""
     text = str(within).strip().removeprefix("±").strip()
@@ -54,3 +82,9 @@ def as_within(within: Any, unit: str) -> float:
             f"within={within!r} of a share must be below 50 points; for 3 points say '3 points' or 0.03"
         )
     return value
+
+
+def rounded(value: float | Fraction, to: Callable[[Fraction], int] = math.ceil, digits: int = 3) -> Fraction:
+    """To a few significant digits, up or down."""
+    unit = Fraction(10) ** (math.floor(math.log10(value)) - digits + 1)
+    return to(Fraction(value) / unit) * unit

@@ -22,48 +22,69 @@ from discreet.inference.published import as_noise
 
 __all__ = ["Program", "brms_family", "functions", "observe"]
 
-_TAIL = 40
-
-_CURVED = f"9 * sqrt(fmax(centre, mean)) + {_TAIL}"  # the law of x has fallen by 40 nats
+_CURVED = "9 * sqrt(fmax(centre, mean)) + 40"  # there the law of x has fallen by 40 nats
 _LAWS = {
-    "discrete-laplace": (
-        "log1m_exp(-1 / scale) - log1p_exp(-1 / scale) - abs(z - x) / scale",
-        _CURVED,
-    ),
-    "lattice": ("-abs(z - x) / scale", _CURVED),
-    "laplace": ("double_exponential_lpdf(z | x, scale)", _CURVED),
-    "gaussian": ("normal_lpdf(z | x, scale)", f"abs(z - mean) / 2 + fmin(9 * scale, {_CURVED})"),
+    "discrete-laplace": "log1m_exp(-1 / scale) - log1p_exp(-1 / scale) - fmax(z - x, x - z) / scale",
+    "lattice": "-fmax(z - x, x - z) / scale",
+    "laplace": "double_exponential_lpdf(z | x, scale)",
+    "gaussian": "normal_lpdf(z | x, scale)",
 }
 
+# No arrays and no conversions from real to int: that way every Stan from 2.21 (rstan) to today's takes it.
 _FUNCTIONS = """\
 // log P(z | x): {name} noise of a count x.
-real noise_lp(real z, real x, real scale) {{
+real noisy_term(real z, real x, real scale) {{
   return {law};
 }}
 
+// The largest whole number up to a value, 0 for negative values.
+int noisy_floor(real value) {{
+  int low = 0;
+  int high = 1;
+  while (high <= value && high < 1000000000)
+    high = 2 * high;
+  while (high - low > 1) {{
+    int half = 1;
+    int middle = 0;
+    while (low + 2 * half < high)
+      half = 2 * half;
+    middle = low + half;
+    if (middle <= value)
+      low = middle;
+    else
+      high = middle;
+  }}
+  return low;
+}}
+
 // The whole numbers around the largest term: z pulled to where the law of x is, and as far as terms matter.
-array[] int noisy_window(real z, real mean, real scale, int upper) {{
-  real inner = {pulled};
-  real centre = fmin(fmax(inner, 0), upper);
-  real reach = {reach} + 2;
-  int low = to_int(floor(fmax(centre - reach, 0)));
-  int high = to_int(ceil(fmin(centre + reach, upper)));
-  return {{low, high}};
+real noisy_centre(real z, real mean, real scale) {{
+  return fmax({pulled}, 0);
+}}
+int noisy_low(real z, real mean, real scale) {{
+  real centre = noisy_centre(z, mean, scale);
+  return noisy_floor(centre - ({reach}) - 2);
+}}
+int noisy_high(real z, real mean, real scale) {{
+  real centre = noisy_centre(z, mean, scale);
+  return noisy_floor(centre + ({reach}) + 3);
 }}
 
 real noisy_poisson_lpdf(real z, real rate, real scale) {{
-  array[2] int ends = noisy_window(z, rate, scale, 2000000000);
-  vector[ends[2] - ends[1] + 1] terms;
-  for (x in ends[1]:ends[2])
-    terms[x - ends[1] + 1] = poisson_lpmf(x | rate) + noise_lp(z, x, scale);
+  int low = noisy_low(z, rate, scale);
+  int high = noisy_high(z, rate, scale);
+  vector[high - low + 1] terms;
+  for (x in low:high)
+    terms[x - low + 1] = poisson_lpmf(x | rate) + noisy_term(z, x, scale);
   return log_sum_exp(terms);
 }}
 
 real noisy_binomial_lpdf(real z, int total, real prob, real scale) {{
-  array[2] int ends = noisy_window(z, total * prob, scale, total);
-  vector[ends[2] - ends[1] + 1] terms;
-  for (x in ends[1]:ends[2])
-    terms[x - ends[1] + 1] = binomial_lpmf(x | total, prob) + noise_lp(z, x, scale);
+  int low = min(noisy_low(z, total * prob, scale), total);
+  int high = min(noisy_high(z, total * prob, scale), total);
+  vector[high - low + 1] terms;
+  for (x in low:high)
+    terms[x - low + 1] = binomial_lpmf(x | total, prob) + noisy_term(z, x, scale);
   return log_sum_exp(terms);
 }}
 
@@ -72,16 +93,19 @@ real noisy_multinomial_lpdf(vector z, int total, vector probs, real scale) {{
   vector[total + 1] known = rep_vector(negative_infinity(), total + 1);
   known[1] = 0;
   for (i in 1:num_elements(z)) {{
-    array[2] int ends = noisy_window(z[i], total * probs[i], scale, total);
+    int low = min(noisy_low(z[i], total * probs[i], scale), total);
+    int high = min(noisy_high(z[i], total * probs[i], scale), total);
+    vector[high - low + 1] own;
     vector[total + 1] next = rep_vector(negative_infinity(), total + 1);
-    for (s in ends[1]:total) {{
-      int width = min(ends[2], s) - ends[1] + 1;
+    for (x in low:high)
+      own[x - low + 1] = x * log(probs[i]) - lgamma(x + 1) + noisy_term(z[i], x, scale);
+    for (s in low:total) {{
+      int width = min(high, s) - low + 1;
       vector[width] terms;
-      for (j in 1:width) {{
-        int x = ends[1] + j - 1;
-        terms[j] = known[s - x + 1] + x * log(probs[i]) - lgamma(x + 1) + noise_lp(z[i], x, scale);
-      }}
-      next[s + 1] = log_sum_exp(terms);
+      for (j in 1:width)
+        terms[j] = known[s - low - j + 2] + own[j];
+      if (max(terms) > negative_infinity())
+        next[s + 1] = log_sum_exp(terms);
     }}
     known = next;
   }}
@@ -97,11 +121,10 @@ def functions(noise: Any) -> str:
         raise InvalidInput(
             f"{law.name} noise has no Stan code, but {', '.join(_LAWS)} have; discreet.pymc takes every noise"
         )
-    formula, reach = _LAWS[law.name]
-    pulled = "fmin(fmax(z, mean * exp(-1 / scale)), mean * exp(1 / scale))"
+    pulled, reach = "fmin(fmax(z, mean * exp(-1 / scale)), mean * exp(1 / scale))", _CURVED
     if law.name == "gaussian":
-        pulled = "(z + mean) / 2"
-    return _FUNCTIONS.format(name=law.name, law=formula, pulled=pulled, reach=reach)
+        pulled, reach = "(z + mean) / 2", f"fmax(z - mean, mean - z) / 2 + fmin(9 * scale, {_CURVED})"
+    return _FUNCTIONS.format(name=law.name, law=_LAWS[law.name], pulled=pulled, reach=reach)
 
 
 @dataclass(frozen=True)
@@ -131,12 +154,14 @@ def observe(likelihood: Likelihood) -> Program:
             raise InvalidInput(
                 "noise of one scale a cell with a public total has no Stan code; use to_pymc()"
             )
-        data |= {"total": total, "scale": float(np.ravel(noise.scale)[0])}
-        declared = "int k; int total; vector[k] z; real scale;"
-        return Program(text, declared, "z ~ noisy_multinomial(total, shares, scale);", data)
+        constant = -noise.log_normaliser(k)
+        data |= {"total": total, "scale": float(np.ravel(noise.scale)[0]), "constant": constant}
+        declared = "int k; int total; vector[k] z; real scale; real constant;"
+        statement = "target += noisy_multinomial_lpdf(z | total, shares, scale) + constant;"
+        return Program(text, declared, statement, data)
     data["scale"] = noise.scales(k).tolist()
     declared = "int k; vector[k] z; vector[k] scale;"
-    return Program(text, declared, "for (i in 1:k) z[i] ~ noisy_poisson(rates[i], scale[i]);", data)
+    return Program(text, declared, "for (i in 1:k) target += noisy_poisson_lpdf(z[i] | rates[i], scale[i]);", data)
 
 
 def brms_family(noise: Any) -> str:

@@ -1,35 +1,25 @@
-"""What the bridges to other libraries call: plain functions of arrays, and simulated releases.
+"""What the bridges to other libraries call: log P(z) and its slope at parameters, as plain arrays.
 
-Cells stand alone here (``cell_log_prob``, ``cell_means``: any shape, one number a cell) or share a public
-total (``total_log_prob``, ``total_means``: cells on the last axis). Simulation is for predictive checks: it
-uses NumPy's generators and floating point, and must never make a release.
+Cells stand alone (any shape, one number a cell) or share a public total (cells on the last axis). Where the
+values are known beforehand, cells are looked up in tables; the exact sums stand behind.
 """
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
+from discreet.inference.likelihoods import tables
 from discreet.inference.likelihoods.cells import Cells
 from discreet.inference.likelihoods.counts import BinomialLaw, PoissonLaw
 from discreet.inference.likelihoods.kinds import NoisyCells
 from discreet.inference.likelihoods.models import Multinomial
-from discreet.inference.likelihoods.noises import (
-    Clamped,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    FloorLaplace,
-    Gaussian,
-    Laplace,
-    LatticeNoise,
-    Noise,
-    Partly,
-    RoundedGaussian,
-    RoundedLaplace,
-)
+from discreet.inference.likelihoods.noises import Noise
 
 
 def independent(noise: Noise) -> Noise:
@@ -42,101 +32,74 @@ def independent(noise: Noise) -> Noise:
     return noise
 
 
-def _cells(noise: Noise, z: Any, mean: Any, size: Any) -> tuple[tuple[int, ...], Cells]:
-    arrays = [np.asarray(a, dtype=np.float64) for a in (z, mean, noise.scale, 0.0 if size is None else size)]
+def looked_up(xp: Any, noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[Any, Any]:
+    """log P(z) of every cell and its derivative by the rate, or by the probability where there is a size."""
+    values, sizes = np.asarray(z, dtype=np.float64), None if size is None else np.asarray(size, dtype=float)
+    cells = np.broadcast_shapes(values.shape, noise.scale.shape, () if sizes is None else sizes.shape)
+    shape = np.broadcast_shapes(np.shape(parameter), cells)
+    flat = (*shape[: len(shape) - len(cells)], math.prod(cells))
+    values = np.broadcast_to(values, cells).ravel()
+    sizes = None if sizes is None else np.broadcast_to(sizes, cells).ravel()
+    made = tables.table(noise.over(cells), values, sizes)
+    found = made.log_prob(xp, xp.broadcast_to(parameter, shape).reshape(flat))
+    return found[0].reshape(shape), found[1].reshape(shape)
+
+
+def summed(noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[FloatArray, FloatArray]:
+    """The same by the sums themselves."""
+    arrays = [
+        np.asarray(a, dtype=np.float64) for a in (z, parameter, noise.scale, 0 if size is None else size)
+    ]
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
-    values, means, scales, sizes = (np.array(np.broadcast_to(a, shape)).ravel() for a in arrays)
-    law = PoissonLaw(means) if size is None else BinomialLaw(sizes, means, 1 - means)
-    return shape, Cells(law, noise, values, scales)
+    values, p, scales, n = (np.array(np.broadcast_to(a, shape)).ravel() for a in arrays)
+    law = PoissonLaw(p) if size is None else BinomialLaw(n, p, 1 - p)
+    mean, spread = (p, p) if size is None else (n * p, p * (1 - p))
+    log_prob, (excess,) = Cells(law, noise, values, scales).cumulants(1, np.zeros_like(p), mean)
+    return log_prob.reshape(shape), (excess / np.maximum(spread, 1e-300)).reshape(shape)
 
 
-def cell_log_prob(noise: Noise, z: Any, mean: Any, size: Any = None) -> FloatArray:
-    """log P(z) of every cell: Poisson of rate ``mean``, or binomial of ``size`` with probability ``mean``."""
-    shape, cells = _cells(noise, z, mean, size)
-    return cells.log_prob().reshape(shape)
+def expandable(z: Any, total: int) -> bool:
+    """Whether there are so many cells that an expansion is worth trying."""
+    return total > 0 and np.shape(z)[-1] >= 32
 
 
-def cell_means(noise: Noise, z: Any, mean: Any, size: Any = None) -> FloatArray:
-    """E[x | z] of every cell."""
-    shape, cells = _cells(noise, z, mean, size)
-    return cells.means([lambda x, which: x])[0].reshape(shape)
+def totals(xp: Any, noise: Noise, z: FloatArray, shares: Any, total: int, loop: Any) -> tuple[Any, Any, Any]:
+    """log P(z) of one row of values with a public total, E[x | z], and the error to be expected of both."""
+    made = tables.table(noise, z, total=total)
+    value, means, error = tables.given_total(xp, made, total, shares, loop)
+    return value - noise.log_normaliser(len(z)), means, error
 
 
-def _by_values(noise: Noise, z: Any, shares: Any, total: int, what: str) -> FloatArray:
-    """A method of the likelihood of each row of values, at that row's shares."""
+def exact_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
+    """The same by inversion, for rows of values and of shares."""
+    return _by_rows(z, shares, partial(_inverted, noise, total))
+
+
+def fast_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
+    """The same by expansion where that is good enough, and by inversion where not."""
+
+    def found(row: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, means, error = totals(np, noise, row, own, total, tables.until)
+        if np.any(poor := ~(error <= tables.ENOUGH)):
+            value[poor], means[poor] = _inverted(noise, total, row, own[poor])
+        return value, means
+
+    return _by_rows(z, shares, found if expandable(z, total) else partial(_inverted, noise, total))
+
+
+def _inverted(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    made = NoisyCells(row, noise, Multinomial(total))
+    return made.log_prob(shares), made.expected_counts(shares)
+
+
+def _by_rows(z: Any, shares: Any, function: Any) -> tuple[FloatArray, FloatArray]:
+    """A function of one row of values and all shares that go with it."""
     z, shares = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(shares, dtype=np.float64))
     rows, flat = z.reshape(-1, z.shape[-1]), shares.reshape(-1, z.shape[-1])
     flat = flat / flat.sum(axis=1, keepdims=True)
     distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
-    parts: list[Any] = [None] * len(rows)
-    for i, values in enumerate(distinct):
+    value, means = np.empty(len(rows)), np.empty(rows.shape)
+    for i, row in enumerate(distinct):
         own = np.flatnonzero(inverse.ravel() == i)
-        found = getattr(NoisyCells(values, noise, Multinomial(total)), what)(flat[own])
-        for row, value in zip(own, found, strict=True):
-            parts[row] = value
-    return np.array(parts).reshape(z.shape[:-1] if what == "log_prob" else z.shape)
-
-
-def total_log_prob(noise: Noise, z: Any, shares: Any, total: int) -> FloatArray:
-    """log P(z) of a multinomial of a public total; leading axes are draws."""
-    return _by_values(noise, z, shares, total, "log_prob")
-
-
-def total_means(noise: Noise, z: Any, shares: Any, total: int) -> FloatArray:
-    """E[x | z] of a multinomial of a public total."""
-    return _by_values(noise, z, shares, total, "expected_counts")
-
-
-def simulated(noise: Noise, counts: Any, rng: np.random.Generator) -> FloatArray:
-    """Values as they would be published of true counts, for predictive checks only."""
-    x = np.asarray(counts, dtype=np.float64)
-    if isinstance(noise, Clamped):
-        return np.clip(simulated(noise.noise, x, rng), noise.lower, noise.upper)
-    if isinstance(noise, Partly):
-        return np.where(noise.published, simulated(noise.noise, x, rng), 0.0)
-    scale, shape = noise.scale, np.broadcast_shapes(x.shape, noise.scale.shape)
-    if isinstance(noise, LatticeNoise):
-        return x + _sum_zero(float(scale), x.shape, rng)
-    if isinstance(noise, DiscreteLaplace):
-        stop = -np.expm1(-1 / scale)
-        return np.asarray(x + rng.geometric(stop, shape) - rng.geometric(stop, shape))
-    if isinstance(noise, DiscreteGaussian):
-        return x + _discrete_gaussian(np.broadcast_to(scale, shape), rng)
-    if isinstance(noise, Gaussian | RoundedGaussian):
-        noisy = x + rng.normal(0.0, scale, shape)
-    elif isinstance(noise, Laplace | RoundedLaplace | FloorLaplace):
-        noisy = x + rng.laplace(0.0, scale, shape)
-    else:
-        raise InvalidInput(f"{noise.name} noise cannot be simulated")
-    if isinstance(noise, FloorLaplace):
-        return np.floor(noisy)
-    return np.rint(noisy) if noise.integer else noisy
-
-
-def _sum_zero(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-    """Lattice noise: A − B for two uniform compositions of one m, P(m) ∝ C(m+k−1, k−1)²·e^{−2m/b}."""
-    k, rows = shape[-1], int(np.prod(shape[:-1]))
-    logs: list[float] = []
-    log_q, m, value = -2 / scale, 0, 0.0
-    while not logs or value > max(logs) - 40 or value >= logs[-1]:
-        logs.append(value)
-        m += 1
-        value += log_q + 2 * np.log((m + k - 1) / m)
-    weight = np.exp(np.array(logs) - max(logs))
-    sizes = rng.choice(len(weight), rows, p=weight / weight.sum())
-    parts = [rng.multinomial(sizes, rng.dirichlet(np.ones(k), rows)) for _ in range(2)]
-    return np.asarray((parts[0] - parts[1]).reshape(shape), dtype=np.float64)
-
-
-def _discrete_gaussian(scale: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Rejection from two-sided geometric noise of a like spread (Canonne, Kamath and Steinke 2020)."""
-    t = np.floor(scale.ravel()) + 1
-    sigma, found = scale.ravel(), np.full(scale.size, np.nan)
-    while (left := np.flatnonzero(np.isnan(found))).size:
-        stop = -np.expm1(-1 / t[left])
-        v = rng.geometric(stop) - rng.geometric(stop)
-        keep = rng.random(left.size) < np.exp(
-            -0.5 * ((np.abs(v) - sigma[left] ** 2 / t[left]) / sigma[left]) ** 2
-        )
-        found[left[keep]] = v[keep]
-    return found.reshape(scale.shape)
+        value[own], means[own] = function(row, flat[own])
+    return value.reshape(z.shape[:-1]), means.reshape(z.shape)

@@ -33,6 +33,7 @@ Complex = npt.NDArray[np.complex128]
 Statistic = Callable[[FloatArray, IntArray], FloatArray]
 """g(x, which): a function of the true count of the cells numbered ``which``."""
 
+_ALL = slice(None)
 _GRADED_TAIL = TAIL + 20  # a heavy-tailed law may have its mass far from its largest term
 _ALIAS = 45.0  # nats: what folds onto N from beyond a distance of M
 _NEGLIGIBLE = 1e-18  # characteristic functions below this are taken for zero
@@ -54,39 +55,52 @@ class Cells:
     def __len__(self) -> int:
         return len(self.z)
 
-    def terms(self, x: FloatArray, which: IntArray) -> FloatArray:
-        """log P(x) + log P(z | x)."""
+    def _relative(self, x: FloatArray, at: FloatArray, which: IntArray | slice = _ALL) -> FloatArray:
+        """log of the term at x over that at another count."""
+        law = self.law if which is _ALL else self.law.at(which)  # type: ignore[arg-type]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            prior = self.law.at(which).log_prob(x)
-            return np.asarray(prior + self.noise.log_prob(self.z[which], x, self.scale[which]))
+            ratio = self.noise.relative(self.z[which], x, at, self.scale[which])
+            return np.asarray(law.relative(x, at) + ratio)
 
-    def _all(self, x: FloatArray) -> FloatArray:
-        return self.terms(x, np.arange(len(self)))
+    def terms(self, x: FloatArray, which: IntArray) -> FloatArray:
+        """log P(x)·P(z | x), less :attr:`height`."""
+        return self._relative(x, self.top[which], which)
+
+    @cached_property
+    def height(self) -> FloatArray:
+        """log P(x)·P(z | x) at the top of each cell's window."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return self.law.log_prob(self.top) + self.noise.log_prob(self.z, self.top, self.scale)
+
+    @cached_property
+    def top(self) -> FloatArray:
+        """The count with the largest term, or one near it."""
+        upper, zero = self.law.upper, np.zeros(len(self))
+        peak = np.clip(self.noise.peak(self.z, self.scale), zero, upper)
+        mode = np.clip(self.law.mode, zero, upper)
+        if self.law.pole is None:
+            return climb(self._relative, mode, peak)
+        a, log_q = self.law.pole
+
+        def straight(x: FloatArray, at: FloatArray) -> FloatArray:  # concave where the law itself is not
+            return np.asarray((x - at) * log_q + self.noise.relative(self.z, x, at, self.scale))
+
+        concave = a >= 1
+        top = climb(self._relative, np.where(concave, mode, peak), peak)
+        flat = climb(straight, np.where(log_q <= 0, zero, np.where(np.isfinite(upper), upper, peak)), peak)
+        return np.where(concave, top, flat)
 
     @cached_property
     def panels(self) -> Panels:
         """Where the terms are: a window around the largest, cut at the breaks of the noise."""
-        upper, zero = self.law.upper, np.zeros(len(self))
-        peak = np.clip(self.noise.peak(self.z, self.scale), zero, upper)
-        mode = np.clip(self.law.mode, zero, upper)
+        upper, zero, top = self.law.upper, np.zeros(len(self)), self.top
         breaks = self.noise.breaks(self.z)
-        if not self.law.graded:
-            top = climb(self._all, mode, peak)
-            floor = self._all(top) - TAIL
-            low, high = descend(self._all, top, floor, zero), descend(self._all, top, floor, upper)
+        if self.law.pole is None:
+            low, high = (descend(self._relative, top, -TAIL, end) for end in (zero, upper))
             return _cut(low, breaks, high, graded=False)
-        a, log_q = self.law.shape
-
-        def straight(x: FloatArray) -> FloatArray:  # concave where the law itself is not
-            return np.asarray(x * log_q + self.noise.log_prob(self.z, x, self.scale))
-
-        concave = a >= 1
-        top = climb(self._all, np.where(concave, mode, peak), peak)
-        flat = climb(straight, np.where(log_q <= 0, zero, np.where(np.isfinite(upper), upper, peak)), peak)
-        top = np.where(concave, top, flat)
-        floor = np.fmax(self._all(top), self._all(zero)) - _GRADED_TAIL
-        high = descend(self._all, top, floor, upper)
-        low = np.where(concave, descend(self._all, top, floor, zero), zero)
+        floor = np.fmax(0.0, self._relative(zero, top)) - _GRADED_TAIL
+        high = descend(self._relative, top, floor, upper)
+        low = np.where(self.law.pole[0] >= 1, descend(self._relative, top, floor, zero), zero)
         low = np.where(low < high - low, zero, low)
         return _cut(low, [*breaks, top + 1], high, graded=True)
 
@@ -97,9 +111,9 @@ class Cells:
 
     def log_prob(self) -> FloatArray:
         """log P(z) of each cell."""
-        result = np.empty(len(self))
+        result = self.height.copy()
         for rows, sums in self.blocks():
-            result[rows] = sums.log_total
+            result[rows] += sums.log_total
         return result
 
     def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
@@ -109,6 +123,26 @@ class Cells:
             for own, statistic in zip(result, statistics, strict=True):
                 own[rows] = sums.mean(statistic(sums.x, sums.panels.problem[:, None]))
         return result
+
+    def cumulants(self, orders: int, near: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log P(z), and the cumulants of the true count given z of orders 1, 2, …, shape (orders, cells).
+
+        The first is less ``near + rest``: a whole number, and what is left of the mean before.
+        """
+        log_prob, moments = self.height.copy(), np.zeros((orders + 1, len(self)))
+        for rows, sums in self.blocks():
+            log_prob[rows] += sums.log_total
+            x = sums.x - near[rows][sums.local][:, None]
+            mean = sums.mean(x)
+            moments[1, rows] = mean - rest[rows]
+            gap = x - mean[sums.local][:, None]
+            for order in range(2, orders + 1):
+                moments[order, rows] = sums.mean(gap**order)
+        cumulants = moments.copy()
+        for order in range(4, orders + 1):
+            for j in range(2, order - 1):
+                cumulants[order] -= math.comb(order - 1, j - 1) * cumulants[j] * moments[order - j]
+        return log_prob, cumulants[1:]
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
         """One true count for each cell given what was published."""
@@ -163,7 +197,7 @@ def _points(cells: Cells) -> Points:
     count, weight, which = np.concatenate(counts), np.concatenate(weights), np.concatenate(whiches)
     first = np.searchsorted(which, np.arange(len(cells)))
     centre = np.rint(np.add.reduceat(weight * count, first))
-    return Points(count, weight, which, first, centre, np.concatenate(totals))
+    return Points(count, weight, which, first, centre, cells.height + np.concatenate(totals))
 
 
 @dataclass(frozen=True)

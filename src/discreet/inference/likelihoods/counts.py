@@ -1,14 +1,15 @@
 """Laws of one true count, at whole numbers and between them: Poisson, Binomial, negative binomial.
 
 Written as deviances (Loader 2000): x log λ − λ − log x! loses nine digits at 10⁹, −D(x, λ) − s(x) none.
-``s(x) = log Γ(x+1) − x log x + x`` and ``D(x, m) = x log(x/m) + m − x``.
+``s(x) = log Γ(x+1) − x log x + x`` and ``D(x, m) = x log(x/m) + m − x``. Where P(x) itself is tiny, ratios
+P(x)/P(at) keep the digits that its logarithm has not.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -45,15 +46,23 @@ def deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
         return np.asarray(np.where(x == 0, mean, x * log_ratio - gap))
 
 
+def log_factorial_ratio(x: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(f, m) with log Γ(x+1)/Γ(at+1) = f + (x − at)·m: the large part is m = log at, left to the caller."""
+    here = np.where(at > 0, at, 1.0)  # 0! = 1!
+    ratio = log_factorial_excess(x) - log_factorial_excess(here) + deviance(x, here)
+    return np.asarray(ratio), np.log(here)
+
+
 @dataclass(frozen=True)
 class CountLaw(ABC):
     """P(x) or a weight W(x) for each of many cells; the fields are arrays with one entry a cell."""
 
-    graded: ClassVar[bool] = False
-    """Whether log P has a pole next to 0 that a wide panel would not resolve."""
-
     @abstractmethod
     def log_prob(self, x: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
+        """log P(x)/P(at), to many digits of the ratio."""
 
     @property
     @abstractmethod
@@ -66,9 +75,9 @@ class CountLaw(ABC):
         return np.full_like(self.mode, np.inf)
 
     @property
-    def shape(self) -> tuple[FloatArray, FloatArray]:
-        """(a, log q) where P(x) ∝ Γ(a+x)/x!·qˣ; only of graded laws."""
-        raise NotImplementedError
+    def pole(self) -> tuple[FloatArray, FloatArray] | None:
+        """(a, log q) where P(x) ∝ Γ(a+x)/x!·qˣ: log P has a pole next to 0 that wide panels miss."""
+        return None
 
     @abstractmethod
     def tilted(self, s: FloatArray, limit: float) -> tuple[CountLaw, FloatArray]:
@@ -85,6 +94,10 @@ class PoissonLaw(CountLaw):
 
     def log_prob(self, x: FloatArray) -> FloatArray:
         return -deviance(x, self.rate) - log_factorial_excess(x)
+
+    def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
+        ratio, centre = log_factorial_ratio(x, at)
+        return np.asarray((x - at) * (np.log(self.rate) - centre) - ratio)
 
     @property
     def mode(self) -> FloatArray:
@@ -108,6 +121,14 @@ class BinomialLaw(CountLaw):
         value -= deviance(x, n * self.prob) + deviance(rest, n * self.complement)
         return np.asarray(np.where(x <= self.size, value, -np.inf))
 
+    def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
+        ratio, centre = log_factorial_ratio(x, at)
+        other, opposite = log_factorial_ratio(np.maximum(self.size - x, 0.0), self.size - at)
+        slope = (np.log(self.prob) - centre) - (np.log(self.complement) - opposite)
+        with np.errstate(invalid="ignore"):
+            linear = np.where(x == at, 0.0, (x - at) * slope)
+        return np.asarray(np.where(x <= self.size, linear - ratio - other, -np.inf))
+
     @property
     def mode(self) -> FloatArray:
         return np.minimum(np.floor((self.size + 1) * self.prob), self.size)
@@ -124,54 +145,45 @@ class BinomialLaw(CountLaw):
 
 
 @dataclass(frozen=True)
-class NegativeBinomialLaw(CountLaw):
-    """Γ(x+r)/(Γ(r)x!)·(r/(r+mean))^r·(mean/(r+mean))^x: variance mean + mean²/r."""
-
-    mean: FloatArray
-    dispersion: FloatArray
-    graded: ClassVar[bool] = True
-
-    def log_prob(self, x: FloatArray) -> FloatArray:
-        r = np.broadcast_to(self.dispersion, x.shape).copy()
-        trials = x + r
-        value = log_factorial_excess(trials) - log_factorial_excess(r) - log_factorial_excess(x)
-        value -= deviance(x, trials * (self.mean / (r + self.mean)))
-        value -= deviance(r, trials * (r / (r + self.mean)))
-        return np.asarray(value + np.log(r / trials))
-
-    @property
-    def mode(self) -> FloatArray:
-        r = self.dispersion
-        return np.floor(np.maximum(self.mean * (r - 1) / r, 0.0))
-
-    @property
-    def shape(self) -> tuple[FloatArray, FloatArray]:
-        with np.errstate(divide="ignore"):
-            return self.dispersion, -np.log1p(self.dispersion / self.mean)
-
-    def tilted(self, s: FloatArray, limit: float) -> tuple[CountLaw, FloatArray]:
-        a, log_q = self.shape
-        return RisingLaw(a, log_q + s, np.full_like(a, limit)), -a * np.log1p(self.mean / a)
-
-
-@dataclass(frozen=True)
 class RisingLaw(CountLaw):
-    """The weight Γ(a+x)/(Γ(a)x!)·e^{x log q} on 0, …, limit; q may be 1 and more where noise bounds the sum.
+    """The weight e^c·Γ(a+x)/(Γ(a)x!)·e^{x log q} on 0, …, limit; q may be 1 and more where noise bounds it.
 
-    The cells of a Dirichlet-multinomial are these given their total. Not normalised.
+    The cells of a Dirichlet-multinomial are these given their total; a negative binomial is normalised.
     """
 
     a: FloatArray
     log_q: FloatArray
     limit: FloatArray
-    graded: ClassVar[bool] = True
+    constant: FloatArray
+
+    @classmethod
+    def of(cls, a: FloatArray, limit: float) -> RisingLaw:
+        """Weights Γ(a+x)/(Γ(a)x!) up to a limit."""
+        zero = np.zeros_like(a)
+        return cls(a, zero, np.full_like(a, limit), zero)
+
+    @classmethod
+    def negative_binomial(cls, mean: FloatArray, dispersion: FloatArray) -> RisingLaw:
+        """Variance mean + mean²/dispersion."""
+        with np.errstate(divide="ignore"):
+            log_q = -np.log1p(dispersion / mean)
+        return cls(
+            dispersion, log_q, np.full_like(dispersion, np.inf), -dispersion * np.log1p(mean / dispersion)
+        )
 
     def log_prob(self, x: FloatArray) -> FloatArray:
         a = np.broadcast_to(self.a, x.shape).copy()
         value = log_factorial_excess(x + a) - log_factorial_excess(a) - log_factorial_excess(x)
         with np.errstate(divide="ignore", invalid="ignore"):
             value += np.where(x > 0, x * np.log1p(a / x), 0.0) + a * np.log1p(x / a) + np.log(a / (x + a))
-        return np.asarray(np.where(x <= self.limit, value + x * self.log_q, -np.inf))
+        return np.asarray(np.where(x <= self.limit, value + x * self.log_q + self.constant, -np.inf))
+
+    def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
+        ratio, centre = log_factorial_ratio(x, at)
+        rising, above = log_factorial_ratio(x + self.a, at + self.a)
+        value = rising - ratio - np.log((x + self.a) / (at + self.a))
+        value += (x - at) * (self.log_q + (above - centre))
+        return np.asarray(np.where(x <= self.limit, value, -np.inf))
 
     @property
     def mode(self) -> FloatArray:
@@ -185,8 +197,9 @@ class RisingLaw(CountLaw):
         return self.limit
 
     @property
-    def shape(self) -> tuple[FloatArray, FloatArray]:
+    def pole(self) -> tuple[FloatArray, FloatArray]:
         return self.a, self.log_q
 
     def tilted(self, s: FloatArray, limit: float) -> tuple[RisingLaw, FloatArray]:
-        return RisingLaw(self.a, self.log_q + s, self.limit), np.zeros_like(self.log_q)
+        zero = np.zeros_like(self.a)
+        return RisingLaw(self.a, self.log_q + s, np.minimum(self.limit, limit), zero), self.constant

@@ -17,7 +17,7 @@ from discreet.declarations import as_integer
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.likelihoods.cells import Cells, Constrained, Statistic
 from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, Poisson
-from discreet.inference.likelihoods.noises import LatticeNoise, Noise
+from discreet.inference.likelihoods.noises import Noise
 
 _CELLS_AT_ONCE = 1 << 16
 _MAX_RESULT = 1 << 29  # numbers in one answer: 4 GiB
@@ -129,7 +129,7 @@ class NoisyCells(Likelihood):
 
     @cached_property
     def _constant(self) -> float:
-        return -self.noise.log_normaliser(self.k) if isinstance(self.noise, LatticeNoise) else 0.0
+        return -self.noise.log_normaliser(self.k)
 
     def _cells(self, parameters: Parameters) -> Cells:
         draws = len(parameters[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from discreet.inference.likelihoods.cells import Statistic
 from discreet.inference.likelihoods.counts import (
     BinomialLaw,
     CountLaw,
-    NegativeBinomialLaw,
     PoissonLaw,
     RisingLaw,
 )
@@ -104,12 +104,13 @@ class Binomial(Model):
     """Independent counts out of public ``sizes`` with probabilities ``probs``; gradient by the logits."""
 
     sizes: Any
+    called: str = "sizes"
     name: ClassVar[str] = "Binomial"
     parameters: ClassVar[tuple[str, ...]] = ("probs",)
     gradients: ClassVar[tuple[str, ...]] = ("logits",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sizes", _whole(self.sizes, "sizes"))
+        object.__setattr__(self, "sizes", _whole(self.sizes, self.called))
 
     def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:
         if self.sizes.ndim and self.sizes.shape != (cells,):
@@ -145,7 +146,7 @@ class NegativeBinomial(Model):
             raise InvalidInput(f"{name} must be finite and positive")
 
     def law(self, *parameters: FloatArray) -> CountLaw:
-        return NegativeBinomialLaw(*parameters)
+        return RisingLaw.negative_binomial(*parameters)
 
     def statistics(self, *parameters: FloatArray) -> list[Statistic]:
         mean, r = parameters
@@ -211,12 +212,11 @@ class DirichletMultinomial(_WithTotal):
 
     def law(self, *parameters: FloatArray) -> CountLaw:
         (alphas,) = parameters
-        return RisingLaw(alphas, np.zeros_like(alphas), np.full_like(alphas, self.size))
+        return RisingLaw.of(alphas, self.size)
 
     def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
         sums = parameters[0].sum(axis=-1)
-        law = RisingLaw(sums, np.zeros_like(sums), np.full_like(sums, np.inf))
-        return law.log_prob(np.full(len(sums), float(self.size)))
+        return RisingLaw.of(sums, math.inf).log_prob(np.full(len(sums), float(self.size)))
 
     def statistics(self, *parameters: FloatArray) -> list[Statistic]:
         (alphas,) = parameters

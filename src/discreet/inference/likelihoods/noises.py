@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from discreet._typing import FloatArray
+from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput
-from discreet.inference.likelihoods.counts import NegativeBinomialLaw
+from discreet.inference.likelihoods.counts import RisingLaw
 from discreet.inference.likelihoods.summation import log_sum, log_tail
 
 _HALF_LOG_2PI = 0.9189385332046728
@@ -65,6 +65,10 @@ class Noise(ABC):
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         """log P(z | x), a log-density where published values are continuous; log-concave in x."""
 
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        """log P(z | x)/P(z | at), to many digits of the ratio where P itself is tiny."""
+        return self.log_prob(z, x, scale) - self.log_prob(z, at, scale)
+
     def breaks(self, z: FloatArray) -> list[FloatArray]:
         """Whole numbers b such that log P is smooth in x on each side of b − ½."""
         return []
@@ -77,6 +81,20 @@ class Noise(ABC):
         """How far from z the true count may lie before P(z | x) has fallen by so many nats."""
         return np.ceil(nats * scale) + 1
 
+    def log_normaliser(self, cells: int) -> float:
+        """What log P of so many cells together is too large by: 0 where cells are independent."""
+        return 0.0
+
+    @abstractmethod
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        """Values as they would be published of true counts: for predictive checks, never for a release."""
+
+    def over(self, shape: tuple[int, ...]) -> Self:
+        """The same noise on an array of cells that is laid out flat."""
+        if self.scale.ndim == 0 or len(shape) == 1:
+            return self
+        return replace(self, scale=np.broadcast_to(self.scale, shape).ravel())
+
     def check(self, z: FloatArray) -> None:
         """Refuse values that this noise cannot have produced."""
         if self.integer and np.any(z != np.floor(z)):
@@ -88,6 +106,9 @@ class Noise(ABC):
 
 
 class _Kinked(Noise):
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray((np.abs(z - at) - np.abs(z - x)) / scale)
+
     def breaks(self, z: FloatArray) -> list[FloatArray]:
         return [np.floor(z) + 1]
 
@@ -107,6 +128,10 @@ class DiscreteLaplace(_Kinked):
         above = np.log1p(-np.exp(-(np.maximum(v, -0.5) + 1) / scale + tail))
         return np.asarray(np.where(v >= 0, above, below))
 
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        stop, shape = -np.expm1(-1 / self.scale), np.broadcast_shapes(x.shape, self.scale.shape)
+        return np.asarray(x + rng.geometric(stop, shape) - rng.geometric(stop, shape))
+
 
 class LatticeNoise(_Kinked):
     """Discrete Laplace noise of scale b = 2/ε on every cell, given that it sums to zero over the cells."""
@@ -125,12 +150,26 @@ class LatticeNoise(_Kinked):
         log_coth = math.log1p(q) - float(log1mexp(np.array(1 / scale)))
         if mean == 0:
             return 0.0
-        law = NegativeBinomialLaw(np.array(mean), np.array(float(cells)))
+        law = RisingLaw.negative_binomial(np.array(mean), np.array(float(cells)))
         equal = log_sum(lambda m: 2 * law.log_prob(m), 0.0, float(law.mode), math.inf)
         return cells * log_coth + equal
 
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        """A − B for two uniform compositions of one m, P(m) ∝ C(m+k−1, k−1)²·e^{−2m/b}."""
+        k, rows = x.shape[-1], int(np.prod(x.shape[:-1]))
+        logs: list[float] = []
+        log_q, m, value = -2 / float(self.scale), 0, 0.0
+        while not logs or value > max(logs) - 40 or value >= logs[-1]:
+            logs.append(value)
+            m += 1
+            value += log_q + 2 * math.log((m + k - 1) / m)
+        weight = np.exp(np.array(logs) - max(logs))
+        sizes = rng.choice(len(weight), rows, p=weight / weight.sum())
+        first, second = (rng.multinomial(sizes, rng.dirichlet(np.ones(k), rows)) for _ in range(2))
+        return np.asarray(x + (first - second).reshape(x.shape))
 
-class FloorLaplace(Noise):
+
+class FloorLaplace(_Kinked):
     """⌊Laplace(b)⌋: a fair coin gives G or −1 − G, P(G = g) = (1 − e^{−1/b})e^{−g/b}."""
 
     name: ClassVar[str] = "floor-laplace"
@@ -139,8 +178,8 @@ class FloorLaplace(Noise):
         v = z - x
         return np.asarray(log1mexp(1 / scale) - math.log(2) - np.where(v >= 0, v, -1 - v) / scale)
 
-    def breaks(self, z: FloatArray) -> list[FloatArray]:
-        return [z + 1]
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        return super().relative(z + 0.5, x, at, scale)
 
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
         """log P(⌊L⌋ ≤ v) = log P(L < v + 1)."""
@@ -152,6 +191,9 @@ class FloorLaplace(Noise):
         """log P(⌊L⌋ ≥ v) = log P(L ≥ v)."""
         above = np.log1p(-0.5 * np.exp(np.minimum(v, 0.0) / scale))
         return np.asarray(np.where(v <= 0, above, -v / scale - math.log(2)))
+
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.floor(Laplace.draw(self, x, rng))  # type: ignore[arg-type]
 
 
 class Laplace(_Kinked):
@@ -167,8 +209,14 @@ class Laplace(_Kinked):
         above = np.log1p(-0.5 * np.exp(-np.maximum(v, 0.0) / scale))
         return np.asarray(np.where(v >= 0, above, v / scale - math.log(2)))
 
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.asarray(x + rng.laplace(0.0, self.scale, np.broadcast_shapes(x.shape, self.scale.shape)))
+
 
 class _Bell(Noise):
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        return np.asarray((x - at) * (2 * z - x - at) / (2 * scale**2))
+
     def reach(self, scale: FloatArray, nats: float) -> FloatArray:
         return np.ceil(math.sqrt(2 * nats) * scale) + 1
 
@@ -185,6 +233,9 @@ class Gaussian(_Bell):
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
         return np.asarray(log_ndtr(v / scale))
 
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.asarray(x + rng.normal(0.0, self.scale, np.broadcast_shapes(x.shape, self.scale.shape)))
+
 
 class DiscreteGaussian(_Bell):
     """P(v) ∝ e^{−v²/2σ²} on whole numbers. ``scale`` is σ (the standard deviation for σ above 1)."""
@@ -199,11 +250,24 @@ class DiscreteGaussian(_Bell):
         tail = np.minimum(tail - log_theta(scale), -1e-300)
         return np.asarray(np.where(v < 0, tail, log1mexp(-tail)))
 
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        """Rejection from two-sided geometric noise of a like spread (Canonne, Kamath and Steinke 2020)."""
+        shape = np.broadcast_shapes(x.shape, self.scale.shape)
+        sigma = np.broadcast_to(self.scale, shape).ravel()
+        t, found = np.floor(sigma) + 1, np.full(sigma.size, np.nan)
+        while (left := np.flatnonzero(np.isnan(found))).size:
+            v = DiscreteLaplace(t[left]).draw(np.zeros(left.size), rng)
+            gap = (np.abs(v) - sigma[left] ** 2 / t[left]) / sigma[left]
+            keep = rng.random(left.size) < np.exp(-0.5 * gap**2)
+            found[left[keep]] = v[keep]
+        return np.asarray(x + found.reshape(shape))
+
 
 class RoundedGaussian(_Bell):
     """Gaussian noise rounded to whole numbers, P(v) = Φ((v+½)/σ) − Φ((v−½)/σ). ``scale`` is σ."""
 
     name: ClassVar[str] = "rounded-gaussian"
+    relative = Noise.relative
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         v, scale = np.broadcast_arrays(np.abs(z - x), scale)
@@ -229,6 +293,9 @@ class RoundedGaussian(_Bell):
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
         return np.asarray(log_ndtr((v + 0.5) / scale))
 
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.rint(Gaussian.draw(self, x, rng))  # type: ignore[arg-type]
+
 
 class RoundedLaplace(Noise):
     """Laplace noise rounded to whole numbers: P(0) = 1 − e^{−1/2b}, P(v) = sinh(1/2b)·e^{−|v|/b}."""
@@ -246,6 +313,9 @@ class RoundedLaplace(Noise):
 
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
         return Laplace.log_cdf(self, v + 0.5, scale)  # type: ignore[arg-type]
+
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.rint(Laplace.draw(self, x, rng))  # type: ignore[arg-type]
 
 
 def log_theta(scale: FloatArray) -> FloatArray:
@@ -319,6 +389,12 @@ class Clamped(Noise):
                 f"values must lie in [{self.lower:g}, {self.upper:g}], where they were clamped"
             )
 
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.clip(self.noise.draw(x, rng), self.lower, self.upper)
+
+    def over(self, shape: tuple[int, ...]) -> Clamped:
+        return Clamped(self.noise.over(shape), self.lower, self.upper)
+
 
 @dataclass(frozen=True, eq=False)
 class Partly(Noise):
@@ -345,6 +421,11 @@ class Partly(Noise):
         silent = np.isnan(scale)
         return np.asarray(np.where(silent, 0.0, self.noise.log_prob(z, x, np.where(silent, 1.0, scale))))
 
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        silent = np.isnan(scale)
+        ratio = self.noise.relative(z, x, at, np.where(silent, 1.0, scale))
+        return np.asarray(np.where(silent, 0.0, ratio))
+
     def breaks(self, z: FloatArray) -> list[FloatArray]:
         return self.noise.breaks(z)
 
@@ -356,3 +437,6 @@ class Partly(Noise):
 
     def check(self, z: FloatArray) -> None:
         self.noise.check(z[..., self.published])
+
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.where(self.published, self.noise.draw(x, rng), 0.0)

@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet._typing import FloatArray, IntArray
 
 Terms = Callable[[FloatArray, IntArray], FloatArray]
 """f(x, which): log terms at x, of the problems numbered ``which`` (an array that broadcasts against x)."""
+
+Ratio = Callable[[FloatArray, FloatArray], FloatArray]
+"""f(x) − f(at), elementwise."""
 
 TAIL = 42.0
 """Nats below the largest term at which a window ends: e^{−42} = 6e-19."""
@@ -101,10 +103,6 @@ class Sums:
         """Σ weight · values for each problem; values of the shape of ``x``."""
         return np.asarray(np.add.reduceat((self.weight * values).sum(axis=1), self.panels.first))
 
-    def transform(self, factor: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
-        """Σ factor for each problem; ``factor`` of the shape of ``x``, the weights inside."""
-        return np.asarray(np.add.reduceat(factor.sum(axis=1), self.panels.first))
-
 
 def evaluate(terms: Terms, panels: Panels) -> Sums:
     """Sum the terms over the panels of one block."""
@@ -122,7 +120,7 @@ def evaluate(terms: Terms, panels: Panels) -> Sums:
     return Sums(panels, log_total, x, weight, local)
 
 
-def climb(f: Callable[[FloatArray], FloatArray], start: FloatArray, end: FloatArray) -> FloatArray:
+def climb(relative: Ratio, start: FloatArray, end: FloatArray) -> FloatArray:
     """The largest term between two whole numbers, for concave f: follow f from ``start`` while it rises."""
     direction = np.sign(end - start)
     low, high = np.zeros(len(start)), np.abs(end - start)  # the answer is in [low, high]
@@ -130,20 +128,18 @@ def climb(f: Callable[[FloatArray], FloatArray], start: FloatArray, end: FloatAr
         middle = np.floor((low + high) / 2)
         here = start + direction * middle
         with np.errstate(invalid="ignore"):
-            rises = (f(here + direction) > f(here)) & (middle < high)
+            rises = (relative(here + direction, here) > 0) & (middle < high)
         low, high = np.where(rises, middle + 1, low), np.where(rises, high, middle)
     return np.asarray(start + direction * low)
 
 
-def descend(
-    f: Callable[[FloatArray], FloatArray], start: FloatArray, floor: FloatArray, end: FloatArray
-) -> FloatArray:
-    """A whole number towards ``end``, which may be infinite, beyond which f < ``floor``; or ``end``."""
+def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: FloatArray) -> FloatArray:
+    """A whole number towards ``end``, finite or not, beyond which f < f(start) + floor; or ``end``."""
     direction = np.where(end >= start, 1.0, -1.0)
     most = np.abs(end - start)
     inside, step = np.zeros(len(start)), np.minimum(1.0, most)
     while True:
-        above = f(start + direction * step) >= floor
+        above = relative(start + direction * step, start) >= floor
         going = above & (step < most)
         if not going.any():
             break
@@ -152,7 +148,7 @@ def descend(
     outside = step
     for _ in range(4):  # within a sixteenth of the distance
         middle = np.floor((inside + outside) / 2)
-        above = f(start + direction * middle) >= floor
+        above = relative(start + direction * middle, start) >= floor
         inside, outside = np.where(above, middle, inside), np.where(above, outside, middle)
         outside = np.maximum(outside, inside)
     return np.asarray(start + direction * np.where(outside >= most, most, outside))
@@ -213,8 +209,8 @@ def cut(edges: Sequence[FloatArray], graded: bool) -> Panels:
 def log_sum(terms: Callable[[FloatArray], FloatArray], low: float, mode: float, high: float) -> float:
     """log Σ e^{f(x)} over x = low, …, high for one concave f with its largest term near ``mode``."""
     middle = np.array([min(max(mode, low), high)])
-    floor = terms(middle) - TAIL
-    left, right = (descend(terms, middle, floor, np.array([end])) for end in (low, high))
+    ends = (np.array([end]) for end in (low, high))
+    left, right = (descend(lambda x, at: terms(x) - terms(at), middle, -TAIL, end) for end in ends)
     return float(evaluate(lambda x, _: terms(x), cut([left, middle, right + 1], graded=True)).log_total[0])
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,6 +116,18 @@ class Design:
     def reach(self) -> FloatArray:
         """The largest size of each entry of a row."""
         return np.array([column.reach(self.bits) for column in self.columns], dtype=np.float64)
+
+    @property
+    def plain(self) -> tuple[bool, ...]:
+        """Whether a column is one number or an indicator of a level, in no other term."""
+        alone = [column.factors[0][0] if len(column.factors) == 1 else None for column in self.columns]
+        used = Counter(v for column in self.columns for v, _ in column.factors)
+        shared = {v for column in self.columns if len(column.factors) > 1 for v, _ in column.factors}
+
+        def single(v: int | None) -> bool:
+            return v is not None and v not in shared and (used[v] == 1 or not self.variables[v].numeric)
+
+        return tuple(map(single, alone))
 
     @cached_property
     def coders(self) -> dict[str | None, Coder]:

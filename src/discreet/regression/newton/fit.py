@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import expit, ndtri
 
+from discreet._interop import bridge, inference_data
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
 from discreet.declarations import (
@@ -385,6 +386,45 @@ class Fit(Answer):
         """Draws of the scaled coefficients from their posterior: what was released, and a fixed seed."""
         law = self.outcome.posterior
         return law.draws[np.random.default_rng(0).choice(len(law.draws), number, p=law.weights)]
+
+    def effects(self, level: float = 0.95) -> list[Row]:
+        """Average marginal effects: what the mean response moves by, in its units, per unit of a column.
+
+        The response's slope is averaged over predictors with the mean and the variance that the released
+        moments tell, as if these were normal. Columns of numbers that stand in several terms have none.
+        """
+        asked, law = self.question, self.outcome.posterior
+        if asked.model.outputs > 1 or law.moments is None:
+            raise InvalidInput("marginal effects need one response, and a fit that published its curvature")
+        slopes = np.ones(len(law.draws))
+        if asked.family != "gaussian":
+            centre, variance = law.moments.predictors(law.draws)
+            nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+            chance = expit(centre[:, None] + np.sqrt(variance)[:, None] * nodes)
+            slopes = chance * (1 - chance) @ (weights / weights.sum())
+            if asked.family == "poisson":
+                slopes = np.exp(np.minimum(centre + variance / 2, 700.0))
+        values, tail = self.posterior.draws * slopes[:, None], (1 - as_level(level)) / 2
+        means = self.posterior.weights @ values
+        spreads = np.sqrt(self.posterior.weights @ (values - means) ** 2)
+        low, high = self.posterior.quantiles(values, (tail, 1 - tail))
+        return [
+            Row(self.names[j], float(means[j]), float(spreads[j]), float(low[j]), float(high[j]))
+            for j, plain in enumerate(asked.design.plain)
+            if plain
+        ]
+
+    def to_arviz(self, draws: int = 1000) -> Any:
+        """Draws from the posterior as ArviZ inference data; the names are those of the coefficients."""
+        found = self._draws(draws) @ self.question.units.mixing.T + self.question.units.offset
+        together = str(self.guarantee) if self.is_private else "none: not private"
+        return inference_data(
+            {"coefficients": found[None]}, {"guarantee": together}, {"coefficient": self.names}
+        )
+
+    def plot(self, ax: Any = None, *, level: float = 0.95) -> Any:
+        """The coefficients with their intervals, privacy's part thin: :func:`discreet.plots.coefficients`."""
+        return bridge("plots").coefficients(self, ax, level=level)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""

@@ -1,0 +1,99 @@
+"""A regression of made-up records: what its intervals would be for public sizes, before data are opened."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from discreet.data.grids import Grid
+from discreet.errors import InvalidInput
+from discreet.randomness.entropy import SeededEntropy
+from discreet.regression.newton.design import Design
+from discreet.regression.newton.fit import Fit, Regression
+from discreet.regression.newton.rounds import Schedule
+
+__all__ = ["made_up", "rehearsed"]
+
+_MOST = 20_000
+_TYPICAL = {
+    "gaussian": "the standard deviation of the errors, in the units of the response",
+    "binomial": "the share of the second level, between 0 and 1",
+    "poisson": "the mean count",
+}
+
+
+def rehearsed(
+    asked: Regression, n: int, typical: float | None, correlation: float, seed: int
+) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
+    """(a fit to made-up records, what its widths are to be multiplied by, how μ² is split).
+
+    Beyond 20,000 records N of them stand for n, with μ√(n/N) in place of μ: sampling variances, which are
+    ∝ 1/n, and those of the noise, ∝ 1/(nμ)², are then both n/N times too large.
+    """
+    size = min(n, _MOST)
+    if size < asked.design.d:
+        raise InvalidInput(f"n={n} is less than the {asked.design.d} coefficients: nothing can be fitted")
+    split = _split(Schedule.of(asked.setting(n), asked.aim))
+    alone = replace(asked, n=None, person=None, per_person=None)
+    people = asked.per_person or 1
+    vars(alone)["mu_squared"] = asked.mu_squared * Fraction(n, size) / people**2
+    frame = made_up(asked.design, asked.family, size, typical, correlation, seed)
+    return alone.fit(frame, source=SeededEntropy(seed)), math.sqrt(size / n), split
+
+
+def made_up(design: Design, family: str, n: int, typical: float | None, correlation: float, seed: int) -> Any:
+    """A table of records whose columns are spread evenly, with one rank correlation, and explain nothing."""
+    import pandas as pd
+
+    generator = np.random.default_rng(seed)
+    shared = generator.normal(size=(n, 1)) * math.sqrt(max(correlation, 0.0))
+    own = generator.normal(size=(n, len(design.variables))) * math.sqrt(1 - max(correlation, 0.0))
+    places = ndtr(shared + own)
+    columns = {
+        variable.name: variable.values((place * (variable.coder.size - 1e-9)).astype(np.int64))
+        for variable, place in zip(design.variables, places.T, strict=True)
+    }
+    return pd.DataFrame({**columns, design.response.name: _response(design, family, n, typical, generator)})
+
+
+def _response(
+    design: Design, family: str, n: int, typical: float | None, generator: np.random.Generator
+) -> Any:
+    coder = design.response.coder
+    levels = np.array(design.response.levels, dtype=object)
+    if family == "multinomial":
+        if typical is not None:
+            raise InvalidInput(f"typical={typical!r} is not used by multinomial models: leave it out")
+        return levels[generator.integers(0, len(levels), n)]
+    if family == "binomial":
+        share = 0.5 if typical is None else float(typical)
+        if not 0 < share < 1:
+            raise _wrong(family, typical)
+        return levels[(generator.random(n) < share).astype(int)]
+    assert isinstance(coder, Grid)
+    guess = coder.width / (8 if family == "gaussian" else 5) if typical is None else float(typical)
+    if not 0 < guess < coder.width:
+        raise _wrong(family, typical)
+    if family == "poisson":
+        return np.minimum(generator.poisson(guess, n), coder.high)
+    return (coder.low + coder.high) / 2 + guess * generator.normal(size=n)
+
+
+def _wrong(family: str, typical: float | None) -> InvalidInput:
+    return InvalidInput(f"typical={typical!r} must be {_TYPICAL[family]}")
+
+
+def _split(schedule: Schedule) -> tuple[tuple[str, str], ...]:
+    if schedule.steps:
+        return (("Budget", f"{schedule.steps} steps on the gradient alone, an equal part of μ² each"),)
+    shares = ", ".join(f"{float(share):.0%}" for share in schedule.shares)
+    curvature = ", ".join(f"{weight:g}" for weight in schedule.curvature)
+    return (
+        ("Budget", f"{len(schedule.shares)} rounds with {shares} of μ²"),
+        ("Weight of the curvature beside the gradient in each", curvature),
+    )
