@@ -484,7 +484,7 @@ def test_a_curve_has_no_price_under_a_pair_cap(tmp_path: Path) -> None:
         (("diffused", "beta", {"prior": (1, 1), "epsilon": 1}), "epsilon alone is no target"),
         (("diffused", "beta", {"prior": (1, 1), "order": 3}), "epsilon is missing"),
         (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": 3, "delta": 0.1}), "not both"),
-        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": 1}), "order=1 must be"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": 0.5}), "order=0.5 must be"),
         (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": math.nan}), "order=nan"),
         (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "delta": 0}), "delta=0 cannot be reached"),
         (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "delta": 1}), "delta=1 must be"),
@@ -719,3 +719,25 @@ def test_a_draw_is_charged_what_it_needs(tmp_path: Any) -> None:
             [60.0] * 400, "gaussian", method="diffused", epsilon="0.5", ledger=book, dataset="d", **asked
         )
         assert book.show("d").spent.epsilon == sampler.guarantee.exact_epsilon
+
+
+def test_order_one_is_kullback_leibler_privacy() -> None:
+    """The largest divergence over all neighbouring counts, in closed form, is just below the curve."""
+    from scipy import special
+
+    a, b, n = 6, 12, 100
+
+    def divergence(x: int, y: int) -> float:
+        (p, q), (r, s) = (a + x, b + n - x), (a + y, b + n - y)
+        log = special.betaln(r, s) - special.betaln(p, q)
+        return float(log + (p - r) * special.digamma(p) + (q - s) * special.digamma(q))
+
+    largest = max(divergence(x, y) for x in range(n + 1) for y in (x - 1, x + 1) if 0 <= y <= n)
+    curve = posterior_sampler("direct", "beta", prior=(a, b), n=n).guarantee
+    assert largest <= curve.rdp(1) <= largest * 1.002
+    sampler = posterior_sampler("diffused", "beta", prior=(a, b), n=n, epsilon="0.05", order=1)
+    assert 0.04 < sampler.guarantee.rdp(1) <= 0.05
+    mean = posterior_sampler(
+        "diffused", "gaussian", prior=(0, 10), sigma=5, bounds=(-5, 5), n=50, epsilon="0.02", order=1
+    )
+    assert 0.019 < mean.guarantee.rdp(1) <= 0.02

@@ -113,8 +113,14 @@ class Curve(ABC):
         return None
 
     def rdp(self, order: float) -> float:
-        """ε(λ): an upper bound on the Rényi divergence of order λ > 1, infinite from ``max_order`` on."""
+        """ε(λ): an upper bound on the Rényi divergence of order λ ≥ 1, infinite from ``max_order`` on.
+
+        Order 1 is the Kullback–Leibler divergence. Divergences grow with their order, so one just above is
+        a bound on it, which is looser by about a thousandth.
+        """
         order = as_order(order)
+        if order == 1 and self.gaussian_squared is None:
+            order = min(1 + 2**-10, (1 + self.max_order) / 2)
         return math.inf if order >= self.max_order else self.renyi(order)
 
     def delta_at(self, epsilon: float) -> float:
@@ -178,13 +184,13 @@ def _too_deep(content: Any) -> bool:
 
 
 def as_order(order: float) -> float:
-    """A Rényi order λ: a number above 1."""
+    """A Rényi order λ: a number from 1 on; 1 is that of Kullback–Leibler privacy."""
     try:
         value = float(order)
     except (TypeError, ValueError):
         value = math.nan
-    if not (value > 1 and math.isfinite(value)):
-        raise InvalidInput(f"order={order!r} must be a finite number above 1, such as 10")
+    if not (value >= 1 and math.isfinite(value)):
+        raise InvalidInput(f"order={order!r} must be a finite number, at least 1, such as 10")
     return value
 
 

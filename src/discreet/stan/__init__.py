@@ -161,7 +161,9 @@ def observe(likelihood: Likelihood) -> Program:
         return Program(text, declared, statement, data)
     data["scale"] = noise.scales(k).tolist()
     declared = "int k; vector[k] z; vector[k] scale;"
-    return Program(text, declared, "for (i in 1:k) target += noisy_poisson_lpdf(z[i] | rates[i], scale[i]);", data)
+    return Program(
+        text, declared, "for (i in 1:k) target += noisy_poisson_lpdf(z[i] | rates[i], scale[i]);", data
+    )
 
 
 def brms_family(noise: Any) -> str:
