@@ -207,3 +207,11 @@ def test_beyond_its_table_the_geometric_law_begins_anew(rate: Fraction) -> None:
     assert bulk.geometric(2, rate, _Words(0, 2**64 - 1, 2**64 - 1)).tolist() == [jump, 0]
     assert bulk.geometric(1, rate, _Words(0, 0, 2**64 - 1)).tolist() == [2 * jump]
     assert bulk.geometric(40, rate, _Words(*[0] * 40, *[2**64 - 1] * 40)).tolist() == [jump] * 40
+
+
+def test_noises_are_put_together_from_independent_parts() -> None:
+    rate = Fraction(1, 3)
+    both = bulk.geometric(60, rate, SeededEntropy(8))
+    assert bulk.two_sided_geometric(30, rate, SeededEntropy(8)).tolist() == (both[:30] - both[30:]).tolist()
+    one = bulk.two_sided_geometric(1, rate, SeededEntropy(6)).tolist()[0]
+    assert bulk.lattice_noise(2, rate, SeededEntropy(6)).tolist() == [one, -one]

@@ -24,7 +24,7 @@ class Fault:
 
     def planted(self, text: str) -> str:
         if text.count(self.old) != 1:
-            raise ValueError(f"{self.name}: the text is {text.count(self.old)} times in {self.file}, not once")
+            raise ValueError(f"{self.name}: {text.count(self.old)} such texts in {self.file}, not one")
         return text.replace(self.old, self.new)
 
 

@@ -1,6 +1,6 @@
 """``python -m tests.faults [TEXT …]``: plants the faults whose names hold a text, one by one, in a copy.
 
-Prints each with what became of it, and how many were found; ends with 1 if one was not. ``--list`` plants none.
+Prints what became of each, and how many were found; ends with 1 if one was not. ``--list`` plants none.
 """
 
 from __future__ import annotations
