@@ -190,3 +190,29 @@ def test_rates_beyond_64_bits_are_drawn_one_by_one() -> None:
     assert sum(v) == 0
     assert max(map(abs, v)) > 2**63
     assert len(bulk.lattice_noise(2, Fraction(1), OS_ENTROPY)) == 2
+
+
+def test_words_that_would_make_small_values_likelier_are_drawn_again() -> None:
+    for bound in (3, 10, 2**40 + 1, 2**63 - 1):
+        first_bad = 2**64 - 2**64 % bound
+        for bad in (first_bad, 2**64 - 1):
+            assert bulk.below(bound, 1, _Words(bad, bad, 2)).tolist() == [2]
+        assert bulk.below(bound, 2, _Words(first_bad - 1, bad, 1)).tolist() == [bound - 1, 1]
+    assert bulk.below(8, 2, _Words(2**64 - 1, 0)).tolist() == [7, 0]
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(3)])
+def test_beyond_its_table_the_geometric_law_begins_anew(rate: Fraction) -> None:
+    jump = math.ceil(24 / rate)
+    assert bulk.geometric(2, rate, _Words(0, 2**64 - 1, 2**64 - 1)).tolist() == [jump, 0]
+    assert bulk.geometric(1, rate, _Words(0, 0, 2**64 - 1)).tolist() == [2 * jump]
+    assert bulk.geometric(40, rate, _Words(*[0] * 40, *[2**64 - 1] * 40)).tolist() == [jump] * 40
+
+
+def test_noises_are_put_together_from_independent_parts() -> None:
+    rate = Fraction(1, 3)
+    both = bulk.geometric(60, rate, SeededEntropy(8))
+    assert bulk.two_sided_geometric(30, rate, SeededEntropy(8)).tolist() == (both[:30] - both[30:]).tolist()
+    for seed in range(20):
+        one = bulk.two_sided_geometric(1, rate, SeededEntropy(seed)).tolist()[0]
+        assert bulk.lattice_noise(2, rate, SeededEntropy(seed)).tolist() == [one, -one]

@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from flint import arb, ctx
@@ -122,3 +123,34 @@ def test_bulk_and_extremes() -> None:
     assert 10**29 < max(map(abs, huge)) < 10**31
     with pytest.raises(InvalidInput, match="variance"):
         rounded_gaussians(0, 1, OSEntropy())
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(9, 4), Fraction(10**6, 7), Fraction(10**14)])
+def test_words_at_the_ends_of_cells_are_certain_only_where_they_are_right(variance: Fraction) -> None:
+    """Doubles name the wrong cell there; the true one comes from 60 digits."""
+    with mpmath.workdps(60):
+        unit = mpmath.sqrt(8 * mpmath.mpf(variance.numerator) / variance.denominator)
+        spread = max(1, math.isqrt(math.ceil(variance)))
+        sizes = sorted({0, 1, 2, spread // 3, spread, 2 * spread, 4 * spread})
+        heads, true = [], []
+        for size in sizes:
+            end = int(mpmath.floor(mpmath.erfc((2 * size + 1) / unit) * 2**63))
+            for move in (*range(-6, 7), *range(-3000, 3000, 97)):
+                if move and 0 < end + move < 2**63:
+                    heads.append(end + move)
+                    true.append(size + (move < 0))  # a smaller U lies farther out
+    found, certain = module._candidates(float(variance), np.array(heads, dtype=np.uint64))
+    wrong = [(h, f, t) for h, f, t, sure in zip(heads, found, true, certain, strict=True) if sure and f != t]
+    assert not wrong
+    for head, size in list(zip(heads, true, strict=True))[::17]:
+        assert module._decide(variance, head, size + 1, Scripted(0, 0)) == size
+        assert module._decide(variance, head, max(0, size - 1), Scripted(2**64 - 1, 0)) == size
+
+
+def test_undecided_words_take_fresh_bits() -> None:
+    """The same 63 bits, which end at the end of a cell, and two continuations: two sizes."""
+    with mpmath.workdps(60):
+        end = mpmath.erfc(1 / mpmath.sqrt(8)) * 2**63
+        head, rest = int(mpmath.floor(end)), int(mpmath.floor((end - mpmath.floor(end)) * 2**64))
+    assert rounded_gaussian(Fraction(1), Scripted(2 * head, rest - 1)) == 1
+    assert rounded_gaussian(Fraction(1), Scripted(2 * head, rest + 1)) == 0
