@@ -43,6 +43,7 @@ def test_shares_are_those_of_the_draws(table):
     np.testing.assert_allclose(table.shares("sex").draws[:, 0], draws.sum(axis=2))
     np.testing.assert_allclose(table.joint().margin("smoker", "sex"), draws.transpose(0, 2, 1))
     assert [row["smoker"] for row in shares.table()] == ["no", "yes", "no", "yes"]
+    assert str(shares).split()[:4] == ["sex", "smoker", "mean", "95"]
 
 
 def test_a_cross_table_in_percent(table):
@@ -52,7 +53,7 @@ def test_a_cross_table_in_percent(table):
     assert shown.cells[0] == ("f", *(f"{v:.1f} %" for v in 100 * cells[0] / cells[0].sum()))
     columns = table.crosstab(rows="smoker", percent="column")
     assert columns.cells[1] == ("yes", *(f"{v:.1f} %" for v in 100 * cells[:, 1] / cells.sum(axis=1)))
-    assert "Percent of the row" in table.summary()
+    assert "Shares of smoker within each sex" in table.summary()
     frame = table.to_frame()
     assert list(frame.columns[:2]) == ["sex", "smoker"]
     assert len(frame) == 4

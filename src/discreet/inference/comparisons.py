@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from discreet._text import aligned
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quantity:
     """Draws of one number, or of one for each entry of ``names``."""
 
@@ -47,8 +48,11 @@ class Quantity:
         keys = ("name", "mean", "sd", "low", "high")
         return [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
 
+    def __repr__(self) -> str:
+        return _printed(self.table())
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Shares:
     """Joint draws of the shares of ``levels`` within each group: shape (draws, groups, levels)."""
 
@@ -119,6 +123,9 @@ class Shares:
             for i, level in enumerate(self.levels)
         ]
 
+    def __repr__(self) -> str:
+        return _printed(self.table())
+
     def cells(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """Header and cells of a cross-table in percent, a row for each group."""
         header = (f"{self.given or ''} \\ {self.outcome}", *(str(level) for level in self.levels))
@@ -127,6 +134,16 @@ class Shares:
             for group, row in zip(self.groups, self.mean(), strict=True)
         ]
         return header, tuple(rows)
+
+
+def _printed(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of numbers for people, with their interval in one column."""
+    names = [key for key in rows[0] if key not in ("mean", "sd", "low", "high") and rows[0][key] != ""]
+    lines = [
+        (*(str(row[name]) for name in names), f"{row['mean']:.4g}", f"{row['low']:.4g} – {row['high']:.4g}")
+        for row in rows
+    ]
+    return "\n".join(aligned((*names, "mean", "95 % interval"), lines))
 
 
 class JointDraws:
