@@ -34,7 +34,7 @@ def test_the_widths_are_those_of_fits_to_such_records(asked: dict[str, Any], typ
     question = regression(**asked, epsilon=1)
     fits = []
     for seed in range(4):
-        table = made_up(question.design, question.family, 3000, typical, 0.0, 100 + seed)
+        table = made_up(question.design, question.family, 3000, 100 + seed, typical)
         low, high = question.fit(table, source=SeededEntropy(100 + seed)).interval(0.95)
         fits.append((high - low) / 2)
     assert plan.names == question.units.names
@@ -48,6 +48,14 @@ def test_many_records_are_rehearsed_by_few_at_the_same_scale() -> None:
     few = discreet.plan("regress", n=20_000, epsilon=8, **LINEAR)
     many = discreet.plan("regress", n=80_000, epsilon=8, **LINEAR)
     assert np.allclose(many.widths, np.array(few.widths) / 2, rtol=0.1)
+
+
+def test_numbers_that_crowd_tell_less() -> None:
+    """Half the spread, twice the width of sampling, and more of the noise: at least 1.8 times."""
+    even = discreet.plan("regress", n=3000, epsilon=8, typical=8, **LINEAR)
+    crowded = discreet.plan("regress", n=3000, epsilon=8, typical=8, spread=0.145, **LINEAR)
+    at = even.names.index("a")
+    assert crowded.widths[at] > 1.8 * even.widths[at]
 
 
 def test_a_wanted_width_is_reached_and_not_by_far() -> None:
@@ -79,6 +87,7 @@ def test_a_mean_of_400_is_known_as_the_issue_asks() -> None:
         ("regress", {"n": None}, "two of n, epsilon and within"),
         ("regress", {"within": 1}, "two of n, epsilon and within"),
         ("regress", {"correlation": 1}, "correlation=1"),
+        ("regress", {"spread": 0.7}, "spread=0.7"),
         ("regress", {"typical": -1}, "standard deviation of the errors"),
         ("regress", {"formula": "y ~ z"}, "'z'"),
         ("regress", {"n": 2}, "less than the 4 coefficients"),

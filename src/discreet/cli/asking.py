@@ -119,6 +119,7 @@ _GUESSED: dict[str, tuple[Any, str, Any]] = {
     "of": (str | None, "The coefficient or group whose width is wanted.", None),
     "typical": (float | None, "A guess: standard deviation, share of the second level, mean count.", None),
     "correlation": (float, "A guess of the columns' correlation.", 0.0),
+    "spread": (float | None, "A guess of numbers' standard deviation as a part of their range.", None),
 }
 
 

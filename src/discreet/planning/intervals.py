@@ -118,6 +118,7 @@ def plan_intervals(
     of: str | None = None,
     typical: float | None = None,
     correlation: float = 0.0,
+    spread: float | None = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> IntervalPlan:
@@ -129,11 +130,13 @@ def plan_intervals(
         )
     if not 0 <= float(correlation) < 1:
         raise InvalidInput(f"correlation={correlation!r} must be from 0 to below 1, such as 0.3")
+    if spread is not None and not 0 < float(spread) < 0.5:
+        raise InvalidInput(f"spread={spread!r} must be between 0 and 0.5: a deviation as a part of a range")
     probability = as_probability(level)
 
     def planned(size: int, budget: Fraction) -> IntervalPlan:
         question = question_of(kind, {**fields, "epsilon": str(budget)})
-        guessed: dict[str, Any] = {"typical": typical, "correlation": float(correlation)}
+        guessed: dict[str, Any] = {"typical": typical, "correlation": float(correlation), "spread": spread}
         found = [
             question.rehearse(size, level=probability, seed=seed + repetition, **guessed)
             for repetition in range(_REHEARSALS)

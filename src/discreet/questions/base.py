@@ -125,11 +125,19 @@ class Question(ABC):
         return None
 
     def rehearse(
-        self, n: int, *, level: float, typical: float | None, correlation: float, seed: int
+        self,
+        n: int,
+        *,
+        level: float,
+        seed: int,
+        typical: float | None = None,
+        correlation: float = 0.0,
+        spread: float | None = None,
     ) -> Rehearsal:
         """An answer about n made-up records with seeded noise, where this kind can be rehearsed.
 
-        ``typical`` is what is guessed of one record, ``correlation`` that of the columns.
+        ``typical`` is guessed of one record, ``correlation`` of the columns, ``spread`` of numbers: their
+        standard deviation as a part of their range.
         """
         raise InvalidInput(f"a question of kind {self.kind!r} is not planned so; 'regress' and 'mean' are")
 

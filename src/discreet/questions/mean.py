@@ -132,30 +132,37 @@ class MeanQuestion(PeopleQuestion):
         return self.design.sums(data)
 
     def rehearse(
-        self, n: int, *, level: float, typical: float | None, correlation: float, seed: int
+        self,
+        n: int,
+        *,
+        level: float,
+        seed: int,
+        typical: float | None = None,
+        correlation: float = 0.0,
+        spread: float | None = None,
     ) -> Rehearsal:
         """Values around the middle, whose deviation is ``typical`` or a quarter of the range."""
         design = self.design
         low, high = design.bounds
-        spread = (high - low) / 4 if typical is None else float(typical)
-        if not 0 < spread <= (high - low) / 2:
+        deviation = (high - low) / 4 if typical is None else float(typical)
+        if not 0 < deviation <= (high - low) / 2:
             raise InvalidInput(f"typical={typical!r} must be a standard deviation that the bounds allow")
         groups = [None] if design.groups is None else list(design.groups.levels)
         count = max(1, n // len(groups))
-        square = round(count * (spread / (high - low) * design.noise.steps) ** 2)
+        square = round(count * (deviation / (high - low) * design.noise.steps) ** 2)
         made = design.answer(dict.fromkeys(groups, (count, 0, square)), n, SeededEntropy(seed))
         parts = (made,) if design.groups is None else made.means
         ends = [one.interval(level) for one in parts]
         return Rehearsal(
             (f"mean of {self.column or 'value'}",) if design.groups is None else tuple(map(str, groups)),
             tuple((right - left) / 2 for left, right in ends),
-            tuple(max(0.0, 1 - spread**2 / count / one.std() ** 2) for one in parts),
+            tuple(max(0.0, 1 - deviation**2 / count / one.std() ** 2) for one in parts),
         )
 
     def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
         """Of the mean of records whose standard deviation is a quarter of the range, in equal groups."""
         n, (low, high) = as_size(size or self.n or 0), self.design.bounds
-        found = [self.rehearse(n, level=level, typical=None, correlation=0.0, seed=seed) for seed in range(4)]
+        found = [self.rehearse(n, level=level, seed=seed) for seed in range(4)]
         groups = len(found[0].names)
         half = sum(sum(one.widths) for one in found) / 4 / groups
         without = NormalDist().inv_cdf((1 + level) / 2) * (high - low) / 4 / math.sqrt(max(1, n // groups))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -86,22 +86,7 @@ class Regress(PeopleQuestion):
     @cached_property
     def asked(self) -> Regression:
         """The regression with everything public fixed."""
-        return regression(
-            self.formula,
-            family=self.family,
-            bounds=self.bounds,
-            levels=self.levels,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            prior=self.prior,
-            missing=self.missing,
-            n=self.n,
-            relation=self.relation,
-            person=self.person,
-            per_person=self.per_person,
-            norm=self.norm,
-            aim=self.aim,
-        )
+        return regression(**{one.name: getattr(self, one.name) for one in fields(self)})
 
     def __post_init__(self) -> None:
         """Every mistake of the declaration, before any data."""
@@ -121,10 +106,17 @@ class Regress(PeopleQuestion):
         return 0
 
     def rehearse(
-        self, n: int, *, level: float, typical: float | None, correlation: float, seed: int
+        self,
+        n: int,
+        *,
+        level: float,
+        seed: int,
+        typical: float | None = None,
+        correlation: float = 0.0,
+        spread: float | None = None,
     ) -> Rehearsal:
         """Records whose columns are spread evenly and explain nothing."""
-        fit, shrink, split = rehearsed(self.asked, n, typical, correlation, seed)
+        fit, shrink, split = rehearsed(self.asked, n, seed, typical, correlation, spread)
         low, high = fit.interval(level)
         return Rehearsal(
             fit.names,
@@ -137,9 +129,7 @@ class Regress(PeopleQuestion):
     def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
         """Of the widest coefficient but the intercept."""
         n = as_size(size or self.n or 0)
-        found = Rehearsal.mean(
-            [self.rehearse(n, level=level, typical=None, correlation=0.0, seed=seed) for seed in range(2)]
-        )
+        found = Rehearsal.mean([self.rehearse(n, level=level, seed=seed) for seed in range(2)])
         at = found.widest
         half, share = found.widths[at], found.shares[at]
         assumed = "records that spread over the bounds and explain nothing"

@@ -1,4 +1,4 @@
-"""Rows and labels, read through the public functions of scikit-learn (1.4 on); errors hold no values."""
+"""Rows and labels, read through the public functions of scikit-learn (1.6 on); errors hold no values."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from discreet._typing import FloatArray
 from discreet.errors import DataError, InvalidInput, alone
-
-try:
-    from sklearn.utils.validation import validate_data
-except ImportError:  # scikit-learn before 1.6
-    validate_data = None
 
 __all__ = [
     "as_box",
@@ -96,9 +92,7 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
     if any(getattr(kind, "kind", None) in ("M", "m") for kind in types.ravel()):  # NumPy would count days
         raise WrongTypeError(_DATES)
     try:
-        if validate_data is not None:
-            return np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64))
-        rows = check_array(X, dtype=np.float64, estimator=estimator)
+        return np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64))
     except OverflowError:
         raise DataError("X holds numbers too large for double precision") from None
     except TypeError as error:
@@ -117,29 +111,6 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
         elif "array." in str(error) and "got" in text:
             text += " Reshape your data."
         raise DataError(text) from None
-    _compare_columns(estimator, X, rows, reset)
-    return np.asarray(rows)
-
-
-def _compare_columns(estimator: Any, X: Any, rows: FloatArray, reset: bool) -> None:
-    names = getattr(X, "columns", None)
-    text = names is not None and all(isinstance(name, str) for name in names)
-    own = np.asarray(names, dtype=object) if text else None
-    if reset:
-        estimator.n_features_in_ = rows.shape[1]
-        if own is not None:
-            estimator.feature_names_in_ = own
-        elif hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-        return
-    if rows.shape[1] != estimator.n_features_in_:
-        raise DataError(
-            f"X has {rows.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input"
-        )
-    fitted = getattr(estimator, "feature_names_in_", None)
-    if fitted is not None and own is not None and not np.array_equal(fitted, own):
-        raise DataError("The feature names should match those that were passed during fit.")
 
 
 @alone

@@ -162,9 +162,6 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def _more_tags(self) -> dict[str, Any]:  # the same, for scikit-learn before 1.6
-        return {"binary_only": self.multi_class != "ovr", "non_deterministic": self.random_state is None}
-
 
 def public_facts(estimator: Any, rows: int) -> tuple[str, ...]:
     """What is taken for public from the rows, checked against what was declared."""

@@ -165,12 +165,6 @@ class _SummedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.positive_only = self.family == "poisson"
         return tags
 
-    def _more_tags(self) -> dict[str, Any]:  # the same, for scikit-learn before 1.6
-        return {
-            "non_deterministic": self.random_state is None,
-            "requires_positive_y": self.family == "poisson",
-        }
-
 
 class PrivateLinearRegression(_SummedRegression):
     """Linear regression by private sums: :func:`discreet.regress` behind the face of scikit-learn.
@@ -422,6 +416,3 @@ class PrivateLogisticRegression(DrawingEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._summed or self.multi_class == "ovr"
         return tags
-
-    def _more_tags(self) -> dict[str, Any]:  # the same, for scikit-learn before 1.6
-        return {**super()._more_tags(), "binary_only": not self._summed and self.multi_class != "ovr"}

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import betaincinv, ndtr
 
 from discreet.data.grids import Grid
 from discreet.errors import InvalidInput
@@ -28,7 +28,12 @@ _TYPICAL = {
 
 
 def rehearsed(
-    asked: Regression, n: int, typical: float | None, correlation: float, seed: int
+    asked: Regression,
+    n: int,
+    seed: int,
+    typical: float | None = None,
+    correlation: float = 0.0,
+    spread: float | None = None,
 ) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
     """(a fit to made-up records, what its widths are to be multiplied by, how μ² is split).
 
@@ -42,22 +47,34 @@ def rehearsed(
     alone = replace(asked, n=None, person=None, per_person=None)
     people = asked.per_person or 1
     vars(alone)["mu_squared"] = asked.mu_squared * Fraction(n, size) / people**2
-    frame = made_up(asked.design, asked.family, size, typical, correlation, seed)
+    frame = made_up(asked.design, asked.family, size, seed, typical, correlation, spread)
     return alone.fit(frame, source=SeededEntropy(seed)), math.sqrt(size / n), split
 
 
-def made_up(design: Design, family: str, n: int, typical: float | None, correlation: float, seed: int) -> Any:
-    """A table of records whose columns are spread evenly, with one rank correlation, and explain nothing."""
+def made_up(
+    design: Design,
+    family: str,
+    n: int,
+    seed: int,
+    typical: float | None = None,
+    correlation: float = 0.0,
+    spread: float | None = None,
+) -> Any:
+    """A table of records with one rank correlation of their columns, which explain nothing.
+
+    Numbers are spread evenly, or have a symmetric Beta law whose deviation is ``spread`` of their range.
+    """
     import pandas as pd
 
     generator = np.random.default_rng(seed)
     shared = generator.normal(size=(n, 1)) * math.sqrt(max(correlation, 0.0))
     own = generator.normal(size=(n, len(design.variables))) * math.sqrt(1 - max(correlation, 0.0))
     places = ndtr(shared + own)
-    columns = {
-        variable.name: variable.values((place * (variable.coder.size - 1e-9)).astype(np.int64))
-        for variable, place in zip(design.variables, places.T, strict=True)
-    }
+    shape = 1.0 if spread is None else (1 / (4 * spread**2) - 1) / 2
+    columns = {}
+    for variable, place in zip(design.variables, places.T, strict=True):
+        at = betaincinv(shape, shape, place) if variable.numeric else place
+        columns[variable.name] = variable.values((at * (variable.coder.size - 1e-9)).astype(np.int64))
     return pd.DataFrame({**columns, design.response.name: _response(design, family, n, typical, generator)})
 
 

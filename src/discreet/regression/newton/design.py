@@ -261,6 +261,10 @@ def variable(
         )
     coder: Coder
     if name in bounds:
+        if isinstance(value, str):
+            raise InvalidInput(
+                f"missing={{{name!r}: {rule!r}}} must be 'exclude', or a number between the bounds"
+            )
         whole = role == "poisson"
         coder = Grid(bounds[name], None if whole else steps, whole, value)
         if whole and coder.low != 0:
@@ -280,32 +284,10 @@ def _declared_once(bounds: Mapping[str, Any], levels: Mapping[str, Any]) -> None
         raise InvalidInput(f"column {both[0]!r} has both bounds and levels; declare one of them")
 
 
-_FUNCTIONS = {
-    "C",
-    "I",
-    "bs",
-    "cr",
-    "cc",
-    "cs",
-    "log",
-    "exp",
-    "sqrt",
-    "np.log",
-    "np.exp",
-    "np.sqrt",
-    "np.log1p",
-}
-_FUNCTIONS |= {
-    "np.sin",
-    "np.cos",
-    "np.abs",
-    "np.maximum",
-    "np.minimum",
-    "log1p",
-    "contr.treatment",
-    "contr.sum",
-}
 _SPLINES = {"bs", "cr", "cc", "cs"}
+_MATHS = ("log", "exp", "sqrt", "log1p")
+_NUMPY = {f"np.{name}" for name in (*_MATHS, "sin", "cos", "abs", "maximum", "minimum")}
+_FUNCTIONS = {"C", "I", "contr.treatment", "contr.sum", *_SPLINES, *_MATHS, *_NUMPY}
 
 
 def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:

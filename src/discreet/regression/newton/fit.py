@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -180,22 +180,11 @@ class Regression:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values that :meth:`from_dict` reads."""
-        kept = {
-            "formula": self.formula,
-            "family": self.family,
-            "bounds": {name: list(map(float, pair)) for name, pair in self.bounds.items()},
-            "levels": {name: list(given) for name, given in self.levels.items()},
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "prior": None if self.prior is None else {k: list(v) for k, v in self.prior.items()},
-            "missing": None if self.missing is None else dict(self.missing),
-            "n": self.n,
-            "relation": str(self.relation),
-            "per_person": self.per_person,
-            "norm": self.norm,
-            "aim": self.aim,
-            "person": self.person,
-        }
+        kept = {one.name: getattr(self, one.name) for one in fields(self)}
+        kept |= {name: str(kept[name]) for name in ("epsilon", "delta", "relation")}
+        kept["bounds"] = {name: list(map(float, pair)) for name, pair in self.bounds.items()}
+        kept["levels"] = {name: list(given) for name, given in self.levels.items()}
+        kept["prior"] = {name: list(pair) for name, pair in (self.prior or {}).items()}
         return {name: value for name, value in kept.items() if value not in (None, {})}
 
     @classmethod
@@ -544,19 +533,18 @@ def as_level(level: Any) -> float:
 def regression(
     formula: str,
     *,
+    epsilon: EpsilonLike,
+    delta: EpsilonLike,
     family: str = "gaussian",
     bounds: Mapping[str, tuple[float, float]] | None = None,
     levels: Mapping[str, Sequence[Any]] | None = None,
-    epsilon: EpsilonLike,
-    delta: EpsilonLike,
-    prior: Mapping[str, tuple[float, float]] | None = None,
-    missing: Mapping[str, Any] | None = None,
     n: int | None = None,
     relation: str = "replace-one",
     person: str | None = None,
     per_person: int | None = None,
-    norm: float | None = None,
-    aim: str = "intervals",
+    prior: Mapping[str, tuple[float, float]] | None = None,
+    missing: Mapping[str, Any] | None = None,
+    **how: Any,
 ) -> Regression:
     """The question of :func:`discreet.regress`, checked, without data."""
     if (person is None) != (per_person is None):
@@ -584,10 +572,7 @@ def regression(
         formula,
         family,
         dict(bounds or {}),
-        {
-            name: tuple(given) if not hasattr(given, "levels") else given
-            for name, given in (levels or {}).items()
-        },
+        {k: given if hasattr(given, "levels") else tuple(given) for k, given in (levels or {}).items()},
         as_epsilon(epsilon),
         as_target_delta(delta, size or 1, "ask for counts instead, with pure epsilon"),
         None if prior is None else dict(prior),
@@ -595,9 +580,8 @@ def regression(
         size,
         kind,
         most,
-        norm,
-        aim,
-        person,
+        person=person,
+        **how,
     )
     _ = made.model, made.scaled_prior()  # every mistake before any data
     return made

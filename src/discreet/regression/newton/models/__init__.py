@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from discreet._text import nearest
 from discreet.errors import InvalidInput
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models.base import Link, ResponseModel
@@ -23,5 +24,5 @@ MODELS: dict[str, type[ResponseModel]] = {
 def model_of(family: Any, design: Design) -> ResponseModel:
     """The model of a family for the response of a design."""
     if family not in MODELS:
-        raise InvalidInput(f"family={family!r} must be one of {', '.join(MODELS)}")
+        raise InvalidInput(f"family={family!r} is unknown{nearest(family, MODELS)}")
     return MODELS[family].of(design)
