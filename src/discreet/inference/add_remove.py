@@ -545,7 +545,9 @@ class TotalPosterior:
         spread = max(math.sqrt(float(node.total[1])) for _, node in self._nodes) + 1
         low, high = max(0, math.floor(min(means) - 12 * spread)), math.ceil(max(means) + 12 * spread)
         stride = max(1, (high - low) // 20_000)
-        size = next_fast_len((high - low) // stride + 1, real=True)
+        # As long as the windows too, of which the Fourier transforms are then fast.
+        least = max(node.tilted.width for _, node in self._nodes) if stride == 1 else 0
+        size = next_fast_len(max((high - low) // stride + 1, least), real=True)
         phase = -2j * math.pi / (size * stride) * np.arange(size // 2 + 1)
         spectrum = np.zeros(len(phase), dtype=np.complex128)
         for weight, node in self._nodes:
