@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import discreet
-from discreet.inference.add_remove import TOTAL_PRIOR, LogUniform
+from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import noise_aware
 
 SETTINGS = (
@@ -85,8 +85,8 @@ def share_trial(k: int, n: int, epsilon: str, rng: np.random.Generator) -> float
 
 
 def total_trial(k: int, n: int, epsilon: str, drawn: bool, rng: np.random.Generator) -> float:
-    expected = LogUniform(n / 10, n * 10) if drawn else TOTAL_PRIOR
-    _, counts, total = from_prior(k, expected, rng) if drawn else fixed(k, n, rng)
+    expected = LogUniform(n / 10, n * 10) if drawn else None
+    _, counts, total = fixed(k, n, rng) if expected is None else from_prior(k, expected, rng)
     m = discreet.mechanism("geometric", prior=(1.0,) * k, epsilon=epsilon)
     noisy = tuple((counts + noise(k, float(epsilon), rng)).tolist())
     low, high = noise_aware(m, (), noisy, expected).total.interval(LEVEL)
@@ -111,7 +111,9 @@ def rows() -> list[Row]:
         at = f"k = {k:,}, n = {n:,}, ε = {epsilon}"
         result += [
             Row(f"add-remove, shares, {at}", partial(share_trial, k, n, epsilon), k, 0.01),
-            Row(f"add-remove, total from its prior, {at}", partial(total_trial, k, n, epsilon, True), 1, 0.01),
+            Row(
+                f"add-remove, total from its prior, {at}", partial(total_trial, k, n, epsilon, True), 1, 0.01
+            ),
             Row(f"add-remove, total fixed, {at}", partial(total_trial, k, n, epsilon, False), 1, 0.02),
             Row(f"replace-one, shares, {at}", partial(lattice_trial, k, n, epsilon), k, 0.01),
         ]

@@ -513,6 +513,80 @@ def test_many_levels() -> None:
         assert count_levels(data, Domain(levels)) == expected_counts
 
 
+TRICKY = ("", "it's", "a;b", 'quo"te', "Ü", "ü", " x", "x,y", "%", "\\", "null", "NaN", "0", "1.50")
+NUMBERS = (0, 1, -3, 0.1 + 0.2, 0.3, 1e300, 5e-324, 2**53, -(2**31), 7, 8, 9, 10)
+
+
+@pytest.mark.parametrize(
+    ("levels", "values"),
+    [
+        (TRICKY, [*TRICKY, *TRICKY[:5], None, "stray", "x", "\x1f"]),
+        (NUMBERS, [*(float(x) for x in NUMBERS), -0.0, math.nan, None, 0.5, -math.inf, 0.30000000000000001]),
+        (NUMBERS, [0, 1, -3, 7, 7, 10, None, 11, 2**53, 2**53 + 1]),
+        (("a\x1fb", *TRICKY), ["a\x1fb", *TRICKY[:9], None]),
+    ],
+    ids=["text", "reals", "wholes", "separators"],
+)
+def test_levels_that_are_joined(levels: tuple[Any, ...], values: list[Any], tmp_path: Path) -> None:
+    """More levels than a chain of comparisons is for: the same counts as from one record after the other."""
+    domain = Domain((*levels, "rest", "none"), other="rest", missing="none")
+    expected_counts = tuple(
+        np.sum([count_levels([value], domain, private_size=True) for value in values], axis=0).tolist()
+    )
+    assert sum(expected_counts) == len(values)
+    frame = pl.DataFrame({"v": values})
+    frame.write_parquet(tmp_path / "v.parquet")
+    relation = duckdb.connect().from_arrow(frame.to_arrow()) if values[0] is not None else None
+    everywhere = [
+        values,
+        iter(values),
+        frame,
+        frame.lazy(),
+        frame.to_arrow(),
+        tmp_path / "v.parquet",
+        relation,
+    ]
+    everywhere += [pd.Series(values, dtype=object), frame.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)]
+    for data in everywhere:
+        assert count_levels(data, domain) == expected_counts, type(data)
+    if all(isinstance(value, str | None) for value in values):
+        lines = [json.dumps({"v": value}) for value in values]
+        (tmp_path / "v.jsonl").write_text("\n".join(lines))
+        assert count_levels(tmp_path / "v.jsonl", domain, column="v") == expected_counts
+
+
+@settings(deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                [True, False, 1, 0, 1.0, 0.0, "1", "True", None, math.nan, Decimal(1), (1,), (True,)]
+            ),
+            st.integers(-3, 3),
+        )
+    )
+)
+def test_counting_many_at_once_is_counting_one_by_one(values: list[Any]) -> None:
+    domain = Domain((True, 2, "1", "(1,)", -1, "rest", "none"), other="rest", missing="none")
+    one_by_one = np.sum(
+        [np.zeros(7, int), *(count_levels([value], domain, private_size=True) for value in values)], axis=0
+    )
+    for data in (values, iter(values), pd.Series(values, dtype=object)):
+        assert count_levels(data, domain, private_size=True) == tuple(one_by_one.tolist())
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64", "float32", "bool"])
+def test_counting_arrays(dtype: str) -> None:
+    info = np.iinfo(dtype) if "int" in dtype else None
+    ends = [0, 1] if info is None else [info.min, info.max, 0, 1]
+    for values in (ends * 3, ends[-2:] * 4, [ends[0]] * 5, []):
+        array = np.array(values, dtype=dtype)
+        domain = Domain((*dict.fromkeys([*ends, 5]), "rest"), other="rest")
+        counts = count_levels(array, domain, private_size=True)
+        assert counts == count_levels(array.tolist(), domain, private_size=True)
+        assert sum(counts) == len(values)
+
+
 class TestContingency:
     def test_shape_and_order(self) -> None:
         table = pl.DataFrame({"a": ["x", "y", "y"], "b": [1, 2, 2], "c": [True, False, False]})

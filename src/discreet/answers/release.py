@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet._interop import inference_data
 from discreet._registry import MECHANISMS
-from discreet.declarations import EXCLUDE, Domain, as_prior
+from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Series, Table, Words
@@ -62,7 +62,7 @@ class Release(Bridged, Answer):
     axes: Mapping[str, Sequence[Any]] | None = None
     """Of a table of several columns: the levels of each; ``levels`` are its cells, the last axis fastest."""
     total_prior: tuple[float, float] | None = None
-    """Where the number of records is private: the range in which it was expected."""
+    """Where the number of records is private: the range in which it was declared to be expected, if any."""
     column: str | None = None
     """The column that was counted, where it has a name."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Release(Bridged, Answer):
     @property
     def n(self) -> int | None:
         """The public number of records; None where it is private."""
-        return None if self.total_prior is not None else int(self.parameters["n"])
+        return int(self.parameters["n"]) if "n" in self.parameters else None
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -384,9 +384,10 @@ class Release(Bridged, Answer):
             raise ValueError("versions is malformed")
         if self.total_prior is not None:
             LogUniform(*self.total_prior)
+        if self.guarantee.relation is Relation.ADD_REMOVE:
             if "n" in self.parameters or self.noisy is None:
                 raise ValueError("n is private here, and must not be among the parameters")
-        elif type(self.parameters["n"]) is not int:
+        elif type(self.parameters["n"]) is not int or self.total_prior is not None:
             raise ValueError("n is malformed")
         if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
             raise ValueError("the axes do not fit the cells")

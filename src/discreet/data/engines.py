@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from discreet.data.levels import WHITE, Levels
-from discreet.data.values import Coder, Tally, count_weighted, is_missing, wrong_type
+from discreet.data.paths import quoted
+from discreet.data.values import Coder, Tally, alike, count_weighted, distinct, is_missing, wrong_type
 from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch
 from discreet.declarations import as_plain
 from discreet.errors import DataError, InvalidInput, how_to_install
@@ -22,6 +22,13 @@ from discreet.errors import DataError, InvalidInput, how_to_install
 if TYPE_CHECKING:
     import narwhals as nw
 
+_BETWEEN = "\x1f"  # the separator of units, of ASCII
+_CHAIN = 8  # up to so many levels comparisons are faster than a join
+_SQL_INTEGERS = {
+    f"{sign}Int{bits}": f"{sign}{name}".upper()
+    for bits, name in ((8, "tinyint"), (16, "smallint"), (32, "integer"), (64, "bigint"), (128, "hugeint"))
+    for sign in ("", "U")
+}
 PERSON_TYPES = "a person key must be text or whole numbers"
 
 
@@ -32,8 +39,9 @@ class EngineTable:
     ``codes`` holds an expression for each, ``texts`` the same column as text where it is text. ``person`` is
     the name of the key column. ``groups`` names raw columns to group by before anything else, where that is
     known to be cheap: the codes of a few distinct values cost less than those of all records. ``objects``
-    are the columns, by position, of which pandas holds Python objects. ``sparing`` turns a tight limit on
-    the engine's memory on and off: where it is, ``groups`` is an attempt that may fail.
+    are the columns, by position, of which pandas holds Python objects. ``lookups`` are joined before codes
+    are taken. ``sparing`` turns a tight limit on the engine's memory on and off: where it is, ``groups`` is
+    an attempt that may fail.
     """
 
     frame: nw.LazyFrame[Any]
@@ -43,7 +51,70 @@ class EngineTable:
     person: str | None = None
     groups: tuple[str, ...] = ()
     objects: Mapping[int, Any] = field(default_factory=dict)
+    lookups: tuple[Lookup, ...] = ()
     sparing: Callable[[bool], None] | None = None
+
+    def looked_up(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """A frame with the column of places that each lookup adds."""
+        for one in self.lookups:
+            frame = frame.with_columns(**{one.key: one.value})
+            frame = frame.join(one.levels, left_on=one.key, right_on="level", how="left")
+            frame = frame.rename({"place": one.place})
+        return frame
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A table of levels in the engine of the records: a hash join finds the one that a record equals."""
+
+    key: str
+    value: nw.Expr
+    place: str
+    levels: nw.LazyFrame[Any]
+    """Columns ``level`` and ``place``."""
+
+    @classmethod
+    def of(
+        cls, frame: nw.LazyFrame[Any], name: str, coder: Coder, dtype: Any
+    ) -> tuple[Lookup, nw.Expr] | None:
+        """For a column ``name`` with many levels, and the code that follows; None where it would not pay."""
+        import narwhals as nw
+
+        if not isinstance(coder, Levels):
+            return None
+        value, missing, wanted, other = coder.reading(nw.col(name), dtype)
+        kind = dtype if dtype.is_integer() else nw.Float64() if dtype.is_numeric() else nw.String()
+        levels = _levels_table(frame, wanted, kind) if len(wanted) > _CHAIN else None
+        if levels is None:
+            return None
+        place = nw.col(f"{name}_place")
+        found = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
+        code = nw.when(missing).then(nw.lit(coder.absent)).otherwise(found)
+        return cls(f"{name}_key", value, f"{name}_place", levels), code
+
+
+def _levels_table(
+    frame: nw.LazyFrame[Any], wanted: Mapping[Any, int], dtype: Any
+) -> nw.LazyFrame[Any] | None:
+    import narwhals as nw
+
+    if frame.implementation.is_polars():
+        listed = {"level": list(wanted), "place": list(wanted.values())}
+        return nw.from_dict(listed, {"level": dtype, "place": nw.Int64()}, backend="polars").lazy()
+    text = _BETWEEN.join(map(str, wanted))
+    if not frame.implementation.is_duckdb() or "\0" in text or text.count(_BETWEEN) != len(wanted) - 1:
+        return None
+    # A relation of the same connection, which reads no record; one long text is quicker to parse than many.
+    one = frame.to_native().limit(0).aggregate("count(*) AS one")
+    typed = {"String": "VARCHAR", "Float64": "DOUBLE"}.get(str(dtype)) or _SQL_INTEGERS[str(dtype)]
+    places = _BETWEEN.join(map(str, wanted.values()))
+    columns = (("level", text, typed), ("place", places, "BIGINT"))
+    texts = (
+        f"unnest(string_split({quoted(text)}, '{_BETWEEN}'))::{kind} AS {name}"
+        for name, text, kind in columns
+    )
+    table: nw.LazyFrame[Any] = nw.from_native(one.project(", ".join(texts)))
+    return table
 
 
 @dataclass(frozen=True)
@@ -145,6 +216,7 @@ def _grouped(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
     if table.groups:
         frame = frame.group_by(*table.groups).agg(nw.len().alias("records"))
         records = nw.col("records").sum()
+    frame = table.looked_up(frame)
     combined, *others = (code.cast(nw.Int64) for code in table.codes)
     for coder, code in zip(table.coders[1:], others, strict=True):
         combined = combined * coder.codes + code
@@ -185,12 +257,12 @@ def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
 
     coder, text = table.coders[index], table.texts[index]
     if tally.unknown and index in table.objects:
-        again = count_weighted(table.objects[index], coder, repeat(1))
+        again = count_weighted(distinct(table.objects[index]), coder)
         return replace(tally, blank=again.blank, case=again.case)
     if not (tally.unknown and text is not None and isinstance(coder, Levels)):
         return tally
     stripped = text.str.strip_chars(WHITE)
-    unknown = table.frame.filter(table.codes[index] == coder.stray)
+    unknown = table.looked_up(table.frame).filter(table.codes[index] == coder.stray)
     ((blank, near),) = fetch(
         unknown.select(
             blank=stripped.is_in(coder.near[0]).cast(nw.Int64).sum(),
@@ -278,14 +350,22 @@ def typed_table(
         elif not (dtype == nw.String or dtype.is_integer()):
             raise wrong_type(type(dtype).__name__, f"the key of a person: {PERSON_TYPES}")
     names = tuple(f"v{i}" for i in range(len(coders)))
-    codes = tuple(
-        nw.col(name) if i in (objects or {}) else coder.expression(nw.col(name), schema[name])
-        for i, (name, coder) in enumerate(zip(names, coders, strict=True))
-    )
+    codes, lookups = [], []
+    for i, (name, coder) in enumerate(zip(names, coders, strict=True)):
+        found = None if i in (objects or {}) else Lookup.of(frame, name, coder, schema[name])
+        if found is not None:
+            lookups.append(found[0])
+            codes.append(found[1])
+        else:
+            known = i in (objects or {})
+            codes.append(nw.col(name) if known else coder.expression(nw.col(name), schema[name]))
     text = (nw.String, nw.Categorical, nw.Enum)
     texts = tuple(nw.col(name).cast(nw.String) if schema[name] in text else None for name in names)
     person_name = "person" if person else None
-    return EngineTable(frame, coders, codes, texts, person_name, names if groups else (), objects or {})
+    groups_by = names if groups else ()
+    return EngineTable(
+        frame, coders, tuple(codes), texts, person_name, groups_by, objects or {}, tuple(lookups)
+    )
 
 
 def _pandas_table(
@@ -314,6 +394,29 @@ def _pandas_table(
     return typed_table(whole, coders, person is not None, groups, objects)
 
 
+def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | None:
+    """Of one column of pandas: values with how often they occur, as pandas counts them; None: count codes."""
+    import narwhals as nw
+
+    frame = as_frame(data)
+    if frame is None or not frame.implementation.is_pandas_like():
+        return None
+    series = frame.to_native()[choose(frame.collect_schema().names(), column)]
+    if str(series.dtype) == "object":
+        values = series.tolist()
+        if not alike(values):
+            return distinct(values)
+    elif hasattr(series.dtype, "categories"):
+        if series.dtype.categories.dtype.kind in "mM":
+            return None
+    else:
+        dtype = nw.from_native(_decoded(series), series_only=True).dtype
+        if not (dtype.is_numeric() or dtype in (nw.String, nw.Boolean)):
+            return None
+    counted = _decoded(series).value_counts(sort=False, dropna=False)
+    return zip(counted.index.tolist(), counted.tolist(), strict=True)
+
+
 def _decoded(series: Any) -> Any:
     """A dictionary column of Arrow in pandas as its plain type; others as they are."""
     arrow: Any = getattr(series.dtype, "pyarrow_dtype", None)
@@ -324,11 +427,13 @@ def _decoded(series: Any) -> Any:
 
 def _category_codes(series: Any, coder: Coder) -> Any:
     """Categories of pandas may be numbers or truth values, and count as these."""
+    import numpy as np
+
     categories = series.dtype.categories
     if categories.dtype.kind in "mM":
         raise wrong_type(f"category of {categories.dtype.name}")
     codes = [*(coder.code(category) for category in categories), coder.absent]  # −1, the last, is missing
-    return series.cat.codes.map(lambda code: codes[code]).array
+    return np.array(codes, dtype=np.int64)[series.cat.codes.to_numpy()]
 
 
 def _people(series: Any) -> Any:

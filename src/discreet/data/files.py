@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from discreet.data.engines import EngineTable, as_table, nearest, no_column, only
+from discreet.data.engines import EngineTable, Lookup, as_table, nearest, no_column, only
 from discreet.data.levels import Levels
-from discreet.data.paths import Files, is_files, literal, start_of
+from discreet.data.paths import Files, is_files, literal, quoted, start_of
 from discreet.data.values import Coder
 from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect
 from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
@@ -161,7 +161,7 @@ def _same_schema(connection: Any, files: Files, columns: Sequence[str | None], o
 
     DuckDB would turn a column into the type that it has in the first file, record by record.
     """
-    names = ", ".join(_quoted(literal(path)) for path in files.paths)
+    names = ", ".join(quoted(literal(path)) for path in files.paths)
     found = connection.sql(f"SELECT file_name, num_rows FROM parquet_file_metadata([{names}])").fetchall()
     empty = {name for name, rows in found if rows == 0}
     full = [path for path in files.paths if str(path) not in empty]
@@ -264,7 +264,7 @@ def _json_table(
     for shape in ("newline_delimited", "array", "unstructured"):
         own = [path for path in files.paths if _shape(files.ending, starts[path]) == shape]
         if own:
-            names = ", ".join(_quoted(literal(path)) for path in own)
+            names = ", ".join(quoted(literal(path)) for path in own)
             part = connection.sql(f"SELECT json FROM read_json_objects([{names}], format='{shape}')")
             records = part if records is None else records.union(part)
     assert records is not None
@@ -329,27 +329,31 @@ def _loose_table(
     """Columns of which each value has a kind of its own, ``v0_kind``, and a column for each type."""
     import narwhals as nw
 
-    codes = []
+    codes, lookups = [], {}
+    frame = nw.from_native(relation)
     for i, (coder, reading) in enumerate(zip(coders, readings, strict=True)):
         kind, code = nw.col(f"v{i}_kind"), nw.lit(coder.stray)
         for name, column in coder.kinds.items():
             if column in reading:
-                value = coder.expression(nw.col(f"v{i}_{column}"), reading[column]())
+                place = f"v{i}_{column}"
+                found = Lookup.of(frame, place, coder, reading[column]())
+                if found is not None:
+                    lookups[place], value = found
+                else:
+                    value = coder.expression(nw.col(place), reading[column]())
                 code = nw.when(kind == name).then(value).otherwise(code)
         codes.append(nw.when(kind == "null").then(nw.lit(coder.absent)).otherwise(code))
     texts = tuple(
         nw.when(nw.col(f"v{i}_kind") == "text").then(nw.col(f"v{i}_text")) if "text" in reading else None
         for i, reading in enumerate(readings)
     )
-    return EngineTable(nw.from_native(relation), coders, tuple(codes), texts, person and "person")
+    return EngineTable(
+        frame, coders, tuple(codes), texts, person and "person", lookups=tuple(lookups.values())
+    )
 
 
 def _pointer(column: str) -> str:
-    return _quoted("/" + column.replace("~", "~0").replace("/", "~1"))
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return quoted("/" + column.replace("~", "~0").replace("/", "~1"))
 
 
 def _csv_header(path: Path, ending: str) -> tuple[str, list[str]]:

@@ -78,30 +78,33 @@ class Levels(Coder):
             return "blank"
         return "case" if stripped.lower() in self.near[1] else None
 
+    def reading(self, value: nw.Expr, dtype: Any) -> tuple[nw.Expr, nw.Expr, dict[Any, int], int]:
+        """Of a typed column: what is compared, if it is missing, positions of levels, what the rest is."""
+        import narwhals as nw
+
+        if dtype == nw.String:
+            return value, value.is_null(), self.texts, self.stray
+        if dtype in (nw.Categorical, nw.Enum):
+            return value.cast(nw.String), value.is_null(), self.texts, self.stray
+        if dtype == nw.Boolean:
+            return value, value.is_null(), self.truths, self.stray
+        if dtype.is_integer():
+            low, high = RANGES[str(dtype)]  # a literal out of the column's range is an error on some engines
+            wanted = {int(x): i for x, i in self.numbers.items() if low <= x <= high and x == int(x)}
+            return value, value.is_null(), wanted, self.stray
+        if dtype.is_numeric():
+            real = value.cast(nw.Float64)
+            reals = {float(x): i for x, i in self.numbers.items() if abs(x) < 2**1023 and x == float(x)}
+            return real, value.is_null() | real.is_nan(), reals, self.stray
+        if dtype == nw.Unknown:  # which is also the type of a column of nulls
+            return value, value.is_null(), {}, self.untyped
+        raise wrong_type(type(dtype).__name__)
+
     def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
         import narwhals as nw
 
-        missing = value.is_null()
-        other = self.stray
-        wanted: dict[Any, int] = {}
-        if dtype == nw.String:
-            wanted = self.texts
-        elif dtype in (nw.Categorical, nw.Enum):
-            value, wanted = value.cast(nw.String), self.texts
-        elif dtype == nw.Boolean:
-            wanted = self.truths
-        elif dtype.is_integer():
-            low, high = RANGES[str(dtype)]  # a literal out of the column's range is an error on some engines
-            wanted = {int(x): i for x, i in self.numbers.items() if low <= x <= high and x == int(x)}
-        elif dtype.is_numeric():
-            value = value.cast(nw.Float64)
-            missing = missing | value.is_nan()
-            wanted = {float(x): i for x, i in self.numbers.items() if abs(x) < 2**1023 and x == float(x)}
-        elif dtype == nw.Unknown:  # which is also the type of a column of nulls
-            other = self.untyped
-        else:
-            raise wrong_type(type(dtype).__name__)
-        found = _find(value, list(wanted.items()), other)
+        compared, missing, wanted, other = self.reading(value, dtype)
+        found = _find(compared, list(wanted.items()), other)
         return nw.when(missing).then(nw.lit(self.absent)).otherwise(found)
 
     def is_record(self, names: Sequence[str]) -> bool:

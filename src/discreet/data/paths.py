@@ -90,6 +90,11 @@ def literal(path: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
+def quoted(text: str) -> str:
+    """SQL: a text as it is."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def start_of(path: Path, ending: str) -> bytes:
     """The first bytes of a file, once they fit its ending."""
     with path.open("rb") as file:

@@ -9,12 +9,20 @@ from math import prod
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
-from discreet.data.engines import EngineTable, as_frame, as_table, count_cells, near_misses, sum_codes
+from discreet.data.engines import (
+    EngineTable,
+    as_frame,
+    as_table,
+    count_cells,
+    near_misses,
+    pandas_values,
+    sum_codes,
+)
 from discreet.data.files import opened
 from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
-from discreet.data.values import Coder, Tally, count_values
+from discreet.data.values import Coder, Tally, count_values, count_weighted
 from discreet.declarations import Domain, as_integer
 from discreet.errors import DataError, InvalidInput, TooLargeError
 
@@ -232,6 +240,11 @@ def _opened(
 
 
 def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> tuple[int, ...]:
+    pairs = None
+    if isinstance(coder, Levels) and bound.person is None and not is_files(data):
+        pairs = pandas_values(data, column)
+    if pairs is not None:
+        return _settle(count_weighted(pairs, coder, bound.private_size), coder)
     with _opened(data, {column: coder}, bound) as table:
         if table is None:
             return _settle(count_values(data, coder, bound.private_size), coder)

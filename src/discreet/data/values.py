@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain, repeat
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet.declarations import as_integer, as_plain
@@ -112,35 +113,19 @@ def wrong_type(name: str, use: str = "counted; turn it into text, numbers or tru
 
 
 def count_values(data: Any, coder: Coder, private_size: bool = False) -> Tally:
-    """Python values, or a mapping from value to count, one by one."""
-    values, weights = (data, repeat(1)) if not isinstance(data, Mapping) else (data.keys(), _weights(data))
-    return count_weighted(_as_values(values), coder, weights, private_size)
+    """Python values, or a mapping from value to count."""
+    pairs = zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
+    return count_weighted(pairs, coder, private_size)
 
 
-_PRINT_AS_THEY_COMPARE = (str, int, bool)
-
-
-def count_weighted(
-    values: Iterable[Any], coder: Coder, weights: Iterable[int], private_size: bool = False
-) -> Tally:
+def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size: bool = False) -> Tally:
+    """Values, each with how often it occurs."""
     counts = [0] * coder.codes
     near = {"blank": 0, "case": 0}
-    # Keyed by type as well, because True == 1 == 1.0, and only for types whose equal values print the same:
-    # (1,) == (True,) would let one record decide what another counts as. Cut off, so that a long tail of
-    # values costs nothing.
-    seen: dict[Any, int] = {}
-    for raw, weight in zip(values, weights, strict=False):
-        kept = type(raw) in _PRINT_AS_THEY_COMPARE
-        if kept and (type(raw), raw) in seen:
-            counts[seen[type(raw), raw]] += weight
-            continue
-        value = raw if kept else as_plain(raw)
-        code = coder.find(value) if kept else coder.code(value)
+    for value, weight in pairs:
+        code = coder.find(value) if type(value) is str else coder.code(value)
         counts[code] += weight
-        if code < coder.size:
-            if kept and len(seen) < 4096:
-                seen[type(raw), raw] = code
-        elif code == coder.stray and (miss := coder.near_miss(value)) is not None:
+        if code == coder.stray == coder.size and (miss := coder.near_miss(as_plain(value))) is not None:
             near[miss] += weight
     return Tally(
         tuple(counts[: coder.size]),
@@ -152,22 +137,59 @@ def count_weighted(
     )
 
 
-def _as_values(data: Any) -> Iterable[Any]:
+_PART = 1 << 16
+
+
+def alike(values: Iterable[Any]) -> bool:
+    """Whether equal values count as the same; True == 1, and (1,) == (True,), do not."""
+    types = set(map(type, values))
+    return types <= {str, int, float, type(None)} or types <= {str, bool, type(None)}
+
+
+def distinct(data: Any) -> Iterator[tuple[Any, int]]:
+    """Records with how often they occur, a part of them at a time, so that a long tail costs no memory."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(data, numpy.ndarray):
-        if data.ndim != 1:
-            raise InvalidInput(f"data has {data.ndim} dimensions; give one column, such as array[:, 0]")
-        if data.dtype.kind not in "biufUTO":
-            raise wrong_type(data.dtype.name)
-        chunks = (data[start : start + 65536] for start in range(0, len(data), 65536))
-        return chain.from_iterable(chunk.tolist() for chunk in chunks)
+    array = data if numpy is not None and isinstance(data, numpy.ndarray) else None
+    if array is not None and array.ndim != 1:
+        raise InvalidInput(f"data has {array.ndim} dimensions; give one column, such as array[:, 0]")
+    if array is not None and array.dtype.kind not in "biufUTO":
+        raise wrong_type(array.dtype.name)
     # A set keeps equal records once, and the items of bytes are numbers.
     if isinstance(data, set | frozenset | bytes | bytearray | memoryview) or not isinstance(data, Iterable):
         raise InvalidInput(
             f"data of type {type(data).__name__} cannot be counted; give a list, array, column, table or "
             "file path with column=NAME, or a mapping from value to count"
         )
-    return data
+    if array is not None and array.dtype.kind in "biuf" and not hasattr(array, "mask"):
+        for start in range(0, len(array), 16 * _PART):
+            yield from _distinct_numbers(array[start : start + 16 * _PART])
+        return
+    for part in _parts(data):
+        yield from Counter(part).items() if alike(part) else zip(part, repeat(1))
+
+
+def _parts(data: Iterable[Any]) -> Iterator[list[Any]]:
+    if isinstance(data, list) or hasattr(data, "tolist"):
+        for start in range(0, len(data), _PART):  # type: ignore[arg-type]
+            part = data[start : start + _PART]  # type: ignore[index]
+            yield part if isinstance(part, list) else part.tolist()
+        return
+    records = iter(data)
+    while part := list(islice(records, _PART)):
+        yield part
+
+
+def _distinct_numbers(part: Any) -> Iterable[tuple[Any, int]]:
+    import numpy as np
+
+    low, high = (int(part.min()), int(part.max())) if part.dtype.kind in "iu" else (0, 2**63)
+    if high - low <= 4 * len(part) + 1024 and high < 2**63:
+        shifted = part.astype(np.int64, copy=False)
+        counts = np.bincount(shifted - low if low else shifted)
+        found = np.flatnonzero(counts)
+        return zip((found + low).tolist(), counts[found].tolist(), strict=True)
+    values, times = np.unique(part, return_counts=True)
+    return zip(values.tolist(), times.tolist(), strict=True)
 
 
 def _weights(counts: Mapping[Any, Any]) -> Iterator[int]:

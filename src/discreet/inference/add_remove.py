@@ -6,9 +6,9 @@ true counts are xᵢ ~ Poisson(λᵢ), the noisy ones zᵢ = xᵢ + noise. Given
     π(xᵢ | zᵢ, b) ∝ Γ(αᵢ + x)/x! · (1 + b)^{−x} · P(noise = zᵢ − x),   θ | x ~ Dir(α + x).
 
 b is never fixed, which would say n to within 1/√Σα: the expected number of records Σα/b is log-uniform on a
-declared range, and is integrated out by a sum over equally spaced nodes. For the share of one level the sum
-of the others enters through its moments, which are exact: cumulants add up, and a Gauss rule for that sum
-has the same first moments.
+declared range, or has the prior that matches the noise, and is integrated out by a sum over nodes. For the
+share of one level the sum of the others enters through its moments, which are exact: cumulants add up, and a
+Gauss rule for that sum has the same first moments.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ class LogUniform:
         if not (0 < self.low < self.high < math.inf):
             raise InvalidInput(f"the range ({self.low!r}, {self.high!r}) must be two numbers, 0 < low < high")
 
+    def log_density(self, log_total: float) -> float:
+        """Of the logarithm, up to a constant."""
+        return 0.0
+
     @classmethod
     def of(cls, pair: Sequence[float], name: str) -> LogUniform:
         """The law of a declared pair (low, high)."""
@@ -58,8 +62,22 @@ class LogUniform:
             ) from None
 
 
-TOTAL_PRIOR = LogUniform(1.0, 1e9)
-"""What is assumed of the number of records where nothing is declared."""
+@dataclass(frozen=True)
+class Matching(LogUniform):
+    """A number on which noise of a public variance lies: p(Λ) ∝ 1/√(Λ + variance), Jeffreys' prior of it.
+
+    Flat where the noise hides the number, and 1/√Λ where only the draw of the records does: so intervals
+    hold about as often as they say at each number, and not only on average over the prior.
+    """
+
+    variance: float = 0.0
+
+    def log_density(self, log_total: float) -> float:
+        return log_total - 0.5 * float(np.logaddexp(log_total, math.log(max(self.variance, 1e-300))))
+
+
+TOTALS = (1.0, 1e9)
+"""Where the number of records is expected if nothing is declared."""
 STRENGTH_PRIOR = LogUniform(1e-4, 10.0)
 """The parameter of a symmetric prior that is to be found from the release itself."""
 
@@ -79,7 +97,7 @@ class AddRemovePosterior(PrintedShares):
         *,
         epsilon: float | None = None,
         noise: CellNoise | None = None,
-        total_prior: LogUniform = TOTAL_PRIOR,
+        total_prior: LogUniform | None = None,
     ) -> None:
         if (epsilon is None) == (noise is None):
             raise InvalidInput("give either epsilon= of geometric noise or noise=")
@@ -89,7 +107,7 @@ class AddRemovePosterior(PrintedShares):
             raise TooLargeError("shares and total are inferred from noisy counts up to 2**63") from None
         self.noise = noise if noise is not None else GeometricNoise(float(epsilon or 0))
         self.prior = prior
-        self.total_prior = total_prior
+        self.total_prior = total_prior or Matching(*TOTALS, variance=len(self.noisy) * self.noise.variance)
         self._cells = TiltedCells.of(self.noisy, np.ones(1), self.noise)
 
     @property
@@ -274,6 +292,7 @@ class _Given:
     def __init__(self, cells: TiltedCells, total_prior: LogUniform) -> None:
         self.cells = cells
         self.strength = float(cells.count @ cells.prior)
+        self._total_prior = total_prior
         self._low, self._high = math.log(total_prior.low), math.log(total_prior.high)
         self._seen: dict[float, tuple[float, float]] = {}
         self._blocks: tuple[float, float, list[Block]] | None = None
@@ -305,6 +324,7 @@ class _Given:
             # Σα·log(b/(1 + b)), without cancellation
             ratio = -float(np.logaddexp(0.0, log_total - math.log(self.strength)))
             value = float(self.cells.count @ at.log_size) + self.strength * ratio
+            value += self._total_prior.log_density(log_total)
             self._seen[log_total] = value, at.total_mean
         return self._seen[log_total]
 

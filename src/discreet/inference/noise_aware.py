@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.errors import NotPrivateError
-from discreet.inference.add_remove import TOTAL_PRIOR, AddRemovePosterior, LogUniform
+from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.independent import IndependentNoise
 
@@ -25,15 +25,13 @@ def noise_aware(
 ) -> NoiseAware | AddRemovePosterior:
     """The posterior given what ``mechanism`` released: ``counts``, and ``noisy`` where it keeps them.
 
-    Where n is private it is inferred too, from ``total_prior``.
+    Where n is private it is inferred too, from ``total_prior`` or what noise of this size suggests.
     """
     if not mechanism.guarantee.is_private:
         raise NotPrivateError(
             f"{mechanism.name} is not private, so its output is no private release to infer from"
         )
     if isinstance(mechanism, IndependentNoise) and not mechanism.n and noisy is not None:
-        return AddRemovePosterior(
-            noisy, mechanism.prior, noise=mechanism.noise, total_prior=total_prior or TOTAL_PRIOR
-        )
+        return AddRemovePosterior(noisy, mechanism.prior, noise=mechanism.noise, total_prior=total_prior)
     law = mechanism.true_counts(tuple(counts), None if noisy is None else tuple(noisy))
     return NoiseAware(mechanism.prior, mechanism.n, law)

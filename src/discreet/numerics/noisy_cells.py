@@ -33,6 +33,9 @@ _FEW = 64  # up to so many cells small sums are convolved
 class CellNoise(Protocol):
     """A symmetric, log-concave law on the integers."""
 
+    @property
+    def variance(self) -> float: ...
+
     def log_pmf(self, v: FloatArray) -> FloatArray: ...
 
     def shift(self, tilt: float) -> float:
@@ -46,6 +49,10 @@ class GeometricNoise:
 
     rate: float
 
+    @property
+    def variance(self) -> float:
+        return 2 * math.exp(-self.rate) / math.expm1(-self.rate) ** 2
+
     def log_pmf(self, v: FloatArray) -> FloatArray:
         return math.log(math.tanh(self.rate / 2)) - self.rate * np.abs(v)
 
@@ -58,6 +65,10 @@ class RoundedGaussianNoise:
     """P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ)."""
 
     sigma: float
+
+    @property
+    def variance(self) -> float:
+        return self.sigma**2 + 1 / 12
 
     def log_pmf(self, v: FloatArray) -> FloatArray:
         from scipy.special import log_ndtr

@@ -25,7 +25,7 @@ from discreet.declarations import (
     check_hidden_size,
 )
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference.add_remove import TOTAL_PRIOR, LogUniform
+from discreet.inference.add_remove import LogUniform
 from discreet.inference.expected_width import as_share, expected_width, width_without
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
@@ -146,10 +146,8 @@ class CountQuestion(Question):
 
     @property
     def expected_total(self) -> LogUniform | None:
-        """What is assumed of the number of records where that is private."""
-        if not self.hides_size:
-            return None
-        return TOTAL_PRIOR if self.total_prior is None else LogUniform.of(self.total_prior, "total_prior")
+        """What is declared about the number of records where that is private."""
+        return None if self.total_prior is None else LogUniform.of(self.total_prior, "total_prior")
 
     def _chosen(self) -> str:
         if self.mechanism != "auto":
