@@ -240,9 +240,10 @@ def _opened(
 
 
 def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> tuple[int, ...]:
-    pairs = None
-    if isinstance(coder, Levels) and bound.person is None and not is_files(data):
-        pairs = pandas_values(data, column)
+    pandas = type(data).__module__.partition(".")[0] == "pandas"
+    pairs = (
+        pandas_values(data, column) if pandas and isinstance(coder, Levels) and bound.person is None else None
+    )
     if pairs is not None:
         return _settle(count_weighted(pairs, coder, bound.private_size), coder)
     with _opened(data, {column: coder}, bound) as table:
