@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
     from discreet.privacy.composition import Odometer, compose, parallel
     from discreet.privacy.guarantee import Guarantee
+    from discreet.questions.asking import acknowledge_large_delta
     from discreet.questions.verbs import (
         mean,
         posterior_sample,
@@ -167,6 +168,7 @@ _HOME = {
         "parallel",
     ),
     "privacy.guarantee": ("Guarantee",),
+    "questions.asking": ("acknowledge_large_delta",),
     "answers.conditional": ("ConditionalRelease",),
     "regression.newton.fit": ("Fit",),
     "regression.means": ("Mean", "Means"),
@@ -240,6 +242,7 @@ __all__ = [
     "Study",
     "TooLargeError",
     "UnknownDatasetError",
+    "acknowledge_large_delta",
     "audit",
     "audit_sampler",
     "compose",

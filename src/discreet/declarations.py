@@ -144,7 +144,9 @@ class Domain:
             stripped.add(str(level).strip())
         for name, target in (("other", self.other), ("missing", self.missing)):
             if target is not None and target not in levels and not (name == "missing" and target == EXCLUDE):
-                raise InvalidInput(f"{name}={target!r} is not one of levels={levels!r}")
+                raise InvalidInput(
+                    f"{name}={target!r} is not one of levels={levels!r}: add it there, or name one of them"
+                )
         if plainly:
             object.__setattr__(self, "texts", {level: i for i, level in enumerate(levels)})
         object.__setattr__(self, "k", len(levels))

@@ -44,7 +44,7 @@ def spark() -> Iterator[Any]:
     lacks = [
         what
         for what, there in (
-            ("PySpark (pip install 'discreet[spark]')", importlib.util.find_spec("pyspark")),
+            ("PySpark (pip install '.[spark]')", importlib.util.find_spec("pyspark")),
             ("Java 17", shutil.which("java") or os.environ.get("JAVA_HOME")),
         )
         if not there

@@ -119,7 +119,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     if program is None:
         need("no browser here: chromium not found (Debian: apt-get install chromium)")
     if importlib.util.find_spec("playwright") is None:
-        need("no browser here: Playwright not found (pip install 'discreet[slow]')")
+        need("no browser here: Playwright not found (pip install '.[slow]')")
     from playwright.sync_api import sync_playwright
 
     place = tmp_path_factory.mktemp("browser")
@@ -173,8 +173,20 @@ def until(page: Any, condition: str) -> None:
 
 
 def drawn(page: Any) -> None:
-    """Waits until every chart on the page is drawn."""
-    until(page, "[...document.querySelectorAll('[data-chart]')].every((c) => c.querySelector('svg'))")
+    """Waits until the figures that follow on their own are there."""
+    until(page, "!document.getElementById('more') || document.querySelector('#more svg') !== null")
+
+
+def put(page: Any, name: str, value: str) -> None:
+    """Fills a field; levels are entered one by one, as chips."""
+    if page.locator(f"#{name}-add").count():
+        page.fill(f"#{name}-add", value.replace("\n", ","))
+        page.press(f"#{name}-add", "Enter")
+        page.wait_for_selector(f"#{name}", state="hidden")
+    elif name == "family":
+        page.select_option(f"#{name}", value)
+    else:
+        page.fill(f"#{name}", value)
 
 
 def upload(
@@ -189,7 +201,7 @@ def upload(
 
 def fill(page: Any, dataset: str, epsilon: str, label: str = "Smokers, spring") -> None:
     page.fill("#column", "smoker")
-    page.fill("#levels", "never\nformer\ncurrent")
+    put(page, "levels", "never\nformer\ncurrent")
     page.fill("#epsilon", epsilon)
     page.select_option("#dataset", dataset)
     page.fill("#label", label)
@@ -244,10 +256,7 @@ def ask(page: Any, studio: Studio, tab: str, fields: dict[str, str], dataset: st
     page.wait_for_selector(f".tabs a[aria-current]:text-is('{tab}')")
     page.wait_for_load_state("load")
     for name, value in fields.items():
-        if name == "family":
-            page.select_option(f"#{name}", value)
-        else:
-            page.fill(f"#{name}", value)
+        put(page, name, value)
     page.select_option("#dataset", dataset)
     page.fill("#label", f"{tab}, spring")
     if upto == "form":
@@ -303,10 +312,10 @@ def test_the_slider_answers_at_once(studio: Studio) -> None:
 def test_all_figures_follow_and_code_can_be_copied(studio: Studio) -> None:
     with studio.page() as page:
         page.goto(studio.base + "/plan?levels=no,yes&n=40")
-        page.wait_for_selector("#comparison >> text=best")
-        assert "…" not in page.inner_text("#comparison table")
+        page.wait_for_selector("#more svg")
+        assert "points" in page.inner_text("#width")
         page.click("summary:has-text('Copy as')")
-        for button, word in (("Copy as Python", "discreet.plan("), ("Copy as CLI", "discreet plan --prior")):
+        for button, word in (("Copy as Python", "study.split("), ("Copy as CLI", "discreet plan --prior")):
             page.get_by_role("button", name=button).click()
             page.wait_for_selector("button:has-text('Copied')")
             copied = page.evaluate("navigator.clipboard.readText()")
@@ -319,7 +328,7 @@ def test_back_and_forward_restore_the_plan(studio: Studio) -> None:
     with studio.page() as page:
         page.goto(studio.base + "/plan")
         states = []
-        for name, value in (("epsilon", "2"), ("n", "90"), ("levels", "no, yes")):
+        for name, value in (("epsilon", "2"), ("n", "90"), ("within", "9 points")):
             page.fill(f"#{name}", value)
             page.keyboard.press("Tab")
             page.wait_for_url(f"**{urlencode({name: value})}*")
@@ -331,7 +340,7 @@ def test_back_and_forward_restore_the_plan(studio: Studio) -> None:
             until(page, f"document.getElementById('{name}').value === '{value}'")
 
         page.go_back()
-        restored(1, "levels", "never, former, current")
+        restored(1, "within", "")
         assert page.input_value("#n") == "90"
         page.go_back()
         restored(0, "n", "400")
@@ -341,9 +350,8 @@ def test_back_and_forward_restore_the_plan(studio: Studio) -> None:
         page.go_forward()
         restored(1, "n", "90")
         page.go_forward()
-        restored(2, "levels", "no, yes")
-        until(page, "document.querySelectorAll('#show option').length === 2")
-        drawn(page)
+        restored(2, "within", "9 points")
+        page.wait_for_selector("#wanted")
 
 
 def test_a_mistake_is_said_and_mended(studio: Studio) -> None:
@@ -359,7 +367,7 @@ def test_a_mistake_is_said_and_mended(studio: Studio) -> None:
         page.wait_for_selector("text=50 records")
         page.goto(studio.base + "/plan?kind=mean")
         drawn(page)
-        assert "diffused" in page.inner_text("#plan-result")
+        assert "in the unit of" in page.inner_text("#plan-result")
 
 
 # ---- release -------------------------------------------------------------------------------------------
@@ -435,7 +443,7 @@ def test_every_kind_of_question_from_an_upload_to_a_report(studio: Studio, kind:
         assert studio.spent(dataset) == (spent, charges + 1)
         drawn(page)
         if kind != "logistic":  # draws of coefficients have no drawing
-            assert page.locator("[data-chart] svg path").count() > 1
+            assert page.locator("figure svg line").count() > 1
         shown = page.inner_text("#posterior-title >> xpath=..")
         page.reload()
         page.wait_for_selector("#receipt")
@@ -491,14 +499,44 @@ def test_a_plan_becomes_a_release(studio: Studio) -> None:
         page.get_by_role("link", name="Release this").click()
         page.wait_for_selector("text=is kept for the form")
         page.get_by_role("link", name="survey.csv").last.click()
-        page.wait_for_selector("#sigma")
-        assert [page.input_value(f"#{name}") for name in ("bounds", "sigma", "prior", "epsilon", "n")] == [
+        page.wait_for_selector("#by", state="attached")
+        assert [page.input_value(f"#{name}") for name in ("bounds", "epsilon", "n")] == [
             "10, 90",
-            "20",
-            "50, 30",
             "0.5",
             "400",
         ]
+
+
+def test_levels_are_edited_as_chips(studio: Studio) -> None:
+    with studio.page() as page:
+        upload(page, studio)
+        put(page, "levels", "never\nformer\nsometimes")
+        page.type("#levels-add", "current,")
+        until(page, "document.getElementById('levels').value === 'never\\nformer\\nsometimes\\ncurrent'")
+        page.get_by_role("button", name="Remove sometimes").click()
+        until(page, "document.getElementById('levels').value === 'never\\nformer\\ncurrent'")
+        page.press("#levels-add", "Backspace")
+        until(page, "document.getElementById('levels').value === 'never\\nformer'")
+
+
+def test_a_budget_is_divided(studio: Studio) -> None:
+    with studio.page() as page:
+        page.goto(studio.base + "/plan?levels=no,yes&n=2000")
+        page.get_by_role("link", name="Add to a budget").click()
+        page.wait_for_selector("text=1. Proportions")
+        page.get_by_role("link", name="Add another question").click()
+        page.wait_for_selector("#width")
+        page.fill("#n", "2000")
+        page.keyboard.press("Tab")
+        page.wait_for_selector("a[href*='n%3D2000'][href*='never']:has-text('Add to a budget')")
+        page.get_by_role("link", name="Add to a budget").click()
+        page.wait_for_selector("text=2. Proportions")
+        page.fill("#epsilon", "1")
+        page.fill("input[name=within1]", "2.4 points")
+        page.get_by_role("button", name="Divide").click()
+        page.wait_for_selector("#together")
+        assert "Together ε = 1 of 1" in page.inner_text("#together")
+        assert page.get_by_role("link", name="Release this").count() == 2
 
 
 def test_a_budget_spent_meanwhile_is_refused(studio: Studio) -> None:
@@ -521,12 +559,12 @@ def test_a_budget_spent_meanwhile_is_refused(studio: Studio) -> None:
 # ---- the other pages -----------------------------------------------------------------------------------
 
 
-def test_audit_ledger_and_papers(studio: Studio) -> None:
+def test_audit_ledger_and_evidence(studio: Studio) -> None:
     with studio.page() as page:
         page.get_by_role("link", name="Audit", exact=True).click()
         page.wait_for_selector("text=The claim holds")
         drawn(page)
-        assert page.locator("[data-chart] svg path").count() > 1
+        assert page.locator("figure svg polyline").count() >= 1
         page.select_option("#mechanism", "ehds")
         page.wait_for_url("**mechanism=ehds*")
         page.wait_for_selector('text=discreet.mechanism("ehds"', state="attached")
@@ -538,7 +576,7 @@ def test_audit_ledger_and_papers(studio: Studio) -> None:
         page.get_by_role("button", name="Verify the ledger").click()
         page.wait_for_selector("text=The ledger is sound")
 
-        page.get_by_role("link", name="Papers", exact=True).click()
+        page.get_by_role("link", name="Evidence", exact=True).click()
         page.wait_for_selector(".gallery img")
         pictures = page.locator(".gallery img")
         assert pictures.count() >= 10
@@ -552,7 +590,7 @@ def test_by_keyboard_alone(studio: Studio) -> None:
         drawn(page)
         page.evaluate("document.activeElement.blur()")
         order, plain = [], []
-        for _ in range(40):
+        for _ in range(60):
             page.keyboard.press("Tab")
             name, outline = page.evaluate(
                 """() => {
@@ -574,9 +612,9 @@ def test_by_keyboard_alone(studio: Studio) -> None:
             "Release",
             "Ledger",
             "Audit",
-            "Papers",
+            "Evidence",
         ]
-        wanted = ["epsilon-slider", "epsilon", "n", "levels", "prior", "truth", "show"]
+        wanted = ["epsilon-slider", "epsilon", "n", "within", "levels-add", "edges", "prior"]
         assert [name for name in order if name in wanted] == wanted
         assert order[-1].startswith("Copy as Python or")
         assert plain == []
@@ -629,6 +667,8 @@ def views(studio: Studio) -> dict[str, str]:
         ask(page, studio, "Posterior draw", MEAN, "panel")
         asked["release-mean-refused"] = page.url
     base = studio.base
+    planned = urlencode({"kind": "mean", "bounds": "0,100", "n": "900"})
+    split = urlencode({"q": planned, "epsilon": "1", "weight1": "2"})
     return {
         "plan": f"{base}/plan",
         "plan-two": f"{base}/plan?levels=no,yes&n=40",
@@ -643,7 +683,8 @@ def views(studio: Studio) -> dict[str, str]:
         "release-planned": f"{base}/release?kind=query&epsilon=0.5&bounds=0,120",
         "ledger": f"{base}/ledger?dataset=panel&verify=1",
         "audit": f"{base}/audit?n=30",
-        "papers": f"{base}/papers",
+        "evidence": f"{base}/evidence",
+        "split": f"{base}/plan/split?{split}",
         "nowhere": f"{base}/nowhere",
     }
 
@@ -652,7 +693,7 @@ def views(studio: Studio) -> dict[str, str]:
 def test_every_page_in_every_look(studio: Studio, views: dict[str, str], look: str) -> None:
     """Fits the width and has no serious finding of axe-core; its picture is kept."""
     if importlib.util.find_spec("axe_playwright_python") is None:
-        need("no accessibility check: axe-playwright-python not found (pip install 'discreet[slow]')")
+        need("no accessibility check: axe-playwright-python not found (pip install '.[slow]')")
     from axe_playwright_python.sync_playwright import Axe
 
     axe = Axe()
@@ -664,9 +705,6 @@ def test_every_page_in_every_look(studio: Studio, views: dict[str, str], look: s
         for name, address in views.items():
             page.goto(address)
             drawn(page)
-            if name in ("plan", "plan-two"):
-                page.wait_for_selector("#comparison >> text=best")
-                drawn(page)
             page.evaluate("document.querySelectorAll('img').forEach((i) => { i.loading = 'eager'; })")
             until(page, "[...document.images].every((i) => i.complete)")
             page.screenshot(path=folder / f"{name}.png", full_page=True)

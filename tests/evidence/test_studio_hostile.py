@@ -247,7 +247,7 @@ def test_no_path_leads_out(target: Target) -> None:
     routes = [
         "/static/{}",
         "/static/vendor/{}",
-        "/papers/image/{}",
+        "/evidence/image/{}",
         "/release/download/{}",
         "/release?source={}",
     ]

@@ -220,7 +220,7 @@ class Release(Bridged, Answer):
         given, outcome = self._axes()
         rows = [
             Row(
-                f"{one[outcome]} | {given} = {one[given]}",
+                f"{one[outcome]} ({given}: {one[given]})",
                 one["mean"],
                 one["sd"],
                 one["low"],

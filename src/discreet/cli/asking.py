@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from discreet.cli.console import (
     Force,
     Format,
     Json,
+    LargeDelta,
     LedgerUrl,
     Out,
     Pattern,
@@ -136,6 +138,7 @@ def _function(question: type[Question]) -> Callable[..., None]:
         request_id: str | None,
         out: Path | None,
         force: bool,
+        acknowledge_large_delta: bool,
         as_json: bool,
         **given: Any,
     ) -> None:
@@ -143,8 +146,10 @@ def _function(question: type[Question]) -> Callable[..., None]:
         _check_charge(ledger, dataset, request_id)
         with new_file(out, force, "--out") as write, source(file, format, glob) as data:
             from discreet.ledger.charging import Charge
+            from discreet.questions.asking import acknowledge_large_delta as allowed
 
-            answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
+            with allowed() if acknowledge_large_delta else nullcontext():
+                answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
             _print_receipt(answer.receipt, as_json)
             write(answer.to_json())
         if as_json:
@@ -161,6 +166,7 @@ def _function(question: type[Question]) -> Callable[..., None]:
         _keyword("request_id", RequestId, None),
         _keyword("out", Out, None),
         _keyword("force", Force, False),
+        _keyword("acknowledge_large_delta", LargeDelta, False),
         _keyword("as_json", Json, False),
     ]
     taken = {one.name for one in common} | {"file", "json", "help"}

@@ -94,6 +94,12 @@ Dataset = Annotated[
 RequestId = Annotated[
     str | None, typer.Option(help="Name of this request: a retry with it is not charged again.", metavar="ID")
 ]
+LargeDelta = Annotated[
+    bool,
+    typer.Option(
+        "--acknowledge-large-delta", help="Allow a delta of 1/n or more: it may give a record away."
+    ),
+]
 Out = Annotated[Path | None, typer.Option(help="Write the release to this new JSON file.", metavar="FILE")]
 LedgerUrl = Annotated[
     str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discreet._text import printable
-from discreet.cli.console import EPILOG, REFUSED, Force, Interval, Json, file_problems, new_file, print_json
+from discreet.cli.console import (
+    EPILOG,
+    REFUSED,
+    Force,
+    Interval,
+    Json,
+    LargeDelta,
+    file_problems,
+    new_file,
+    print_json,
+)
 from discreet.cli.tables import answers_of, print_answers, print_text
 from discreet.errors import InvalidInput
 
@@ -77,12 +88,14 @@ def _run(
             "others see the exit code, which then tells them.",
         ),
     ] = True,
+    acknowledge_large_delta: LargeDelta = False,
     as_json: Json = False,
 ) -> None:
     """Answer the questions of a study file, each charged to its ledger.
 
     Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
     """
+    from discreet.questions.asking import acknowledge_large_delta as allowed
     from discreet.reporting.report import report
     from discreet.study.study_file import read_study, run_study
 
@@ -116,7 +129,8 @@ def _run(
         if len(result.answers) < len(declared.questions):
             typer.echo(printable(f"What was answered is in {folder}"), err=True)
 
-    result = run_study(declared, progress=progress, check=check, keep=keep)
+    with allowed() if acknowledge_large_delta else nullcontext():
+        result = run_study(declared, progress=progress, check=check, keep=keep)
     account = result.account
     assert account is not None
     if as_json:

@@ -20,7 +20,7 @@ from typing import Any
 
 from discreet.data.engines import EngineTable, Lookup, as_table, nearest, no_column, only
 from discreet.data.levels import Levels
-from discreet.data.paths import Files, is_files, literal, quoted, start_of
+from discreet.data.paths import MALFORMED, Files, is_files, literal, quoted, start_of
 from discreet.data.values import Coder
 from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect
 from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
@@ -114,7 +114,7 @@ def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) ->
                 f"{files.label}: the count needs more memory than there is; give a DuckDB relation of a "
                 "connection that may use the disk, or a Spark DataFrame"
             ) from None
-        why = f": see line {error.line} (number of fields, quotes, or not UTF-8)" if error.line else ""
+        why = f": see line {error.line} ({MALFORMED})" if error.line else ""
         raise FileError(wrong + why) from None
     except (duckdb.Error, csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
         raise FileError(wrong) from None

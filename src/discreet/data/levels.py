@@ -121,7 +121,10 @@ class Levels(Coder):
                 if hint:
                     few = "some" if tally.private_size else hint
                     problems.append(f"{few} of these differ from a level only in {ground}")
-            problems.append("declare every level, or map the rest to one: other=LEVEL (--other LEVEL)")
+            problems.append(
+                "declare every level, or map the rest to one: other=LEVEL (--other LEVEL); NA is a text in a "
+                "CSV file, and an empty field is missing"
+            )
         if tally.missing:
             problems.append(f"{tally.some(tally.missing)} are missing")
             problems.append("map them to a level: missing=LEVEL (--missing LEVEL)")

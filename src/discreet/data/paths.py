@@ -12,6 +12,11 @@ from typing import Any
 from discreet.errors import FileError
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson")
+MALFORMED = (
+    "number of fields, quotes, or not UTF-8; a Latin-1 file is converted by: "
+    "iconv -f latin1 -t utf-8 IN > OUT"
+)
+"""What may be wrong with a line of a text file."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,10 @@ def _ending(path: Path) -> str:
     for ending in sorted(FORMATS, key=len, reverse=True):
         if path.name.lower().endswith(ending):
             return ending
-    raise FileError(f"{str(path)!r}: the ending is none of {' '.join(FORMATS)}")
+    hint = ""
+    if str(path).lower().endswith((".xlsx", ".xls", ".ods")):
+        hint = "; save the sheet as CSV, or give pandas.read_excel(...) itself"
+    raise FileError(f"{str(path)!r}: the ending is none of {' '.join(FORMATS)}{hint}")
 
 
 def literal(path: Path) -> str:

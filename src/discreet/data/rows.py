@@ -9,7 +9,7 @@ from typing import Any
 
 from discreet.data.engines import as_frame, no_column
 from discreet.data.files import no_field, sql
-from discreet.data.paths import Files, is_files
+from discreet.data.paths import MALFORMED, Files, is_files
 from discreet.data.withheld import EngineError, fetch
 from discreet.declarations import as_plain
 from discreet.errors import DataError, FileError, InvalidInput
@@ -23,7 +23,7 @@ def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         try:
             rows = _rows(sql("SELECT * FROM records", records=data), columns, unknown)
         except EngineError as error:
-            where = f": see line {error.line} (number of fields, quotes, or not UTF-8)" if error.line else ""
+            where = f": see line {error.line} ({MALFORMED})" if error.line else ""
             raise FileError(f"{files.label} is not a well-formed {files.ending} file{where}") from None
     else:
         rows = _rows(data, columns, no_column)

@@ -9,7 +9,7 @@ from math import ceil, floor
 from typing import Any
 
 from discreet._registry import QUESTIONS
-from discreet._text import aligned
+from discreet._text import aligned, amount
 from discreet.declarations import as_epsilon
 from discreet.errors import InvalidInput
 from discreet.numerics.search import boundary
@@ -111,7 +111,7 @@ class Split:
         )
         rows = []
         for one in self.shares:
-            delta = ("–" if one.delta is None else f"{float(one.delta):g}",) if "δ" in header else ()
+            delta = ("–" if one.delta is None else amount(one.delta),) if "δ" in header else ()
             width = ("–", "–") if one.width is None else (str(one.width), _without(one.width))
             rows.append((one.name, f"{float(one.epsilon):g}", *delta, *width))
         left = self.epsilon - self.spent

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from discreet._text import amount
+from discreet.declarations import as_epsilon
 from discreet.documents.answer import Answer, load_answer
-from discreet.errors import PrivacyWarning
+from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from discreet.questions.base import Bound, Question
+
+
+LARGE_EPSILON = 10
+_large_delta: ContextVar[bool] = ContextVar("large_delta", default=False)
+
+
+@contextmanager
+def acknowledge_large_delta() -> Iterator[None]:
+    """Within it a δ of 1/n or more is not refused: you know that it may give a record away."""
+    before = _large_delta.set(True)
+    try:
+        yield
+    finally:
+        _large_delta.reset(before)
+
+
+def cautions(question: Question) -> tuple[str, ...]:
+    """What the curator should know before it is asked, as far as the declaration tells."""
+    epsilon = getattr(question, "epsilon", None)
+    if epsilon is None or as_epsilon(epsilon) <= LARGE_EPSILON:
+        return question.cautions
+    large = amount(as_epsilon(epsilon))
+    return (
+        *question.cautions,
+        f"ε = {large} promises next to nothing: what anybody believes about a person may change by a factor "
+        f"of e^{large}; below 5 is a promise that people can use",
+    )
 
 
 class Asked:
@@ -29,7 +61,17 @@ class Asked:
     @cached_property
     def _bound(self) -> Bound:
         declared = self.question.declared_size
-        return self.question.bind(self.size if declared is None else declared)
+        size = self.size if declared is None else declared
+        bound = self.question.bind(size)
+        n = sum(size) if isinstance(size, tuple) else size or getattr(self.question, "n", None) or 0
+        delta = bound.guarantee.exact_delta
+        if bound.guarantee.is_private and isinstance(n, int) and delta * n >= 1 and not _large_delta.get():
+            raise InvalidInput(
+                f"delta={amount(delta)} is at least 1/n = {amount(1 / n)}: publishing one record chosen at "
+                "random would satisfy it. Choose delta far below 1/n, or acknowledge it: with "
+                "discreet.acknowledge_large_delta(): … (--acknowledge-large-delta)"
+            )
+        return bound
 
     @property
     def size(self) -> Any:
@@ -47,7 +89,7 @@ class Asked:
 
     def answer(self, charge: Charge | None = None) -> Any:
         """The answer, charged before it leaves where there is something to charge."""
-        for caution in self.question.cautions:
+        for caution in cautions(self.question):
             warnings.warn(caution, PrivacyWarning, stacklevel=4)
         if charge is None:
             return self._make()

@@ -66,7 +66,8 @@ class Conditional(CountQuestion):
         try:
             return domain_of(self.given, self.groups)
         except InvalidInput as error:
-            raise InvalidInput(f"groups: {error}") from None
+            said = str(error).replace("levels=", "groups=").replace("level(s); a proportion", "group(s); it")
+            raise InvalidInput(said) from None
 
     def __post_init__(self) -> None:
         """Checks the rest, and that there is one size for each group."""

@@ -70,7 +70,9 @@ class Proportion(WholeCountQuestion):
     @cached_property
     def domain(self) -> Domain:
         """The declared levels, or the bins."""
-        if (self.levels is None) == (self.edges is None):
+        if self.levels is not None and self.edges is not None:
+            raise InvalidInput("give levels for categories or edges for numbers, not both")
+        if self.levels is None and self.edges is None:
             raise InvalidInput(
                 "declare the levels that a record may take, levels=('no', 'yes'), or for numbers the edges "
                 "of bins, edges=(0, 18, 65, 120)"
@@ -93,9 +95,29 @@ class Proportion(WholeCountQuestion):
     def read(self, data: Any) -> tuple[int, ...]:
         """The counts of the levels or bins."""
         if self.edges is None:
+            data = counted(data, self.domain)
             return count_levels(data, self.domain, column=self.column, **self.reading)
         given = {"edges": self.edges, "outside": self.outside, "missing": self.missing}
         return binned(data, **given, column=self.column, **self.reading)
+
+
+def counted(data: Any, domain: Domain) -> Any:
+    """What ``value_counts()`` of pandas gave, as counts, where its index makes that certain."""
+    if getattr(data, "ndim", 0) != 1 or not hasattr(data, "index") or not hasattr(data, "to_dict"):
+        return data
+    if getattr(data, "name", None) not in ("count", "proportion") or not len(data):
+        return data
+    levels = set(domain.levels)
+    if data.name == "proportion" or not set(data.index) <= levels:
+        raise InvalidInput(
+            "data looks like value_counts(): give whole counts of declared levels as a mapping, "
+            "{level: count}, or the column itself"
+        )
+    if set(data.tolist()) <= levels:
+        raise InvalidInput(
+            "data could be counts of levels or a column of levels: give a mapping, {level: count}, or a list"
+        )
+    return data.to_dict()
 
 
 def _bins(edges: Sequence[float], outside: str | None, missing: str | None) -> tuple[str, ...]:

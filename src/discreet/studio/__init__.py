@@ -1,5 +1,5 @@
 """The studio: a local page on which people plan, release, keep and audit a privacy budget without Python.
 
-It needs the extra ``web`` (``pip install 'discreet[web]'``) and serves this machine only. ``discreet studio``
+It needs the extra ``web`` (``pip install '.[web]'``) and serves this machine only. ``discreet studio``
 starts it; ``docs/studio.md`` says what protects it.
 """

@@ -16,11 +16,10 @@ from discreet.ledger import Ledger
 from discreet.studio.gallery import Gallery
 from discreet.studio.guard import Guard, Sessions
 from discreet.studio.pages.audit import add_audit
+from discreet.studio.pages.evidence import add_evidence
 from discreet.studio.pages.ledger import add_ledger
-from discreet.studio.pages.papers import add_papers
 from discreet.studio.pages.plan import add_plan
 from discreet.studio.pages.release import add_release
-from discreet.studio.planning import Prefetch
 from discreet.studio.releasing import Releases
 from discreet.studio.settings import StudioSettings
 from discreet.studio.shell import HERE, Studio, error_handler, status_handler, templates
@@ -32,7 +31,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     sessions, sources = Sessions(settings), Sources(settings.data)
     ledger = None if settings.ledger is None else Ledger(settings.ledger)
     releases, gallery = Releases(ledger, sources), Gallery(settings.gallery)
-    studio = Studio(settings, sessions, sources, ledger, releases, gallery, Prefetch(), templates())
+    studio = Studio(settings, sessions, sources, ledger, releases, gallery, templates())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -51,11 +50,11 @@ def create_app(settings: StudioSettings) -> FastAPI:
         lifespan=lifespan,
         middleware=[Middleware(Guard, settings=settings, sessions=sessions)],
     )
-    app.state.prefetch, app.state.sessions = studio.prefetch, sessions
+    app.state.sessions = sessions
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.add_exception_handler(DiscreetError, error_handler(studio))
     app.add_exception_handler(HTTPException, status_handler(studio))
-    for add in (add_plan, add_release, add_ledger, add_audit, add_papers):
+    for add in (add_plan, add_release, add_ledger, add_audit, add_evidence):
         add(app, studio)
 
     @app.get("/")

@@ -17,8 +17,7 @@ from urllib.parse import urlencode
 from discreet._registry import QUESTIONS
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.questions.base import Parameter, Question
-from discreet.studio.fields import MAX_TEXT
-from discreet.studio.limits import check_field, check_question
+from discreet.studio.limits import MAX_TEXT, check_field, check_question
 
 OWN = ("source", "kind", "dataset", "label", "request")
 MAX_LABEL = 200
@@ -60,6 +59,8 @@ class Input:
     choices: tuple[str, ...] = ()
     columns: str = ""
     """How a name of a column is put here: as the ``name``, or as the beginning of one of the ``lines``."""
+    chips: bool = False
+    """Levels, which are edited one by one."""
     rare: bool = False
     """Optional, and without an example: it stands apart."""
 
@@ -88,6 +89,7 @@ class Input:
             else "lines"
             if area and form != "levels"
             else "",
+            chips=form == "levels",
             rare=not one.required and not one.example,
         )
 
@@ -196,5 +198,7 @@ def _alike(one: Parameter, other: Parameter | None) -> bool:
 
 def _labelled(text: str, cls: type[Question]) -> str:
     """A message about options as one about the fields of the form."""
-    labels = {one.option: one.label for one in cls.parameters()}
-    return re.sub(r"--[a-z][a-z-]*", lambda found: labels.get(found[0], found[0]), text)
+    options = {one.option: one.label for one in cls.parameters()}
+    names = {one.name: one.label for one in cls.parameters()}
+    text = re.sub(r"--[a-z][a-z-]*", lambda found: options.get(found[0], found[0]), text)
+    return re.sub(r"\b([a-z_]+)=(?=\S)", lambda found: f"{names.get(found[1], found[1])}=", text)

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from discreet.declarations import as_epsilon, as_prior
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms import automatic
 from discreet.questions.base import Parameter, Question
-from discreet.studio.fields import MAX_EPSILON, MAX_PRIOR, MIN_DELTA, MIN_EPSILON, MIN_PRIOR
 
+MAX_TEXT = 4000
+"""Characters of one field."""
+MIN_EPSILON, MAX_EPSILON = Fraction(1, 1000), Fraction(20)
+MIN_PRIOR, MAX_PRIOR = 1e-3, 1e6
+MIN_DELTA = Fraction(1, 10**15)
+"""Of δ·n."""
 MAX_SHARES = 100
 """Shares of one question, and twice as many in all its groups together."""
 MAX_COLUMNS = 20
@@ -94,17 +100,24 @@ def check_question(question: Question) -> None:
         check_size(question, question.declared_size)
 
 
+def check_epsilon(given: Any) -> Fraction:
+    """An ε for which a page answers in seconds."""
+    if len(str(given)) > 40:
+        raise InvalidInput("epsilon must be a number such as 0.5 or 1/2")
+    epsilon = as_epsilon(given)
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        raise TooLargeError(
+            f"epsilon={given!r}: here ε may be between {float(MIN_EPSILON):g} and {float(MAX_EPSILON):g}"
+        )
+    return epsilon
+
+
 def _check_budget(question: Question) -> None:
     if not hasattr(question, "epsilon"):
         return
     if question.epsilon is None:
         raise InvalidInput("epsilon is missing: say how much of the budget this release may spend")
-    epsilon, records = as_epsilon(question.epsilon), getattr(question, "per_person", None) or 1
-    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
-        raise TooLargeError(
-            f"epsilon={question.epsilon!r}: here ε may be between {float(MIN_EPSILON):g} and "
-            f"{float(MAX_EPSILON):g}"
-        )
+    epsilon, records = check_epsilon(question.epsilon), getattr(question, "per_person", None) or 1
     if epsilon / records < MIN_EPSILON:
         raise TooLargeError(
             f"ε = {float(epsilon):g} for a person with {records} records leaves less than "

@@ -18,7 +18,7 @@ from discreet.ledger import Ledger
 from discreet.ledger.charging import Charge
 from discreet.ledger.statements import Account, Price
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.asking import Asked
+from discreet.questions.asking import Asked, cautions
 from discreet.studio.forms import ReleaseForm
 from discreet.studio.limits import check_size
 from discreet.studio.sources import Sources, opened
@@ -113,7 +113,7 @@ class Releases:
         elif known.answer is not None:
             self._same(form, known)
             return Offer(known.answer.guarantee, None, charged_before=True)
-        heard: dict[str, None] = dict.fromkeys(form.question.cautions)
+        heard: dict[str, None] = dict.fromkeys(cautions(form.question))
         _heard.set(heard)
         known.asked = asked = self._read(form)
         with self._busy:

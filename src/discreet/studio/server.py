@@ -6,7 +6,6 @@ import errno
 import logging
 import signal
 import socket
-import sys
 import threading
 import time
 import webbrowser
@@ -18,7 +17,6 @@ from fastapi import FastAPI
 
 from discreet.errors import FileError, InvalidInput
 from discreet.studio.app import create_app
-from discreet.studio.questions import PlanQuestion
 from discreet.studio.releasing import hear_warnings
 from discreet.studio.settings import StudioSettings
 
@@ -36,10 +34,7 @@ def serve(
         app = create_app(settings)
         server = configured(app)
         listening.listen(128)
-        sys.setswitchinterval(0.0005)  # the next answer is not to wait long for figures that can wait
         hear_warnings()
-        app.state.prefetch.start()
-        app.state.prefetch.note(PlanQuestion())
         say(settings.address)
         if browser:
             once = f"{settings.origins[0]}/?token={app.state.sessions.ticket()}"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,16 +24,14 @@ from discreet.errors import (
 )
 from discreet.ledger import Ledger
 from discreet.questions.text import words
-from discreet.studio import charts
 from discreet.studio.gallery import Gallery
 from discreet.studio.guard import Sessions
-from discreet.studio.planning import Prefetch
 from discreet.studio.releasing import Releases
 from discreet.studio.settings import StudioSettings
 from discreet.studio.sources import Sources
 
 HERE = Path(__file__).parent
-PAGES = {"plan": "Plan", "release": "Release", "ledger": "Ledger", "audit": "Audit", "papers": "Papers"}
+PAGES = {"plan": "Plan", "release": "Release", "ledger": "Ledger", "audit": "Audit", "evidence": "Evidence"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,6 @@ class Studio:
     ledger: Ledger | None
     releases: Releases
     gallery: Gallery
-    prefetch: Prefetch
     templates: Environment
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -87,8 +81,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(percent=percent, points=points, figure=figure, fingerprint=fingerprint)
-    made.filters["words"] = words
+    made.filters.update(percent=percent, words=words)
     made.filters["whole"] = lambda n: f"{n:,}"
     return made
 
@@ -98,20 +91,6 @@ def percent(value: float) -> str:
     distance = min(value, 1 - value)
     digits = 1 if distance >= 0.001 or distance <= 0 else 3
     return f"{100 * value:.{digits}f} %"
-
-
-def points(value: float) -> str:
-    """A difference of shares: percentage points."""
-    return f"{100 * value:.3g} points" if value < 0.1 else f"{100 * value:.1f} points"
-
-
-def fingerprint(spec: charts.Spec) -> str:
-    """A short name of a drawing, the same for the same drawing."""
-    return hashlib.sha256(json.dumps(spec).encode()).hexdigest()[:16]
-
-
-def figure(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.4g}"
 
 
 # ---- what goes wrong -----------------------------------------------------------------------------------

@@ -229,15 +229,22 @@ def opened(source: DataSource) -> Iterator[Any]:
         raise
 
 
-def column_names(source: DataSource) -> list[str]:
-    """The names of the columns, for the curator who asks for them; of a CSV file that is its first line."""
+def columns(source: DataSource) -> list[tuple[str, str]]:
+    """Names and types of the columns, for the curator who asks for them: never a value.
+
+    A CSV file has no schema: its names are its first line, and the types are not known.
+    """
     import duckdb
 
-    if source.path.name.lower().endswith((".json", ".jsonl", ".ndjson")):
+    name = source.path.name.lower()
+    if name.endswith((".json", ".jsonl", ".ndjson")):
         raise InvalidInput("a JSON file has no list of columns; write the name of the field")
+    typed = source.table is not None or name.endswith(".parquet")
     try:
         with opened(source) as data:
             relation = data if source.table is not None else sql("SELECT * FROM data", data=data)
-            return [name for name in map(str, relation.columns) if len(name) <= MAX_NAME][:200]
+            kinds = [str(kind).lower() if typed else "" for kind in relation.types]
+            found = zip(map(str, relation.columns), kinds, strict=True)
+            return [(name, kind) for name, kind in found if len(name) <= MAX_NAME][:200]
     except (OSError, EOFError, ValueError, duckdb.Error):
         raise FileError(f"{source.name!r}: the names of its columns cannot be read") from None

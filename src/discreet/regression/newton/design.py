@@ -24,7 +24,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
 from discreet.declarations import EXCLUDE, Domain
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, missing_extra
 
 if TYPE_CHECKING:
     from discreet.data.values import Coder
@@ -295,9 +295,11 @@ def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
     try:
         from formulaic import Formula
     except ImportError:
-        raise InvalidInput("formulas need formulaic: pip install 'discreet[glm]'") from None
+        raise missing_extra("formulaic, which reads formulas,", "glm") from None
     if not isinstance(formula, str) or formula.count("~") != 1:
-        raise InvalidInput(f"formula={formula!r} must be a text such as 'income ~ age + C(sex)'")
+        raise InvalidInput(  # not what was given: it may be the data, in the wrong place
+            f"formula must be a text such as 'income ~ age + C(sex)', not a {type(formula).__name__}"
+        )
     try:
         parsed = Formula(formula)
         left, right = list(parsed.lhs), list(parsed.rhs)

@@ -142,8 +142,8 @@ def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
 def undeclared(name: str, unknown: int, missing: int) -> DataError:
     if unknown:
         return DataError(
-            f"column {name!r}: {unknown} records hold a value that is not declared; add the level, or "
-            "declare a Domain with other=LEVEL"
+            f"column {name!r}: {unknown} records hold a value that is not declared, or no number where one "
+            "is asked for (with a decimal point, not a comma); add the level, or declare other=LEVEL"
         )
     return DataError(
         f"column {name!r}: {missing} records are missing; say missing={{{name!r}: 'exclude'}}, or a value or "

@@ -1,117 +1,291 @@
-"""The plan page: what an ε costs, before any data is opened."""
+"""The plan pages: how precise an ε is, before any data are opened, and one budget for several questions."""
 
 from __future__ import annotations
 
+import math
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from discreet.distributions.normal import Normal
-from discreet.errors import DiscreetError
+from discreet.declarations import as_epsilon, as_prior
+from discreet.errors import DiscreetError, InvalidInput, TooLargeError
+from discreet.planning.widths import Split, epsilon_within, size_within, split
 from discreet.privacy.guarantee import Guarantee
-from discreet.studio import charts
-from discreet.studio.fields import MAX_EPSILON, MIN_EPSILON
-from discreet.studio.forms import ReleaseForm
-from discreet.studio.planning import all_figures, figures, mean_plan, meaning, picture, prior_densities
-from discreet.studio.questions import MAX_PLAN_LEVELS, MAX_PLAN_N, PlanQuestion
+from discreet.questions.base import Question
+from discreet.questions.text import WHOLE
+from discreet.questions.widths import Width
+from discreet.reporting.figures import curve
+from discreet.reporting.meaning import meaning
+from discreet.studio.forms import Input, ReleaseForm, kinds, written
+from discreet.studio.limits import MAX_EPSILON, MIN_EPSILON
 from discreet.studio.shell import Studio, address, is_fragment, problem
+
+MAX_LEVELS, MAX_N, MAX_QUESTIONS = 12, 1_000_000, 8
+START = {
+    "proportion": {"levels": "never\nformer\ncurrent"},
+    "regress": {
+        "formula": "hours ~ age + C(sex)",
+        "bounds": "hours=0,80\nage=16,100",
+        "levels": "sex=f,m",
+        "delta": "1e-6",
+    },
+}
+"""What a new plan is about; elsewhere it is the example of each field that is required."""
+OWN = ("epsilon", "n")
+EPSILONS = (0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0, 10.0)
+_busy = threading.Lock()
+
+
+def planned_kinds() -> dict[str, type[Question]]:
+    """The questions whose precision can be planned."""
+    return {kind: cls for kind, cls in kinds().items() if cls.expected_width is not Question.expected_width}
+
+
+@dataclass(frozen=True)
+class PlanForm:
+    """A question without data, the number of records, and the precision that is wanted; all as text."""
+
+    form: ReleaseForm
+    n: str = "400"
+    within: str = ""
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> PlanForm:
+        form = ReleaseForm.read({"kind": next(iter(planned_kinds())), **given, "source": "", "request": ""})
+        if form.kind not in planned_kinds():
+            raise InvalidInput(
+                f"kind {form.kind!r} cannot be planned: no width of its answer is known beforehand"
+            )
+        texts = {"epsilon": "0.5", **START.get(form.kind, {}), **form.texts}
+        if "edges" in form.texts and "levels" not in form.texts:
+            texts.pop("levels", None)
+        return cls(replace(form, texts=texts), given.get("n", "400") or "400", given.get("within", ""))
+
+    @property
+    def epsilon(self) -> str:
+        return self.form.texts["epsilon"]
+
+    @property
+    def slider(self) -> str:
+        """Where the slider of ε stands: log10 ε, in the middle if there is no such ε."""
+        try:
+            return f"{math.log10(as_epsilon(self.epsilon)):.2f}"
+        except (DiscreetError, ValueError):
+            return "-0.50"
+
+    @cached_property
+    def records(self) -> int:
+        n: int = WHOLE.read(self.n, "Number of records n")
+        if not 0 < n <= MAX_N:
+            raise TooLargeError(
+                f"Number of records n: this page plans from 1 to {MAX_N:,}; Python has no such limit"
+            )
+        return n
+
+    @cached_property
+    def filled(self) -> ReleaseForm:
+        """The form with an example in every field that is required, since a plan needs no columns."""
+        known = written(self.form.asks)
+        examples = {one.name: one.example for one in known if one.required and one.example}
+        texts = {**examples, **self.form.texts}
+        hidden = texts.get("relation") == "add-remove"
+        if any(one.name == "n" for one in known):
+            texts = {name: text for name, text in texts.items() if name != "n"}
+            if not hidden and not texts.get("person"):
+                texts["n"] = str(self.records)
+        return replace(self.form, texts=texts)
+
+    @cached_property
+    def question(self) -> Question:
+        found = self.filled.question
+        if getattr(found, "k", 0) > MAX_LEVELS:
+            raise TooLargeError(
+                f"this page plans for up to {MAX_LEVELS} levels; the command line has no such limit"
+            )
+        return found
+
+    def width(self, epsilon: str | None = None) -> Width:
+        """How precise it will be, at this ε or another."""
+        _ = self.question
+        texts = self.filled.texts if epsilon is None else {**self.filled.texts, "epsilon": epsilon}
+        return _width(self.form.kind, tuple(sorted(texts.items())), self.records)
+
+    def inputs(self) -> list[Input]:
+        """The fields of the question, without names of columns."""
+        return [one for one in self.form.inputs() if one.name not in OWN and one.columns != "name"]
+
+    def query(self, **changes: str) -> str:
+        """The address of this plan."""
+        form = replace(self.form, texts={**self.form.texts, **changes})
+        pairs = [*form.items(), ("n", self.n), ("within", self.within)]
+        return urlencode([(name, text) for name, text in dict(pairs).items() if text])
+
+    def python(self) -> str:
+        """The plan as a program."""
+        asked = {"id": "planned", "kind": self.form.kind, **self.question.stated()}
+        asked.pop("n", None)
+        lines = "".join(f"            {name!r}: {value!r},\n" for name, value in asked.items())
+        delta = f', "delta": {asked["delta"]!r}' if asked.get("delta") else ""
+        budget = f'{{"epsilon": {self.epsilon!r}{delta}}}'
+        return (
+            "import discreet\n\n"
+            f'study = discreet.Study("FILE.csv", budget={budget}, n={self.records})\n'
+            f"plan = study.split(\n    [\n        {{\n{lines}        }},\n    ]\n)\nprint(plan)\n"
+        )
+
+    def command(self) -> str:
+        """The plan as a command, where there is one."""
+        shares = getattr(self.question, "k", 0)
+        if not shares or self.form.texts.get("relation") == "add-remove":
+            return ""
+        prior = ",".join(f"{a:g}" for a in as_prior(getattr(self.question, "prior", 1.0), shares))
+        return f"discreet plan --prior {prior} --n {self.records} --epsilon {self.epsilon.strip()}\n"
+
+
+@lru_cache(maxsize=2000)
+def _width(kind: str, texts: tuple[tuple[str, str], ...], n: int) -> Width:
+    found = ReleaseForm(kind=kind, texts=dict(texts)).question.expected_width(n)
+    assert found is not None
+    return found
 
 
 def add_plan(app: FastAPI, studio: Studio) -> None:
     @app.get("/plan")
     def plan_page(request: Request) -> Response:
-        question, context = _plan_context(request)
-        status = 200
+        listed = request.query_params.getlist("q")[:MAX_QUESTIONS]
+        context: dict[str, Any] = {"problem": None, "listed": listed}
+        try:
+            plan = PlanForm.read(request.query_params)
+        except DiscreetError as error:
+            plan, context["problem"] = PlanForm.read({}), problem(error)
+        context |= {
+            "plan": plan,
+            "limits": {"n": MAX_N, "low": float(MIN_EPSILON), "high": float(MAX_EPSILON)},
+        }
+        context["tabs"] = [
+            (kind == plan.form.kind, cls.title, address("/plan", urlencode({"kind": kind, "n": plan.n})))
+            for kind, cls in planned_kinds().items()
+        ]
         try:
             if context["problem"] is None:
-                context |= _plan_result(question)
-                studio.prefetch.note(question)
+                context |= _result(plan, listed)
         except DiscreetError as error:
             context["problem"] = problem(error)
-        if context["problem"] is not None:
-            status = context["problem"][0]
+        status = 200 if context["problem"] is None else context["problem"][0]
         fragment = is_fragment(request)
         response = studio.page(request, "plan_result.html" if fragment else "plan.html", status, **context)
         if fragment and status == 200:
-            response.headers["HX-Push-Url"] = address("/plan", question.query())
+            response.headers["HX-Push-Url"] = address("/plan", plan.query())
         return response
 
-    @app.get("/plan/all")
-    def plan_all(request: Request) -> Response:
-        question = PlanQuestion.read(request.query_params)
-        question.check()
-        found = all_figures(question.alpha, question.records, question.budget)
-        if found is None:
-            return Response(status_code=204)
-        return studio.page(request, "plan_table.html", **_comparison(question, found))
-
-
-def _plan_context(request: Request) -> tuple[PlanQuestion, dict[str, Any]]:
-    try:
-        question = PlanQuestion.read(request.query_params)
-        found = None
-    except DiscreetError as error:
-        question, found = PlanQuestion(), problem(error)
-    limits = {
-        "levels": MAX_PLAN_LEVELS,
-        "n": MAX_PLAN_N,
-        "low": float(MIN_EPSILON),
-        "high": float(MAX_EPSILON),
-    }
-    return question, {"question": question, "problem": found, "limits": limits}
-
-
-def _plan_result(question: PlanQuestion) -> dict[str, Any]:
-    question.check()
-    common = {
-        "meaning": meaning(Guarantee(question.budget)),
-        "python": question.python(),
-        "command": question.command(),
-    }
-    if question.kind == "mean":
-        found = mean_plan(
-            question.start,
-            question.records,
-            question.spread,
-            question.limits,
-            question.budget,
-            question.target_delta,
+    @app.get("/plan/more")
+    def more(request: Request) -> Response:
+        plan = PlanForm.read(request.query_params)
+        with _busy:  # one at a time: the second of two equal questions finds the first one's answer
+            widths = [plan.width(f"{epsilon:g}") for epsilon in EPSILONS]
+            wanted = None if not plan.within.strip() else _wanted(plan)
+        drawn = curve(
+            EPSILONS,
+            [one.scale * one.half for one in widths],
+            title=f"Expected half-width of the 95 % interval at each ε, for {plan.records:,} records",
+            axes=("ε", f"± {widths[0].of}"),
+            marked=float(as_epsilon(plan.epsilon)),
+            floor=None if widths[0].without is None else widths[0].scale * widths[0].without,
+            logarithmic=True,
         )
-        release = address("/release", _planned(question, found.drawn_by).query())
-        return {
-            **common,
-            "means": found,
-            "means_spec": charts.means(found),
-            "prior_spec": charts.prior_of_mean(Normal(*question.start), question.limits),
-            "release": release,
-        }
-    shown = picture(question)
-    compared = figures(question.alpha, question.records, question.budget)
+        return studio.page(request, "plan_more.html", plan=plan, drawn=drawn, wanted=wanted)
+
+    @app.get("/plan/split")
+    def split_page(request: Request) -> Response:
+        given = request.query_params
+        listed = given.getlist("q")[:MAX_QUESTIONS]
+        context: dict[str, Any] = {
+            "listed": listed, "given": given, "problem": None, "found": None, "titles": [], "links": [],
+            "another": address("/plan", urlencode([("q", one) for one in listed])),
+        }  # fmt: skip
+        try:
+            plans = [PlanForm.read(dict(parse_qsl(one))) for one in listed]
+            context["titles"] = [_title(plan) for plan in plans]
+            if plans and given.get("epsilon", "").strip():
+                found = _split(plans, given)
+                context["found"] = found
+                context["links"] = [
+                    address("/release", _released(plan, share.epsilon, share.delta).query())
+                    for plan, share in zip(plans, found.shares, strict=True)
+                ]
+        except DiscreetError as error:
+            context["problem"] = problem(error)
+        status = 200 if context["problem"] is None else context["problem"][0]
+        return studio.page(request, "split.html", status, **context)
+
+
+def _result(plan: PlanForm, listed: list[str]) -> dict[str, Any]:
+    question = plan.question
+    delta = getattr(question, "delta", None)
+    promised = Guarantee(
+        as_epsilon(plan.epsilon), exact_delta=as_epsilon(delta, "delta") if delta else Fraction(0)
+    )
+    own = [*listed, plan.query()]
     return {
-        **common,
-        **_comparison(question, compared),
-        "picture": shown,
-        "picture_spec": charts.releases(shown, question.names[question.shown]),
-        "prior_spec": charts.priors(prior_densities(question)),
-        "release": address("/release", _planned(question).query()),
+        "width": plan.width(),
+        "meaning": meaning(promised),
+        "python": plan.python(),
+        "command": plan.command(),
+        "release": address("/release", _released(plan, None, None).query()),
+        "divide": address("/plan/split", urlencode([("q", one) for one in own])),
+        "more": address("/plan/more", plan.query()),
     }
 
 
-def _planned(question: PlanQuestion, method: str = "") -> ReleaseForm:
+def _released(plan: PlanForm, epsilon: Fraction | None, delta: Fraction | None) -> ReleaseForm:
     """What was planned, as the release form has it; data are chosen next."""
-    texts = {"epsilon": question.epsilon.strip(), "n": question.n.strip()}
-    if question.kind == "mean":
-        texts |= {name: getattr(question, name).strip() for name in ("bounds", "sigma", "delta")}
-        return ReleaseForm(
-            kind="sample",
-            texts={"family": "gaussian", "prior": question.centre.strip(), "method": method, **texts},
-        )
-    if not question.levels.strip().isdigit():
-        texts["levels"] = "\n".join(question.names)
-    return ReleaseForm(kind="proportion", texts={"prior": question.prior.strip(), **texts})
+    texts = dict(plan.form.texts)
+    if "n" in plan.filled.texts:
+        texts["n"] = str(plan.records)
+    texts |= {} if epsilon is None else {"epsilon": str(epsilon)}
+    texts |= {} if delta is None else {"delta": str(delta)}
+    return replace(plan.form, texts=texts)
 
 
-def _comparison(question: PlanQuestion, found: Any) -> dict[str, Any]:
-    spec = charts.comparison(found, len(found.lines))
-    return {"question": question, "found": found, "comparison_spec": spec}
+def _wanted(plan: PlanForm) -> dict[str, Any]:
+    """Which ε, and how many records, the wanted precision needs."""
+    found: dict[str, Any] = {}
+    for name, search in (
+        ("epsilon", lambda: epsilon_within(plan.question, plan.within, plan.records)),
+        ("n", lambda: size_within(plan.question, plan.within)),
+    ):
+        try:
+            found[name] = search()
+        except InvalidInput as error:
+            found[f"{name}_problem"] = str(error)
+    return found
+
+
+def _title(plan: PlanForm) -> str:
+    _ = plan.question
+    about = (
+        plan.form.texts.get("levels") or plan.form.texts.get("bounds") or plan.form.texts.get("columns", "")
+    )
+    return f"{plan.form.asks.title}: {', '.join(about.split())[:80]}"
+
+
+def _split(plans: list[PlanForm], given: Mapping[str, str]) -> Split:
+    questions = {}
+    for index, plan in enumerate(plans, 1):
+        own = dict(plan.question.stated())
+        own.pop("epsilon", None)
+        own.pop("n", None)
+        for name in ("within", "weight"):
+            if text := given.get(f"{name}{index}", "").strip():
+                own[name] = text
+        questions[f"question {index}"] = {"kind": plan.form.kind, **own}
+    delta = given.get("delta", "").strip()
+    total = as_epsilon(given["epsilon"].strip())
+    return split(questions, total, as_epsilon(delta, "delta") if delta else None, plans[0].records)

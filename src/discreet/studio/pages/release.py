@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,18 +15,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
+from discreet._text import amount
 from discreet.documents.answer import Answer, Table, Words
 from discreet.errors import FileError, InvalidInput, MissingLedgerError
 from discreet.privacy.guarantee import Guarantee
+from discreet.reporting.figures import Frame, drawing, frame_of
+from discreet.reporting.meaning import meaning
 from discreet.reporting.report import report
-from discreet.studio import charts
 from discreet.studio.forms import ReleaseForm
 from discreet.studio.guard import UPLOAD
-from discreet.studio.planning import meaning
 from discreet.studio.releasing import new_request
 from discreet.studio.settings import MEGABYTE
 from discreet.studio.shell import Studio, address
-from discreet.studio.sources import DataSource, column_names
+from discreet.studio.sources import DataSource, columns
 
 MAX_FIELDS = 100
 INTERVAL = 0.95
@@ -62,9 +64,11 @@ def add_release(app: FastAPI, studio: Studio) -> None:
         return RedirectResponse(_form_of(form, source), 303)
 
     @app.get("/release/columns")
-    def columns(request: Request) -> Response:
-        source = studio.sources.find(request.query_params.get("source", ""))
-        return studio.page(request, "release_columns.html", columns=column_names(source))
+    def schema(request: Request) -> Response:
+        found = columns(studio.sources.find(request.query_params.get("source", "")))
+        return studio.page(
+            request, "release_columns.html", columns=found, typed=any(kind for _, kind in found)
+        )
 
     @app.get("/release/review")
     def review(request: Request) -> Response:
@@ -111,13 +115,15 @@ def add_release(app: FastAPI, studio: Studio) -> None:
 
     @app.get("/release/download/{kind}")
     def download(request: Request, kind: str) -> Response:
-        if kind not in ("json", "html"):
+        if kind not in ("json", "html", "ipynb"):
             raise HTTPException(404)
         answer, label, _ = _found(studio, request)
         name = "release-" + re.sub(r"[^0-9A-Za-z]", "", request.query_params.get("request", ""))[-16:]
         if kind == "json":
             stored = answer.receipt.result if answer.receipt is not None else answer.to_json().encode()
             return _attachment(stored, "application/json", f"{name}.json")
+        if kind == "ipynb":
+            return _attachment(_notebook(answer, label), "application/x-ipynb+json", f"{name}.ipynb")
         text = report(answer, title=label or None)
         return _attachment(text.encode(), "text/html; charset=utf-8", f"{name}.html")
 
@@ -132,9 +138,24 @@ def _promise(guarantee: Guarantee) -> dict[str, Any]:
     known = guarantee.exact_epsilon
     return {
         "meaning": meaning(guarantee) if known else None,
-        "except_in": f"{float(guarantee.exact_delta):.3g}" if known and guarantee.exact_delta else "",
-        "rest": guarantee.relation.rest,
+        "except_in": amount(guarantee.exact_delta) if known and guarantee.exact_delta else "",
     }
+
+
+def _notebook(answer: Answer, label: str) -> bytes:
+    """A notebook that goes on from the release: it holds the document, and nothing of the data."""
+    load = f"from discreet.documents.answer import load_answer\n\nanswer = load_answer({answer.to_json()!r})"
+    free = "What is computed from here on costs no further budget."
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "source": f"# {label or 'A private release'}\n\n{free}"},
+        *(
+            {"cell_type": "code", "source": source, "execution_count": None, "outputs": []}
+            for source in (load, "answer", "answer.to_frame()")
+        ),
+    ]
+    shown = [{"id": f"cell-{index}", "metadata": {}, **cell} for index, cell in enumerate(cells)]
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": shown}
+    return json.dumps(book, indent=1).encode()
 
 
 def _attachment(content: bytes, kind: str, name: str) -> Response:
@@ -183,13 +204,15 @@ class Finding:
     header: tuple[str, ...] = ()
     cells: tuple[tuple[str, ...], ...] = ()
     tables: tuple[Table, ...] = ()
-    drawing: tuple[charts.Spec, list[tuple[str, str]]] | None = None
-    caption: str = ""
+    drawing: str = ""
     parts: tuple[Finding, ...] = ()
 
     @classmethod
-    def of(cls, answer: Answer, heading: str = "") -> Finding:
-        """What the answer says of itself."""
+    def of(cls, answer: Answer, heading: str = "", frame: Frame | None = None) -> Finding:
+        """What the answer says of itself; its parts are drawn on one axis."""
+        parts = answer.parts()
+        figures = [part.answer.figure() for part in parts if part.answer is not None]
+        common = frame_of([one for one in figures if one is not None])
         rows, figure = answer.rows(INTERVAL), answer.figure(INTERVAL)
         header, cells = answer.cells(rows, INTERVAL) if rows else ((), [])
         return cls(
@@ -198,12 +221,11 @@ class Finding:
             header=header,
             cells=tuple(cells),
             tables=answer.tables(),
-            drawing=None if figure is None else charts.drawing(figure),
-            caption="" if figure is None else figure.title,
+            drawing="" if figure is None else drawing(figure, frame),
             parts=tuple(
                 cls(None, part.heading, part.otherwise)
                 if part.answer is None
-                else cls.of(part.answer, part.heading)
-                for part in answer.parts()
+                else cls.of(part.answer, part.heading, common)
+                for part in parts
             ),
         )

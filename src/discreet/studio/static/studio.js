@@ -1,72 +1,9 @@
-// What the pages do in the browser: draw charts, couple the ε slider to its field, copy text, send forms once.
+// What the pages do in the browser: couple the ε slider to its field, edit levels as chips, copy text, send forms once.
 "use strict";
 
 (() => {
   const root = document.documentElement;
   root.classList.add("scripted");
-
-  // ---- charts: colours are names of the style sheet, so one specification fits light and dark -------------
-
-  const colours = () => {
-    const style = getComputedStyle(root);
-    return (name) => style.getPropertyValue("--" + name).trim();
-  };
-
-  const filled = (value, colour) => {
-    if (typeof value === "string") return value.startsWith("$") && colour(value.slice(1)) ? colour(value.slice(1)) : value;
-    if (Array.isArray(value)) return value.map((item) => filled(item, colour));
-    if (value && typeof value === "object") {
-      return Object.fromEntries(
-        Object.entries(value).map(([key, item]) => [key, key === "values" || key === "domain" ? item : filled(item, colour)]),
-      );
-    }
-    return value;
-  };
-
-  const theme = (colour) => {
-    const text = { labelColor: colour("soft-ink"), titleColor: colour("soft-ink"), labelFontSize: 12, titleFontSize: 12, titleFontWeight: 400 };
-    return {
-      background: null,
-      font: "system-ui, sans-serif",
-      view: { stroke: null },
-      axis: { ...text, gridColor: colour("line"), domainColor: colour("line"), tickColor: colour("line"), labelOverlap: true },
-      legend: { ...text, labelColor: colour("ink"), symbolType: "stroke", symbolStrokeWidth: 3 },
-      text: { fontSize: 12 },
-    };
-  };
-
-  const draw = (canvas) => {
-    const source = canvas.parentElement.querySelector(".spec");
-    const colour = colours();
-    const spec = filled(JSON.parse(source.textContent), colour);
-    const options = {
-      actions: false,
-      renderer: "svg",
-      ast: true,
-      expr: window.vega.expressionInterpreter,
-      defaultStyle: false,
-      tooltip: false,
-      config: theme(colour),
-    };
-    window.vegaEmbed(canvas, spec, options).then((shown) => {
-      canvas.dataset.drawn = "yes";
-      canvas.shown = shown;
-    });
-  };
-
-  const drawAll = (within) => {
-    within.querySelectorAll("[data-chart]").forEach((canvas) => {
-      if (!canvas.dataset.drawn) draw(canvas);
-    });
-  };
-
-  const redraw = () => {
-    document.querySelectorAll("[data-chart]").forEach((canvas) => {
-      if (canvas.shown) canvas.shown.finalize();
-      draw(canvas);
-    });
-  };
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
   // ---- the slider: log10 ε, rounded to two digits -------------------------------------------------------
 
@@ -94,6 +31,64 @@
     follow();
   };
 
+  // ---- levels as chips: the text area keeps the truth, one level a line, and is what is sent -------------
+
+  const chips = (area) => {
+    const list = document.createElement("ul");
+    const entry = document.createElement("input");
+    const label = document.querySelector(`label[for="${area.id}"]`);
+    const levels = () => area.value.split("\n").map((level) => level.trim()).filter(Boolean);
+    const keep = (values) => {
+      area.value = values.join("\n");
+      show();
+      area.dispatchEvent(new Event("change", { bubbles: true }));
+    };
+    const show = () => {
+      list.replaceChildren(...levels().map((level, index) => {
+        const item = document.createElement("li");
+        const remove = document.createElement("button");
+        item.className = "chip";
+        item.textContent = level + " ";
+        remove.type = "button";
+        remove.textContent = "×";
+        remove.setAttribute("aria-label", "Remove " + level);
+        remove.addEventListener("click", () => {
+          keep(levels().filter((_, other) => other !== index));
+          entry.focus();
+        });
+        item.append(remove);
+        return item;
+      }));
+      entry.required = area.dataset.required === "yes" && !levels().length;
+    };
+    const take = () => {
+      const values = entry.value.split(/[,\n]/).map((level) => level.trim()).filter(Boolean);
+      entry.value = "";
+      if (values.length) keep([...new Set([...levels(), ...values])]);
+    };
+    list.className = "chips";
+    entry.type = "text";
+    entry.id = area.id + "-add";
+    entry.autocomplete = "off";
+    entry.placeholder = "type one and press Enter";
+    entry.setAttribute("aria-describedby", area.id + "-help");
+    entry.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === ",") {
+        if (event.key === "," || entry.value.trim()) event.preventDefault();
+        take();
+      } else if (event.key === "Backspace" && !entry.value && levels().length) {
+        keep(levels().slice(0, -1));
+      }
+    });
+    entry.addEventListener("change", (event) => { event.stopPropagation(); take(); });
+    if (area.required) area.dataset.required = "yes";
+    area.required = false;
+    area.hidden = true;
+    if (label) label.htmlFor = entry.id;
+    area.before(list, entry);
+    show();
+  };
+
   // ---- small helpers of forms -----------------------------------------------------------------------------
 
   document.addEventListener("click", (event) => {
@@ -110,7 +105,7 @@
     const field = chosen || document.querySelector("[data-columns]");
     if (!fill || !field) return;
     const lines = field.dataset.columns === "lines" && field.value.trim() ? field.value.trimEnd() + "\n" : "";
-    field.value = lines + fill.textContent + (field.dataset.columns === "lines" ? "=" : "");
+    field.value = lines + fill.dataset.fill + (field.dataset.columns === "lines" ? "=" : "");
     field.focus();
   });
 
@@ -150,13 +145,9 @@
   // ---- htmx -----------------------------------------------------------------------------------------------
 
   document.addEventListener("htmx:afterSwap", (event) => {
-    drawAll(event.detail.target);
     const summary = event.detail.target.querySelector("[data-summary]");
     const status = document.querySelector("[data-status]");
     if (summary && status) status.textContent = summary.textContent;
-  });
-  document.addEventListener("htmx:beforeCleanupElement", (event) => {
-    if (event.target.shown) event.target.shown.finalize();
   });
   document.addEventListener("htmx:beforeHistoryUpdate", (event) => {
     const update = event.detail.history;
@@ -165,7 +156,7 @@
   });
 
   document.querySelectorAll("[data-log-slider]").forEach(couple);
-  drawAll(document);
+  document.querySelectorAll("[data-chips]").forEach(chips);
 
   // A second step back while the scripts were loading moves the address and leaves the page behind.
   const loaded = performance.getEntriesByType("navigation")[0];

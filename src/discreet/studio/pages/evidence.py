@@ -1,4 +1,4 @@
-"""The gallery of reproduced figures."""
+"""Why it can be believed, for practitioners; behind it the gallery of reproduced figures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from starlette.exceptions import HTTPException
 from discreet.studio.shell import Studio
 
 
-def add_papers(app: FastAPI, studio: Studio) -> None:
-    @app.get("/papers")
-    def papers_page(request: Request) -> Response:
-        return studio.page(request, "papers.html", papers=studio.gallery.by_paper())
+def add_evidence(app: FastAPI, studio: Studio) -> None:
+    @app.get("/evidence")
+    def evidence(request: Request) -> Response:
+        return studio.page(request, "evidence.html", papers=studio.gallery.by_paper())
 
-    @app.get("/papers/image/{name}")
+    @app.get("/evidence/image/{name}")
     def image(name: str) -> Response:
         found = studio.gallery.image(name)
         if found is None:
