@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discreet._text import amount
-from discreet.declarations import as_epsilon
 from discreet.documents.answer import Answer, load_answer
 from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.ledger.charging import Charge, charged
@@ -38,9 +38,9 @@ def acknowledge_large_delta() -> Iterator[None]:
 def cautions(question: Question) -> tuple[str, ...]:
     """What the curator should know before it is asked, as far as the declaration tells."""
     epsilon = getattr(question, "epsilon", None)
-    if epsilon is None or as_epsilon(epsilon) <= LARGE_EPSILON:
+    if epsilon is None or Fraction(epsilon) <= LARGE_EPSILON:  # it was checked when the question was made
         return question.cautions
-    large = amount(as_epsilon(epsilon))
+    large = amount(Fraction(epsilon))
     return (
         *question.cautions,
         f"ε = {large} promises next to nothing: what anybody believes about a person may change by a factor "
