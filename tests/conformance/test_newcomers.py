@@ -165,7 +165,10 @@ def test_a_new_mechanism(blind: type[Mechanism], ledger: str, program: Program) 
     assert "The counts were made up." in shown
     with running() as outside:
         browser = outside.enter()
-        for page in ("plan?levels=2&n=8&epsilon=1", "audit?mechanism=blind&prior=1,1&n=8&epsilon=1"):
+        for page in (
+            "plan?levels=no,yes&n=8&epsilon=1&mechanism=blind",
+            "audit?mechanism=blind&prior=1,1&n=8&epsilon=1",
+        ):
             answer = browser.get(f"/{page}")
             assert (answer.status, "blind" in answer.text) == (200, True)
 
