@@ -3,6 +3,8 @@ engine."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -256,6 +258,50 @@ def test_bounded_contributions_are_the_same_on_every_engine() -> None:
             sums.append((those.n, those.sums(model, link, True)))
     assert sums[0] == sums[1] == sums[2]
     assert sums[0][0] == int(frame.groupby("who").size().clip(upper=2).sum())
+
+
+def test_what_does_not_fit_in_memory_is_read_again_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same integers from a relation whose rows are more than may be kept, in small batches."""
+    duckdb = pytest.importorskip("duckdb")
+    frame, made = table(), declared("gaussian", "a + b")
+    model = model_of("gaussian", made)
+    with read(made, frame) as those:
+        expected = [those.sums(model, link, True) for link in links(model, made, 0.2)]
+    monkeypatch.setattr("discreet.regression.newton.records._KEPT_BYTES", 1000)
+    monkeypatch.setattr("discreet.regression.newton.records._BATCH", 64)
+    with read(made, duckdb.connect().from_df(frame)) as those:
+        assert type(those).__name__ == "Streamed"
+        assert [those.sums(model, link, True) for link in links(model, made, 0.2)] == expected
+
+
+@pytest.mark.slow
+def test_a_large_file_takes_little_memory(tmp_path: Any) -> None:
+    """3·10⁶ × 8 numbers are more than is kept: two passes take less than 600 MB more, as with 10⁷ records."""
+    duckdb = pytest.importorskip("duckdb")
+    columns = ", ".join(f"random() AS x{i}" for i in range(7))
+    duckdb.execute(
+        f"COPY (SELECT {columns}, random() AS y FROM range(3000000)) TO '{tmp_path / 'large.parquet'}'"
+    )
+    program = f"""
+import resource
+from discreet.regression.newton.design import design
+from discreet.regression.newton.models import model_of
+from discreet.regression.newton.records import read
+import duckdb, numpy, pandas
+names = [f"x{{i}}" for i in range(7)]
+made = design("y ~ " + " + ".join(names), family="gaussian", bounds={{n: (0, 1) for n in [*names, "y"]}})
+model = model_of("gaussian", made)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with read(made, {str(tmp_path / "large.parquet")!r}) as those:
+    those.sums(model, model.link(made, model.start(made)), True)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(type(those).__name__, those.n, (after - before) // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    kind, number, more = done.stdout.split()
+    print(f"{number} records took {more} MB more")
+    assert (kind, number) == ("Streamed", "3000000")
+    assert int(more) < 600
 
 
 @pytest.mark.slow
