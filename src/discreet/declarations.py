@@ -273,14 +273,17 @@ def as_rational(value: Any, name: str, low: int | None = None, high: int | None 
 
 def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
     """The δ that a posterior draw is to reach: above 0, below 1, with a warning from 1/n on."""
-    if delta == 0:
+    if delta in (0, "0"):
         raise InvalidInput(
-            "delta=0 cannot be reached: the ratio of two posterior densities has no bound; give a delta such "
-            f"as 1e-6, or {instead}"
+            "delta=0 cannot be reached: the ratio of two densities has no bound; give a delta such as 1e-6, "
+            f"or {instead}"
         )
-    probability = as_epsilon(delta, "delta")
+    try:
+        probability = as_epsilon(delta, "delta")
+    except InvalidInput:
+        probability = Fraction(1)
     if probability >= 1:
-        raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+        raise InvalidInput(f"delta={delta!r} must be a probability above 0 and below 1, such as 1e-6")
     if probability * n >= 1:
         warnings.warn(
             f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits publishing "

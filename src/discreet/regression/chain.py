@@ -78,7 +78,8 @@ class Target:
         if order is not None:
             value = as_order(order)
             return cls(budget, Fraction(0), value, 2 * budget / Fraction(value) * (1 - Fraction(1, 10**13)))
-        probability = as_delta(delta, n, "release counts, which can be purely epsilon-private")
+        assert delta is not None
+        probability = as_target_delta(delta, n, "release counts, which can be purely epsilon-private")
         return cls(budget, probability, None, largest_gaussian(budget, probability))
 
     def met(self, curve: Curve) -> bool:
@@ -181,7 +182,7 @@ def draw_design(
     curvature = Fraction(precision) + Fraction(weight) * n * norm_squared / 4
     # Larger steps would widen the law, by 1/(1 − ηM/2) along the steepest direction, for nothing.
     step = _down(min(1 / (2 * curvature), 1 / (50 * Fraction(precision))))
-    length = math.ceil(_HORIZON / (step * precision)) if steps is None else as_steps(steps)
+    length = math.ceil(_HORIZON / (step * precision)) if steps is None else as_draws(steps, "steps")
     if steps is None:
         check_length(length, weight, precision)
     squared = 4 * Fraction(weight) ** 2 * norm_squared
@@ -315,19 +316,6 @@ def one_thread() -> AbstractContextManager[Any]:
     return limits
 
 
-def as_delta(delta: EpsilonLike | None, n: int, instead: str) -> Fraction:
-    """A target δ, with messages that speak of a probability."""
-    if delta == 0 or delta == "0":
-        return as_target_delta(0, n, instead)
-    try:
-        given = as_epsilon(delta, "delta")  # type: ignore[arg-type]
-    except InvalidInput:
-        given = Fraction(1)
-    if given >= 1:
-        raise InvalidInput(f"delta={delta!r} must be a probability above 0 and below 1, such as 1e-6")
-    return as_target_delta(given, n, instead)
-
-
 def least_delta(delta: Fraction) -> Fraction:
     """δ, unless it is too small for noise in doubles."""
     if delta < _LEAST_DELTA:
@@ -338,15 +326,7 @@ def least_delta(delta: Fraction) -> Fraction:
     return delta
 
 
-def as_steps(steps: Any) -> int:
-    return _at_least_one(steps, "steps")
-
-
-def as_draws(draws: Any) -> int:
-    return _at_least_one(draws, "draws")
-
-
-def _at_least_one(value: Any, name: str) -> int:
+def as_draws(value: Any, name: str = "draws") -> int:
     number = as_integer(value, name)
     if number < 1:
         raise InvalidInput(f"{name}={value!r} must be at least 1")

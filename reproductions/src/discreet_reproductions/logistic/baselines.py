@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.declarations import as_epsilon
+from discreet.declarations import as_epsilon, as_target_delta
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.privacy.curves import Approximate
 from discreet.privacy.guarantee import Guarantee
@@ -19,7 +19,6 @@ from discreet.regression.chain import (
     Advance,
     DrawDesign,
     Target,
-    as_delta,
     as_draws,
     as_precision,
     check_length,
@@ -257,7 +256,7 @@ class OPSLogisticRegression(DrawingEstimator):
                     "such as 1e-9; sampler='rejection' needs none"
                 )
             return Fraction(0)
-        delta = least_delta(as_delta(self.delta, n, "use sampler='rejection'"))
+        delta = least_delta(as_target_delta(self.delta, n, "use sampler='rejection'"))
         return delta if sampler == "proximal" else Fraction(0)
 
     def settings_of(self, made: Any) -> dict[str, Any]:

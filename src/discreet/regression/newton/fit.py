@@ -318,20 +318,13 @@ class Fit(Answer):
         return float(middle[0]), float(low[0]), float(high[0])
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if
-        any."""
-        low_ends, high_ends = self.interval(level)
+        """A dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if any."""
         ratio = _RATIOS.get(self.question.family)
         found = []
-        for name, mean, std, low, high, share in zip(
-            self.names, self.mean(), self.std(), low_ends, high_ends, self.noise_share(), strict=True
-        ):
-            row = {"name": name, "mean": mean, "std": std, "low": low, "high": high, "noise share": share}
-            if ratio is not None:
-                row |= {ratio: math.exp(min(mean, 700.0))}
-            found.append(
-                {key: value if isinstance(value, str) else float(value) for key, value in row.items()}
-            )
+        for row, share in zip(self.rows(level), self.noise_share(), strict=True):
+            own = {"name": row.name, "mean": row.mean, "std": row.sd, "low": row.low, "high": row.high}
+            more = {} if ratio is None else {ratio: math.exp(min(row.mean, 700.0))}
+            found.append({**own, "noise share": float(share), **more})
         return found
 
     def predict(self, frame: Any, level: float = 0.95) -> Prediction:
