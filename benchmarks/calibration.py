@@ -313,7 +313,8 @@ CASES = (
         partial(published, k=4, noise=noises.Clamped(noises.Laplace(4.0)), n=100),
     ),
     Case(
-        "noisy counts, Gaussian 5, total unknown", partial(published, k=4, noise=noises.Gaussian(5.0), n=None)
+        "noisy counts, Gaussian 5, total unknown",
+        partial(published, k=4, noise=noises.GaussianNoise(5.0), n=None),
     ),
     Case("mean, n 400, ε 0.5", partial(mean, relation="replace-one")),
     Case("mean, add/remove, n 400, ε 0.5", partial(mean, relation="add-remove")),

@@ -133,8 +133,15 @@ def release_values(answer: Any) -> dict[str, Any]:
         "mechanism": answer.mechanism,
         "posterior": list(answer.posterior.parameters),
         "axes": None if axes is None else {name: list(levels) for name, levels in axes.items()},
-        "margins": None if axes is None else {name: list(answer.margin(name).parameters) for name in axes},
+        "margins": None if axes is None else margins(answer),
     }
+
+
+def margins(answer: Any) -> dict[str, list[float]]:
+    """Sums of the posterior's parameters over each axis, as 0.1.0 gave them."""
+    cells = np.array(answer.posterior.parameters).reshape([len(levels) for levels in answer.axes.values()])
+    others = [tuple(a for a in range(cells.ndim) if a != i) for i in range(cells.ndim)]
+    return {name: cells.sum(axis=axis).tolist() for name, axis in zip(answer.axes, others, strict=True)}
 
 
 def as_now(text: str) -> str:

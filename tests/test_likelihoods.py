@@ -18,7 +18,7 @@ from discreet.inference.likelihoods.models import (
     DirichletMultinomial,
     Multinomial,
     NegativeBinomial,
-    Poisson,
+    PoissonCells,
 )
 from discreet.inference.likelihoods.releases import likelihood_of
 from discreet.inference.likelihoods.summation import gauss_rule
@@ -100,7 +100,7 @@ NOISES = {
         [3, 0, 14],
     ),
     "laplace": (noises.Laplace(2.3), lambda z, x: stats.laplace(0, 2.3).logpdf(z - x), [3.3, -4.2, 13.0]),
-    "gaussian": (noises.Gaussian(2.3), lambda z, x: stats.norm(0, 2.3).logpdf(z - x), [3.3, -4.2, 13.0]),
+    "gaussian": (noises.GaussianNoise(2.3), lambda z, x: stats.norm(0, 2.3).logpdf(z - x), [3.3, -4.2, 13.0]),
     "clamped-laplace": (
         noises.Clamped(noises.Laplace(2.3), 0),
         lambda z, x: stats.laplace(0, 2.3).logcdf(-x) if z == 0 else stats.laplace(0, 2.3).logpdf(z - x),
@@ -110,7 +110,7 @@ NOISES = {
     "lattice": (noises.LatticeNoise(3.1), lambda z, x: -np.abs(z - x) / 3.1, [3, -4, 13]),
 }
 MODELS = {
-    "Poisson": (Poisson(), ([4.0, 0.3, 9.0],)),
+    "Poisson": (PoissonCells(), ([4.0, 0.3, 9.0],)),
     "Binomial": (Binomial([6, 12, 9]), ([0.4, 0.03, 0.9],)),
     "negative-binomial": (NegativeBinomial(), ([4.0, 0.3, 9.0], [0.4, 2.0, 11.0])),
     "Multinomial": (Multinomial(TOTAL), ([0.3, 0.05, 0.65],)),
@@ -122,7 +122,7 @@ MODELS = {
 def log_prior(model, parameters, i, x):
     """log P(x) of cell i, for the models with separate cells."""
     first = parameters[0][i]
-    if isinstance(model, Poisson):
+    if isinstance(model, PoissonCells):
         return stats.poisson.logpmf(x, first)
     if isinstance(model, Binomial):
         return stats.binom.logpmf(x, model.sizes[i], first)
@@ -173,7 +173,7 @@ def score_oracle(model, parameters, draws):
     """E[∂ log P(x)] with the derivatives of each model written out."""
     p = [np.array(v) for v in parameters]
     mean = lambda f: np.array([w @ f(x, i) for i, (x, w) in enumerate(draws)])  # noqa: E731
-    if isinstance(model, Poisson):
+    if isinstance(model, PoissonCells):
         return [mean(lambda x, i: x - p[0][i])]
     if isinstance(model, Binomial):
         return [mean(lambda x, i: x - model.sizes[i] * p[0][i])]
@@ -365,7 +365,7 @@ def test_the_score_is_the_derivative_at_the_extremes():
         ctx.prec = before
 
 
-@pytest.mark.parametrize("noise", [noises.DiscreteGaussian, noises.RoundedGaussian, noises.Gaussian])
+@pytest.mark.parametrize("noise", [noises.DiscreteGaussian, noises.RoundedGaussian, noises.GaussianNoise])
 @pytest.mark.parametrize("scale", [0.5, 40.0, 3e4])
 def test_gaussian_noise_far_and_wide(noise, scale):
     """Against plain sums over a long window, at distances where the law is only its tail."""
@@ -443,7 +443,7 @@ def chi_square(draws, law):
 
 def test_draws_of_true_counts_have_their_law():
     """Separate cells, one of them summed in wide panels, and counts of a total. False alarm: 1e-8 each."""
-    made = likelihood([40_000, 3], noises.DiscreteLaplace(3000.0), Poisson())
+    made = likelihood([40_000, 3], noises.DiscreteLaplace(3000.0), PoissonCells())
     draws = made.sample_counts([40_500.0, 4.0], size=20_000, seed=2)
     x = np.arange(38_000, 43_000)
     mass = np.exp(stats.poisson.logpmf(x, 40_500.0) - np.abs(x - 40_000) / 3000)
@@ -469,7 +469,7 @@ def test_draws_of_true_counts_have_their_law():
 # Outputs that are no noisy counts.
 
 
-@pytest.mark.parametrize("model", [Multinomial(4), Poisson()])
+@pytest.mark.parametrize("model", [Multinomial(4), PoissonCells()])
 def test_randomised_response_against_all_true_counts(model):
     k, keep, z = 3, 0.6, np.array([1, 0, 3])
     parameter = np.array([0.2, 0.3, 0.5]) if model.total else np.array([0.7, 2.0, 1.3])

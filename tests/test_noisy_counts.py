@@ -32,8 +32,8 @@ def test_the_door_is_open():
         (("discrete-laplace", {"epsilon": 0.5}), noises.DiscreteLaplace, 2.0),
         (("laplace", {"std": 3.0}), noises.Laplace, 3 / math.sqrt(2)),
         (("laplace", {"epsilon": 0.1}), noises.Laplace, 10.0),
-        (("gaussian", 3.0), noises.Gaussian, 3.0),
-        (("gaussian", {"variance": 9.0}), noises.Gaussian, 3.0),
+        (("gaussian", 3.0), noises.GaussianNoise, 3.0),
+        (("gaussian", {"variance": 9.0}), noises.GaussianNoise, 3.0),
         (("discrete-gaussian", {"std": 2.0}), noises.DiscreteGaussian, 2.0),
         (("lattice", {"epsilon": 0.5}), noises.LatticeNoise, 4.0),
     ],
@@ -63,7 +63,7 @@ def test_measurements_of_opendp_tell_their_noise():
         (dp.m.make_laplace(whole, dp.l1_distance(T="i32"), scale=4.0), noises.DiscreteLaplace),
         (dp.m.make_laplace(real, dp.l1_distance(T=float), scale=4.0), noises.Laplace),
         (dp.m.make_gaussian(whole, dp.l2_distance(T=float), scale=4.0), noises.DiscreteGaussian),
-        (dp.m.make_gaussian(real, dp.l2_distance(T=float), scale=4.0), noises.Gaussian),
+        (dp.m.make_gaussian(real, dp.l2_distance(T=float), scale=4.0), noises.GaussianNoise),
     ]:
         made = as_noise(measurement)
         assert type(made) is kind

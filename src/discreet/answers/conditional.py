@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from discreet.answers.release import Release
-from discreet.documents.answer import Answer, Figure, Part, Row, Words
-from discreet.errors import InvalidInput
+from discreet.documents.answer import Answer, Figure, Part, Row, Table, Words
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from discreet.inference.comparisons import Shares
     from discreet.inference.pooled import Pooled
     from discreet.ledger import Receipt
+
+_FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and cells for which that is quick
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,36 @@ class ConditionalRelease(Answer):
         """Empty: the rows are those of the parts."""
         return []
 
+    @cached_property
+    def _shown(self) -> Pooled | None:
+        """The pooled groups, where there are enough of them and it takes no more than a moment."""
+        if self.sizes is None or len(self.groups) < _FEW or not any(self.releases):
+            return None
+        levels = next(len(one.counts) for one in self.releases if one is not None)
+        if levels > 2 and len(self.groups) * levels > _MANY:
+            return None
+        try:
+            return self.pooled()
+        except (InvalidInput, TooLargeError):
+            return None
+
     def figure(self, interval: float = 0.95) -> Figure | None:
-        """None: the figures are those of the parts."""
-        return None
+        """A caterpillar of the pooled groups; the parts have their own figures."""
+        return None if self._shown is None else self._shown.figure(interval)
+
+    def tables(self) -> tuple[Table, ...]:
+        """The groups with strength shared between them."""
+        if self._shown is None:
+            return ()
+        rows = self._shown.figure(0.95).rows
+        cells = tuple((row.name, *map(row.written, (row.mean, row.low, row.high))) for row in rows)
+        head = (self.given, f"share of {self._first}", "low 95 %", "high 95 %")
+        return (Table(head, cells, "Groups that share strength: shares as draws from one unknown law"),)
+
+    @property
+    def _first(self) -> str:
+        known = next(one for one in self.releases if one is not None)
+        return str(known.levels[0]) if len(known.levels) == 2 else "level"
 
     def parts(self) -> tuple[Part, ...]:
         """The release of each group."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.inference.comparisons import Independence, JointDraws, Shares
+    from discreet.inference.comparisons import Independence, JointDraws, Quantity, Shares
     from discreet.inference.likelihoods.kinds import Likelihood
     from discreet.ledger import Receipt
 
@@ -393,20 +394,14 @@ class Release(Bridged, Answer):
             raise ValueError("the axes do not fit the cells")
         _ = self.posterior
 
-    def margin(self, *columns: str) -> Beta | Dirichlet:
-        """Of a table: the plug-in posterior of one column, or of the cells of several; costs nothing more."""
-        if self.axes is None:
-            raise InvalidInput("margin is for a release of a table of several columns")
-        names = list(self.axes)
-        for column in columns:
-            if column not in names:
-                raise InvalidInput(f"column {column!r} is not in this table; it has: {', '.join(names)}")
-        if not columns or len(set(columns)) < len(columns):
-            raise InvalidInput("name each column of the margin once")
-        cells = np.array(self.posterior.parameters).reshape([len(levels) for levels in self.axes.values()])
-        kept = cells.sum(axis=tuple(i for i, name in enumerate(names) if name not in columns))
-        order = [[name for name in names if name in columns].index(column) for column in columns]
-        return dirichlet([float(a) for a in np.transpose(kept, order).ravel()])
+    def margin(self, *columns: str, size: int = 4000, seed: int | None = 0) -> Quantity:
+        """Of a table: the shares of one column, or of the cells of several: noise-aware, and free."""
+        from discreet.inference.comparisons import Quantity
+
+        draws = self.joint(size, seed).margin(*columns)
+        levels = [self._axes()[column] for column in columns]
+        names = tuple(levels[0]) if len(levels) == 1 else tuple(product(*levels))
+        return Quantity(draws.reshape(len(draws), -1), names)
 
 
 def publish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from discreet._interop import bridge
@@ -10,11 +11,12 @@ if TYPE_CHECKING:
     from discreet.inference.likelihoods.kinds import Likelihood
 
 
-class Bridged:
+class Bridged(ABC):
     """Mixed into whatever has a likelihood."""
 
+    @abstractmethod
     def likelihood(self) -> Likelihood:
-        raise NotImplementedError
+        """log P(what was published | parameters)."""
 
     def to_numpyro(self) -> Any:
         """A statement for a NumPyro model: ``release.to_numpyro()(shares)`` (needs the extra ``numpyro``)."""

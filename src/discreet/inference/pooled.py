@@ -12,6 +12,7 @@ has the posterior of a new group.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -150,44 +151,41 @@ def _listed_pair(mechanism: Mechanism, counts: tuple[int, ...]) -> Groups:
     return Groups(np.zeros((1, 2), dtype=np.int64), both[None], np.array([mechanism.n]))
 
 
-class Pooled:
+class Pooled(ABC):
     """The posterior of every group's shares, with strength shared between the groups and noise accounted for.
 
     With two levels answers are about the first level's share, one number a group; with more they have one
     column a level.
     """
 
-    names: tuple[Any, ...]
-    draws: FloatArray | None = None
-
     def __init__(self, names: Sequence[Any], levels: int) -> None:
         self.names, self.levels = tuple(names), levels
 
+    @abstractmethod
     def mean(self) -> FloatArray:
         """Expected shares."""
-        raise NotImplementedError
 
+    @abstractmethod
     def std(self) -> FloatArray:
         """Standard deviations of the shares."""
-        raise NotImplementedError
 
+    @abstractmethod
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Equal-tailed credible intervals."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
         """Draws of all shares, shape (size, groups, levels)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def concentration(self) -> tuple[float, float, float]:
         """κ: its median and 90 % interval. Large κ means that groups are alike."""
-        raise NotImplementedError
 
     @property
     def error(self) -> float:
         """Standard error of the means, in the worst group, that is due to computation."""
-        raise NotImplementedError
+        return 0.0
 
     def table(self, level: float = 0.9) -> list[dict[str, Any]]:
         """One row a group (and level, with more than two): name, mean, and the ends of the interval."""
@@ -426,10 +424,6 @@ class PooledPairs(Pooled):
         cdf = np.cumsum(weight[order])
         at = np.exp(np.interp([0.5, 0.05, 0.95], cdf - weight[order] / 2, nodes[order, 0]))
         return float(at[0]), float(at[1]), float(at[2])
-
-    @property
-    def error(self) -> float:
-        return 0.0
 
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
         rng = np.random.default_rng(seed)

@@ -22,7 +22,7 @@ from discreet.inference.likelihoods.noises import (
     Clamped,
     DiscreteGaussian,
     DiscreteLaplace,
-    Gaussian,
+    GaussianNoise,
     Laplace,
     LatticeNoise,
     Noise,
@@ -38,11 +38,11 @@ _NAMES: dict[str, tuple[type[Noise], str]] = {
     "laplace": (Laplace, "scale"),
     "rounded-laplace": (RoundedLaplace, "scale"),
     "discrete-gaussian": (DiscreteGaussian, "scale"),
-    "gaussian": (Gaussian, "scale"),
+    "gaussian": (GaussianNoise, "scale"),
     "rounded-gaussian": (RoundedGaussian, "scale"),
 }
 _UNITS = ("scale", "std", "variance", "epsilon")
-_ROUNDED: dict[type[Noise], type[Noise]] = {Gaussian: RoundedGaussian, Laplace: RoundedLaplace}
+_ROUNDED: dict[type[Noise], type[Noise]] = {GaussianNoise: RoundedGaussian, Laplace: RoundedLaplace}
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ def _short(value: Any) -> str:
 def _scale(kind: type[Noise], unit: str, amount: FloatArray) -> FloatArray:
     if unit == "scale":
         return amount
-    gaussian = kind in (Gaussian, DiscreteGaussian, RoundedGaussian)
+    gaussian = kind in (GaussianNoise, DiscreteGaussian, RoundedGaussian)
     if unit == "epsilon":
         if gaussian:
             raise InvalidInput(
@@ -219,7 +219,7 @@ def _of_opendp(measurement: Any) -> Noise:
     if not (math.isfinite(loss) and loss > 0):
         raise InvalidInput(f"the measurement has loss {loss} for one record: it adds no noise to tell")
     if "ZeroConcentrated" in measure:
-        return (Gaussian if fractional else DiscreteGaussian)(1 / math.sqrt(2 * loss))
+        return (GaussianNoise if fractional else DiscreteGaussian)(1 / math.sqrt(2 * loss))
     if "MaxDivergence" in measure:
         return (Laplace if fractional else DiscreteLaplace)(1 / loss)
     raise InvalidInput(

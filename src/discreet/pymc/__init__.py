@@ -34,14 +34,14 @@ except ImportError:
 
 __all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "observe"]
 
-Both = Callable[[Any, Any], tuple[Any, Any]]
-"""(z, parameter) ↦ log P(z) and its derivative by the parameter."""
-
 
 class _LogProb(Op):  # type: ignore[misc]
-    """log P(z), or its derivative; ``lost`` last axes of the parameter are summed over."""
+    """log P(z), or its derivative by the parameter; ``both`` gives the two.
 
-    def __init__(self, both: Both, lost: int = 0, derivative: bool = False) -> None:
+    ``lost`` last axes of the parameter are summed over.
+    """
+
+    def __init__(self, both: Callable[..., tuple[Any, Any]], lost: int = 0, derivative: bool = False) -> None:
         self.both, self.lost, self.derivative = both, lost, derivative
 
     def make_node(self, z: Any, parameter: Any) -> Any:

@@ -161,9 +161,8 @@ def observe(likelihood: Likelihood) -> Program:
         return Program(text, declared, statement, data)
     data["scale"] = noise.scales(k).tolist()
     declared = "int k; vector[k] z; vector[k] scale;"
-    return Program(
-        text, declared, "for (i in 1:k) target += noisy_poisson_lpdf(z[i] | rates[i], scale[i]);", data
-    )
+    statement = "for (i in 1:k) target += noisy_poisson_lpdf(z[i] | rates[i], scale[i]);"
+    return Program(text, declared, statement, data)
 
 
 def brms_family(noise: Any) -> str:

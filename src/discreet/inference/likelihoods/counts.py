@@ -1,4 +1,4 @@
-"""Laws of one true count, at whole numbers and between them: Poisson, Binomial, negative binomial.
+"""Laws of one true count, at whole numbers and between them: PoissonCells, Binomial, negative binomial.
 
 Written as deviances (Loader 2000): x log λ − λ − log x! loses nine digits at 10⁹, −D(x, λ) − s(x) none.
 ``s(x) = log Γ(x+1) − x log x + x`` and ``D(x, m) = x log(x/m) + m − x``. Where P(x) itself is tiny, ratios

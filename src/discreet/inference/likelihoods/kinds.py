@@ -16,7 +16,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.declarations import as_integer
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.likelihoods.cells import Cells, Constrained, Statistic
-from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, Poisson
+from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, PoissonCells
 from discreet.inference.likelihoods.noises import Noise
 
 _CELLS_AT_ONCE = 1 << 16
@@ -208,7 +208,7 @@ class RandomisedResponse(Likelihood):
             raise InvalidInput(f"keep={self.keep!r} must be a probability between 0 and 1")
         if np.any((self.values < 0) | (self.values != np.floor(self.values))):
             raise InvalidInput("values must be whole numbers that are not negative: they count reports")
-        if not isinstance(self.model, Multinomial | Poisson):
+        if not isinstance(self.model, Multinomial | PoissonCells):
             raise InvalidInput(
                 f"randomised response has no closed form under a {self.model.name} model; use shares of a "
                 "public total or rates, or list the law of small data with Listed"
@@ -322,7 +322,7 @@ def likelihood(
     """The likelihood of published values; without a model, a multinomial of ``total`` or Poisson cells."""
     array = as_values(values)
     if model is None:
-        model = Poisson() if total is None else Multinomial(total)
+        model = PoissonCells() if total is None else Multinomial(total)
     if isinstance(noise, Noise):
         return NoisyCells(array, noise, model)
     return RandomisedResponse(array, noise, model)

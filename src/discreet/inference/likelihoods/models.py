@@ -84,7 +84,7 @@ class Model(ABC):
             raise InvalidInput(f"{name} must be finite and not negative")
 
 
-class Poisson(Model):
+class PoissonCells(Model):
     """Independent Poisson counts: ``rates``. The gradient is by the log rates."""
 
     name: ClassVar[str] = "Poisson"

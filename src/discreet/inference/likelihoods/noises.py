@@ -221,7 +221,7 @@ class _Bell(Noise):
         return np.ceil(math.sqrt(2 * nats) * scale) + 1
 
 
-class Gaussian(_Bell):
+class GaussianNoise(_Bell):
     """Continuous Gaussian noise. ``scale`` is the standard deviation."""
 
     name: ClassVar[str] = "gaussian"
@@ -294,7 +294,7 @@ class RoundedGaussian(_Bell):
         return np.asarray(log_ndtr((v + 0.5) / scale))
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        return np.rint(Gaussian.draw(self, x, rng))  # type: ignore[arg-type]
+        return np.rint(GaussianNoise.draw(self, x, rng))  # type: ignore[arg-type]
 
 
 class RoundedLaplace(Noise):

@@ -9,7 +9,7 @@ import numpy as np
 from discreet._text import about
 from discreet.errors import NotPrivateError, TooLargeError
 from discreet.inference.likelihoods.kinds import Likelihood, Listed, NoisyCells
-from discreet.inference.likelihoods.models import Multinomial, Poisson
+from discreet.inference.likelihoods.models import Multinomial, PoissonCells
 from discreet.inference.likelihoods.noises import (
     Clamped,
     DiscreteLaplace,
@@ -27,14 +27,14 @@ from discreet.numerics.count_vectors import compositions, number_of_compositions
 def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> Likelihood:
     """log P(published | shares) for n public: of noisy counts where there are some, else the listed law.
 
-    Where n is private the counts are Poisson, and the parameters are rates: shares times the expected n.
+    Where n is private the counts are PoissonCells, and the parameters are rates: shares times the expected n.
     """
     if not mechanism.guarantee.is_private:
         raise NotPrivateError(
             f"{mechanism.name} is not private, so its output is no private release to infer from"
         )
     n, k = mechanism.n, mechanism.k
-    model = Multinomial(n) if n else Poisson()
+    model = Multinomial(n) if n else PoissonCells()
     carried = mechanism.count_noise(tuple(counts), None if noisy is None else tuple(noisy))
     if carried is not None:
         return NoisyCells(np.array(carried.values, dtype=np.float64), noise_of(carried, n), model)

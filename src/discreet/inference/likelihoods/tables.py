@@ -70,7 +70,7 @@ _EXPANSION = _expansion(3)
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CellTable:
     """Functions of v for each of several cells, in columns: log P(z), then cumulants of the true count.
 
     That of order j stands in units of m(1 + m)^{j/2−1}, m the variance of the count before z is seen; that of
@@ -121,7 +121,9 @@ def until(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -
     return state
 
 
-def given_total(xp: Any, cells: Table, total: int, shares: Any, loop: Any = until) -> tuple[Any, Any, Any]:
+def given_total(
+    xp: Any, cells: CellTable, total: int, shares: Any, loop: Any = until
+) -> tuple[Any, Any, Any]:
     """(log P(z), E[x | z], the error of both to be expected) of cells with a public total of 1 or more.
 
     ``shares`` sum to 1 over the last axis; ``cells`` has the cumulants up to :data:`ORDERS`. The constant of
@@ -176,7 +178,9 @@ def _product(ratio: dict[int, Any], powers: dict[int, int]) -> Any:
     return found
 
 
-def table(noise: Noise, z: FloatArray, sizes: FloatArray | None = None, total: int | None = None) -> Table:
+def table(
+    noise: Noise, z: FloatArray, sizes: FloatArray | None = None, total: int | None = None
+) -> CellTable:
     """The table of the cells whose values are z; made once for the same cells and noise.
 
     With a total it has the cumulants for :func:`given_total`, at rates up to sixty times the total.
@@ -187,7 +191,7 @@ def table(noise: Noise, z: FloatArray, sizes: FloatArray | None = None, total: i
 
 
 @lru_cache(maxsize=32)
-def _made(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -> Table:
+def _made(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -> CellTable:
     law: Noise = pickle.loads(noise)
     z = np.frombuffer(values)
     known = None if sizes is None else np.frombuffer(sizes)
@@ -218,7 +222,7 @@ def _made(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -
         log_prob, cumulants = Cells(counts, law, z[own], scales[own]).cumulants(orders, near, rest)
         return np.stack([log_prob, *(k / unit(spread, j) for j, k in enumerate(cumulants, 1))], axis=1)
 
-    return Table(*interpolated(values_at, top), row.ravel(), known, largest)
+    return CellTable(*interpolated(values_at, top), row.ravel(), known, largest)
 
 
 def interpolated(
