@@ -24,6 +24,7 @@ import argparse
 import importlib.util
 import math
 import multiprocessing
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ from discreet.questions.mean import MeanQuestion
 from discreet.questions.regress import Regress
 from discreet.randomness.entropy import SeededEntropy
 
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # many processes: none is to take a graphics card
 DRAWS = 400
 Rng = np.random.Generator
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
+import os
 import time
 from typing import Any
 
@@ -25,6 +26,7 @@ import numpy as np
 
 from discreet.inference.likelihoods import noises
 
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 SHAPE = (4, 4, 12)
 CELLS = math.prod(SHAPE)
 RECORDS = 4000
