@@ -7,8 +7,8 @@
 ``pooled``: 200 groups of 50 with lattice noise, 90 % intervals, 200 × repetitions of them a row, and how much
 less the root mean square error is than group by group. Truths: μ uniform on (0.1, 0.9), κ fixed, or
 log-uniform from 2 to 200; none of these decided anything about the prior, which is uniform on the correlation
-1/(1 + κ) of two records of one group. ``speed``: 3,000 groups. ``histogram``: OpenDP's discrete Laplace on two
-counts of 100 records at ε = 0.1, read by noisy_counts from the measurement itself (``discreet[opendp]``).
+1/(1 + κ) of two records of one group. ``speed``: 3,000 groups. ``histogram``: OpenDP's discrete Laplace on
+two counts of 100 records at ε = 0.1, read by noisy_counts from the measurement itself (``discreet[opendp]``).
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ def mapped(function: Callable[[Any], Any], jobs: list[Any], processes: int) -> l
 
 def print_pooled(repetitions: int, processes: int) -> None:
     """A row for each ε and law of κ."""
-    print(
-        f"{'200 groups of 50':26}{'ε':>6}{'intervals':>11}{'pooled':>8}{'alone':>8}{'RMSE':>8}{'alone':>8}{'less':>8}"
-    )
+    heads = f"{'ε':>6}{'intervals':>11}{'pooled':>8}{'alone':>8}{'RMSE':>8}{'alone':>8}{'less':>8}"
+    print(f"{'200 groups of 50':26}{heads}")
     for epsilon in (0.5, 0.25):
         for kappa in (None, 4.0, 15.0, 60.0):
             jobs = [(seed, epsilon, kappa) for seed in range(repetitions)]
