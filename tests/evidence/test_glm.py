@@ -131,4 +131,5 @@ def test_the_bound_of_the_design_is_the_one_that_was_audited() -> None:
     mu = float(made.sensitivity_squared) / made.precision * (1 - made.step * made.precision / 2)
     mu *= (1 - k**made.steps) / (1 + k**made.steps)
     assert float(curve.gaussian_squared or 0) == pytest.approx(mu, rel=1e-9)
-    assert Fraction(made.step) * (Fraction(made.precision) + Fraction(made.curvature)) <= 2
+    curvature = Fraction(made.precision) + Fraction(made.weight) * made.n * NORM_SQUARED / 4
+    assert Fraction(made.step) * (Fraction(made.precision) + curvature) <= 2

@@ -19,6 +19,7 @@ from discreet.distributions.noise_aware import NoiseAware
 from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
+from discreet.inference.binned import BinnedDistribution
 from discreet.inference.bridged import Bridged
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
@@ -285,6 +286,10 @@ class Release(Bridged, Answer):
         if self.axes is None:
             raise InvalidInput("this is for a release of a table of several columns (release_table)")
         return self.axes
+
+    def distribution(self, size: int = 4000, seed: int | None = 0) -> BinnedDistribution:
+        """Of a number that was released in bins: its distribution function and quantiles, with intervals."""
+        return BinnedDistribution.of(self.levels, self._noise_aware.sample(size, seed))
 
     def joint(self, size: int = 4000, seed: int | None = 0) -> JointDraws:
         """Joint noise-aware draws of the cells of a table, by the names of its columns."""
