@@ -1,9 +1,7 @@
 """A board's study from one budget to one page: education by sex, the mean age of respondents, a regression.
 
-The survey is made up. Run it with ``python examples/board_study.py``; the report is ``out/board.html``.
+The survey is made up. Run it with ``python examples/board_study.py``; it writes ``board.html``.
 """
-
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -36,6 +34,5 @@ plan = study.split(  # before any data are opened: how much of the budget does e
 print(plan)
 for question in plan.questions:
     print(study.answer(question), end="\n\n")
-Path("out").mkdir(exist_ok=True)
-study.report("out/board.html", title="Survey 2026: results for the board")
-print(f"The report is out/board.html; left of the budget: {study.account().remaining}")
+study.report("board.html", title="Survey 2026: results for the board")
+print(f"The report is board.html; left of the budget: {study.account().remaining}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import runpy
 from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
@@ -858,3 +859,26 @@ def test_data_that_do_not_fit_are_found_before_the_first_charge(
     assert done.value.code == 3
     assert list(load_answer(Path("two-results/study.json").read_text()).answers) == ["a"]
     assert Path("two-results/report.html").exists()
+
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_the_board_study_is_short_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = (EXAMPLES / "board_study.py").read_text("utf-8")
+    assert len(source.splitlines()) < 40
+    runpy.run_path(str(EXAMPLES / "board_study.py"))
+    page = Path("board.html").read_text("utf-8")
+    for words in ("Education by sex", "mean of age", "C(sex)[T.male]", "Dataset: Survey 2026."):
+        assert words in page
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_board_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    for cell in json.loads((EXAMPLES / "board_study.ipynb").read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec(cell["source"], scope)
+    assert Path("board.html").exists()
