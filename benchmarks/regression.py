@@ -5,6 +5,7 @@
     python benchmarks/regression.py coverage --fits 4000 --processes 16 --truth fixed
     python benchmarks/regression.py coverage --fits 1000 --processes 16 --design normal binary skewed
     python benchmarks/regression.py accuracy --data FOLDER
+    python benchmarks/regression.py linear --data FOLDER
 
 ``coverage`` simulates records from a known model and fits them by the estimator of :func:`discreet.regress`,
 with noise from a seed (so nothing in it is private): 90 % intervals, averaged over coefficients. It needs
@@ -16,7 +17,8 @@ fixed`` repeats one vector. Designs: ``uniform`` columns; ``normal`` ones of dev
 
 ``accuracy`` compares test errors on Adult, Abalone and MNIST (files as in reproductions/README.md; it needs
 the reproductions, pandas and scikit-learn) with full-batch accelerated private gradient descent and with
-ordinary regression. Times are those of one processor. Nothing here is a test: no figure is asserted.
+ordinary regression. Times are those of one processor. ``linear`` compares the gaussian model with AdaSSP on
+Abalone's rings and on the diabetes data of scikit-learn. Nothing here is a test: no figure is asserted.
 """
 
 from __future__ import annotations
@@ -361,6 +363,72 @@ def accuracy(options: argparse.Namespace) -> None:
             )
 
 
+def adassp(rows: Any, values: Any, epsilon: str, generator: np.random.Generator) -> Any:
+    """AdaSSP (Wang 2018) for rows of columns and values in [−1, 1], replace-one, its three parts in μ-GDP."""
+    size = rows.shape[1]
+    third = math.sqrt(largest_gaussian(Fraction(epsilon), DELTA) / 3)
+    square = rows.T @ rows
+    least = float(np.linalg.eigvalsh(square)[0]) + size / third * generator.normal()
+    least = max(least - size / third * math.sqrt(2 * math.log(6e6)), 0.0)
+    entries = np.triu(generator.normal(size=(size, size)))
+    noise = math.sqrt(2) * size / third
+    ridge = max(0.0, noise * math.sqrt(size * math.log(2 * size**2 / 0.05)) - least)
+    across = rows.T @ values + 2 * math.sqrt(size) / third * generator.normal(size=size)
+    whole = square + noise * (entries + np.triu(entries, 1).T) + ridge * np.eye(size)
+    return np.linalg.solve(whole, across)
+
+
+def linear(options: argparse.Namespace) -> None:
+    """Test errors, as shares of the variance: ours (private), AdaSSP and least squares, by random splits."""
+    import pandas as pd
+    from sklearn.datasets import load_diabetes
+
+    import discreet
+
+    abalone = pd.read_csv(options.data / "abalone.csv.gz")
+    abalone = abalone.assign(**{f"sex_{one}": (abalone["sex"] == one).astype(float) for one in "MF"})
+    numbers = list(abalone.columns[1:8])
+    highs = dict(zip(numbers, (1.0, 0.8, 0.4, 3.0, 1.5, 0.8, 1.0), strict=True))
+    bounds = {name: (0.0, high) for name, high in highs.items()} | {f"sex_{one}": (0.0, 1.0) for one in "MF"}
+    bunch = load_diabetes(as_frame=True)
+    sugar = bunch.data.assign(target=bunch.target)
+    known = dict.fromkeys(bunch.data.columns, (-0.2, 0.2))
+    print(f"{'data':10} {'ε':>4} {'ours':>7} {'s.e.':>6} {'AdaSSP':>7} {'s.e.':>6} {'exact':>7}")
+    for name, table, target, ends, columns in (
+        ("Abalone", abalone, "rings", (1.0, 29.0), bounds),
+        ("diabetes", sugar, "target", (25.0, 346.0), known),
+    ):
+        middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
+        parts = [
+            (table[one].clip(*pair) - sum(pair) / 2) * 2 / (pair[1] - pair[0])
+            for one, pair in columns.items()
+        ]
+        rows = np.column_stack([np.ones(len(table)), *parts])
+        values = (table[target].clip(*ends).to_numpy(dtype=float) - middle) / half
+        for epsilon in options.epsilon:
+            found = []
+            for repetition in range(options.fits):
+                generator = np.random.default_rng(repetition)
+                train = generator.permutation(len(table)) < 0.75 * len(table)
+                fit = discreet.regress(
+                    f"{target} ~ {' + '.join(columns)}",
+                    table[train].reset_index(drop=True),
+                    family="gaussian",
+                    bounds={**columns, target: ends},
+                    epsilon=epsilon,
+                    delta=DELTA,
+                    aim="prediction",
+                )
+                ours = (fit.predict(table[~train].reset_index(drop=True)).mean - middle) / half
+                theirs = rows[~train] @ adassp(rows[train], values[train], epsilon, generator)
+                exact = rows[~train] @ np.linalg.lstsq(rows[train], values[train], rcond=None)[0]
+                scale = float(np.var(values[~train]))
+                found.append([np.mean((one - values[~train]) ** 2) / scale for one in (ours, theirs, exact)])
+            mean, error = np.mean(found, axis=0), np.std(found, axis=0) / math.sqrt(len(found))
+            pairs = " ".join(f"{m:7.3f} {e:6.3f}" for m, e in zip(mean[:2], error[:2], strict=True))
+            print(f"{name:10} {epsilon:>4} {pairs} {mean[2]:7.3f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -384,6 +452,11 @@ def main() -> None:
     one.add_argument("--epsilon", nargs="+", default=["0.1", "0.5", "1", "2"])
     one.add_argument("--fits", type=int, default=10)
     one.set_defaults(run=accuracy)
+    one = commands.add_parser("linear")
+    one.add_argument("--data", type=Path, required=True)
+    one.add_argument("--epsilon", nargs="+", default=["0.1", "0.5", "1", "2"])
+    one.add_argument("--fits", type=int, default=20)
+    one.set_defaults(run=linear)
     options = parser.parse_args()
     options.run(options)
 

@@ -18,7 +18,7 @@ from discreet.regression.newton.design import Column, Design, Variable
 from discreet.regression.newton.models import MODELS
 from discreet.regression.newton.models.poisson import windowed
 from discreet.regression.newton.moments import ResponseCurve, RowMoments, clipped_moments
-from discreet.regression.newton.posterior import CoefficientPrior, target_of
+from discreet.regression.newton.posterior import CoefficientPrior, targets_of
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
 from discreet.regression.newton.sums import RowBlock, exact_sums
 
@@ -119,7 +119,7 @@ def test_draws_have_the_moments_of_the_density_on_a_grid(family: str, epsilon: s
     setting = asked(family, 1500, epsilon)
     outcome = answered(setting, 2)
     law = outcome.posterior
-    target = target_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
     target.maximum()
     axes = [np.linspace(m - 6 * s, m + 6 * s, 61) for m, s in zip(law.mean, law.std(), strict=True)]
     logs = np.log(np.quantile(law.sigma_squared, np.linspace(0, 1, 41)))

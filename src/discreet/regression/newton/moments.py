@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "moments_of"]
 
 _PASSES = 3
+_DIAGONAL, _ACROSS, _COMMON = 0.08, 0.015, 0.1
+"""First guesses, as relative variances: of diagonal entries, of others, and of what others have in common."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _WEIGHTS = np.column_stack([_WEIGHTS, _WEIGHTS * _NODES, _WEIGHTS * (_NODES**2 - 1)]) / _WEIGHTS.sum()
 
@@ -80,12 +82,13 @@ class RowMoments:
 
     def predictors(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances over the rows of the predictors at each of some points."""
-        centre = np.clip(points @ self.centre, -40.0, 40.0)
-        return centre, np.clip(np.einsum("ij,ij->i", points @ self.covariance, points), 1e-12, 200.0)
+        variance = np.einsum("ij,ij->i", points @ self.covariance, points)
+        return np.clip(points @ self.centre, -40.0, 40.0), np.clip(variance, 1e-12, 200.0)
 
     def along(self, points: FloatArray) -> FloatArray:
         """u by point."""
-        return np.asarray(points @ self.covariance / np.sqrt(self.predictors(points)[1])[:, None])
+        moved = points @ self.covariance
+        return np.asarray(moved / np.sqrt(np.maximum(np.einsum("ij,ij->i", moved, points), 1e-12))[:, None])
 
     def sums(self, points: FloatArray, means: FloatArray) -> FloatArray:
         """n·E f(η)x at each point, from the three means of f there."""
@@ -144,8 +147,9 @@ def _shrinkage(
 ) -> tuple[FloatArray, FloatArray]:
     """A normal law for the entries before they are seen: centre and variances, from how they scatter.
 
-    Diagonal entries are about the guess times a common factor; others about the guess's correlation. How far
-    they are off is estimated from all entries together, with an allowance for that estimate's own error.
+    Diagonal entries are about the guess times a common factor; others about the guess, moved by a common
+    correlation, and by another one for the means of columns. How far they are off is estimated from all
+    entries together, with an allowance for that estimate's own error.
     """
     size = len(guess)
     free = np.array([at for at in range(size) if at != constant], dtype=np.intp)
@@ -156,13 +160,21 @@ def _shrinkage(
     ratio, ratio_noise = np.diag(found)[free] / own, np.diag(noise)[free] / own**2
     trust = 1 / (1 + ratio_noise)
     factor = float(np.clip((ratio @ trust + 1) / (trust.sum() + 1), 0.05, 4.0))
-    spread = _excess(ratio - factor, ratio_noise, 0.5 * factor**2, 2.0)
+    spread = _excess(ratio - factor, ratio_noise, _DIAGONAL * factor**2, 2.0)
     centre[np.ix_(free, free)] *= factor
     scale = np.sqrt(np.outer(np.diag(centre), np.diag(centre)))
-    upper = np.triu_indices(size, 1)
-    apart = _excess(((found - centre) / scale)[upper], (noise / scale**2)[upper], 0.1, 4.0)
-    variance[upper] = (apart * scale**2)[upper]
-    variance += variance.T
+    rows, columns = np.triu_indices(len(free), 1)
+    pairs = [(free[rows], free[columns])]
+    if constant is not None:
+        pairs.append((np.full(len(free), constant), free))
+    for rows, columns in pairs:
+        values, unsure = ((found - centre) / scale)[rows, columns], (noise / scale**2)[rows, columns]
+        known = 1 / (_ACROSS + unsure)
+        common = float(values @ known / (known.sum() + 1 / _COMMON))
+        apart = _excess(values - common, unsure, _ACROSS, 4.0)
+        for one, other in ((rows, columns), (columns, rows)):
+            centre[one, other] += common * scale[one, other]
+            variance[one, other] = apart * scale[one, other] ** 2
     variance[free, free] = spread * own**2
     return centre, variance
 

@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
@@ -33,7 +34,7 @@ __all__ = [
     "evidence",
     "maximum",
     "posterior",
-    "target_of",
+    "targets_of",
     "unseen",
 ]
 
@@ -44,8 +45,6 @@ _MOST_SAMPLED = 40
 _STAGES = (1000, 1000, 1000, 4000)
 _TAILS = 8
 """Degrees of freedom of the proposal."""
-_DEVIATION = {"gaussian": 2.0, "binomial": 5.0, "multinomial": 5.0, "poisson": 3.0}
-"""Of a scaled coefficient where no prior is declared: half the declared range moves the predictor so much."""
 
 
 @dataclass(frozen=True)
@@ -102,38 +101,30 @@ class CoefficientPrior:
     @classmethod
     def weak(cls, design: Design, model: ResponseModel) -> CoefficientPrior:
         """Where nothing is declared: normal with a common scale, which is learned."""
-        length = design.norm / design.unit
-        wide = _DEVIATION[model.family] * max(1.0, math.sqrt(design.d) / length)
         size = design.d * model.outputs
         fixed = tuple(at for at in range(size) if not design.columns[at % design.d].factors)
         scales = (1.0, 1 / 3, 1 / 9) if design.d > 1 else (1.0,)
-        return cls(np.zeros(size), np.eye(size) * wide**2, scales, fixed)
+        return cls(np.zeros(size), np.eye(size) * model.widest(design) ** 2, scales, fixed)
 
-    def precisions(self) -> list[FloatArray]:
-        """The inverse covariance at each scale."""
-        inverse = np.linalg.inv(self.covariance)
-        found: list[FloatArray] = []
+    @cached_property
+    def precision(self) -> FloatArray:
+        """The inverse covariance at the scale 1."""
+        return np.asarray(np.linalg.inv(self.covariance))
+
+    def each(self) -> list[CoefficientPrior]:
+        """The prior at each of its scales."""
+        found = []
         for scale in self.scales:
-            factor = np.full(len(self.mean), 1 / scale)
+            factor = np.full(len(self.mean), scale)
             factor[list(self.fixed)] = 1.0
-            found.append(np.asarray(inverse * np.outer(factor, factor), dtype=np.float64))
+            found.append(CoefficientPrior(self.mean, self.covariance * np.outer(factor, factor)))
         return found
 
-    def logs(self, points: FloatArray) -> FloatArray:
-        """The log density at each scale (rows) and point, up to a constant."""
+    def log_density(self, points: FloatArray) -> FloatArray:
+        """At each point, at the scale 1 and up to a constant."""
         gaps = points - self.mean
-        return np.array(
-            [
-                (np.linalg.slogdet(one)[1] - np.einsum("ij,jk,ik->i", gaps, one, gaps)) / 2
-                for one in self.precisions()
-            ]
-        )
-
-    def precision_at(self, points: FloatArray) -> FloatArray:
-        """The mean of the precisions, weighed by how well each explains a law around a point."""
-        logs = self.logs(points)
-        chances = np.exp(logs - logsumexp(logs, axis=0))[:, 0]
-        return np.asarray(np.tensordot(chances, np.array(self.precisions()), 1))
+        squares = np.einsum("ij,jk,ik->i", gaps, self.precision, gaps)
+        return np.asarray((np.linalg.slogdet(self.precision)[1] - squares) / 2)
 
 
 @dataclass(frozen=True)
@@ -144,6 +135,8 @@ class NormalLaw:
     covariance: FloatArray
     moments: RowMoments
     log_sigma: tuple[float, float, float]
+    evidence: float = 0.0
+    """log p(released), up to a constant."""
 
     @property
     def unsure(self) -> float:
@@ -259,25 +252,25 @@ class _Target(ABC):
         root = np.linalg.cholesky(found.covariance)
         scaled = np.linalg.solve(root, found.left[:, :, None])[:, :, 0]
         log = -np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1) - np.sum(scaled**2, axis=1) / 2
-        log = log + logsumexp(self.prior.logs(points), axis=0) + self.squares(points, log_sigma)
+        log = log + self.prior.log_density(points) + self.squares(points, log_sigma)
         return np.asarray(np.where(log_sigma > 1.0, -np.inf, log))
 
     def maximum(self) -> NormalLaw:
         """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most."""
-        point, law = self.seen[-1].point, None
+        point = self.seen[-1].point
         for _ in range(_STEPS):
             sigma = self.sigma(point)
             self.look(point, sigma[0])
             found = self.combined(point[None, :], np.array(sigma[:1]))
-            prior, slope = self.prior.precision_at(point[None, :]), found.slope[0]
+            prior, slope = self.prior.precision, found.slope[0]
             solved = np.linalg.solve(found.covariance[0], slope)
             covariance = np.linalg.inv(slope @ solved + prior)
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
             point = point + move * min(1.0, 1.0 / max(far, 1e-12))
-            law = NormalLaw(point, (covariance + covariance.T) / 2, self.moments, sigma)
-        assert law is not None
-        return law
+        log = float(self.log_density(point[None, :], np.array(sigma[:1]))[0])
+        log += float(np.linalg.slogdet(covariance)[1]) / 2
+        return NormalLaw(point, (covariance + covariance.T) / 2, self.moments, sigma, log)
 
 
 class _Curved(_Target):
@@ -392,69 +385,90 @@ class _Straight(_Target):
         return mean, max(math.sqrt(float(chance @ (logs - mean) ** 2)), 1e-4), upper
 
 
-def target_of(
+def targets_of(
     model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
-) -> _Target:
+) -> list[_Target]:
+    """The density of the coefficients for each scale of the prior."""
     records = float(n) if n is not None else _records(model, seen)
+    moments = moments_of(model, design, seen, records)
     kind = _Curved if model.curved else _Straight
-    return kind(model, prior, seen, moments_of(model, design, seen, records))
+    return [kind(model, one, seen, moments) for one in prior.each()]
 
 
 def maximum(
     model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
 ) -> NormalLaw:
-    """The normal law at the maximum of the posterior: where the next round looks."""
-    return target_of(model, design, prior, seen, n).maximum()
+    """The normal law at the maximum of the posterior, where the next round looks; of all scales together."""
+    laws = [target.maximum() for target in targets_of(model, design, prior, seen, n)]
+    chances = _weights(np.array([law.evidence for law in laws]), 0.0)
+    best = laws[int(np.argmax(chances))]
+    mean = np.asarray(chances @ np.array([law.mean for law in laws]))
+    gaps = np.array([law.mean - mean for law in laws])
+    inside = np.tensordot(chances, np.array([law.covariance for law in laws]), 1)
+    return replace(best, mean=mean, covariance=inside + (gaps * chances[:, None]).T @ gaps)
 
 
 def posterior(
     model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
 ) -> Posterior:
     """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
-    target = target_of(model, design, prior, seen, n)
-    law = target.maximum()
-    draws, log_sigma, weights, effective = _sampled(target, law)
+    found = [_sampled(target) for target in targets_of(model, design, prior, seen, n)]
+    chances = _weights(np.array([one.evidence for one in found]), 0.0)
+    draws, log_sigma = (
+        np.concatenate([getattr(one, name) for one in found]) for name in ("draws", "log_sigma")
+    )
+    weights = np.concatenate([chance * one.weights for chance, one in zip(chances, found, strict=True)])
+    best = found[int(np.argmax(chances))]
     mean = (weights @ draws)[None, :]
-    found = target.combined(mean, np.array([weights @ log_sigma]))
-    vague = float(np.sum(np.linalg.inv(found.covariance[0]) * found.vague[0])) / draws.shape[1]
-    exact = found.slope[0] @ np.linalg.solve(found.sampling[0], found.slope[0])
-    free = np.linalg.inv(exact + prior.precision_at(mean))
-    return Posterior(draws, weights, np.exp(log_sigma), target.moments, free, effective, vague)
+    seen_as = best.target.combined(mean, np.array([weights @ log_sigma]))
+    vague = float(np.sum(np.linalg.inv(seen_as.covariance[0]) * seen_as.vague[0])) / draws.shape[1]
+    exact = seen_as.slope[0] @ np.linalg.solve(seen_as.sampling[0], seen_as.slope[0])
+    free = np.linalg.inv(exact + best.target.prior.precision)
+    effective = float(chances @ [one.effective for one in found])
+    return Posterior(draws, weights, np.exp(log_sigma), best.target.moments, free, effective, vague)
 
 
-def _sampled(target: _Target, law: NormalLaw) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+@dataclass(frozen=True)
+class _Sampled:
+    """Draws at one scale of the prior, with weights; ``effective`` is the share of them that count."""
+
+    target: _Target
+    draws: FloatArray
+    log_sigma: FloatArray
+    weights: FloatArray
+    effective: float
+    evidence: float
+
+
+def _sampled(target: _Target) -> _Sampled:
     """Draws with weights, from Student laws that are moved to where the weights are, stage by stage."""
-    generator = np.random.default_rng(0)
+    law, generator = target.maximum(), np.random.default_rng(0)
     size = len(law.mean)
-    gaussian = law.log_sigma[1] > 0
+    free = size + (law.log_sigma[1] > 0)
     mean = np.append(law.mean, law.log_sigma[0])
     covariance = np.zeros((size + 1, size + 1))
     covariance[:size, :size] = law.covariance
-    covariance[size, size] = law.log_sigma[1] ** 2 if gaussian else 0.0
-    free = size + gaussian
-    if size > _MOST_SAMPLED:
-        half = (
-            generator.normal(size=(_STAGES[-1] // 2, free)) @ np.linalg.cholesky(covariance[:free, :free]).T
-        )
-        draws = np.zeros((_STAGES[-1], size + 1)) + mean
-        draws[:, :free] += np.concatenate([half, -half])
-        return draws[:, :size], draws[:, size], np.full(len(draws), 1 / len(draws)), 1.0
-    for number in _STAGES:
+    covariance[size, size] = law.log_sigma[1] ** 2
+    for number in _STAGES if size <= _MOST_SAMPLED else _STAGES[-1:]:
         root = np.linalg.cholesky(covariance[:free, :free])
-        half = generator.normal(size=(number // 2, free)) * np.sqrt(
-            _TAILS / generator.chisquare(_TAILS, (number // 2, 1))
-        )
+        half = generator.normal(size=(number // 2, free))
+        if size <= _MOST_SAMPLED:
+            half *= np.sqrt(_TAILS / generator.chisquare(_TAILS, (number // 2, 1)))
         unit = np.concatenate([half, -half])
         draws = np.zeros((number, size + 1)) + mean
         draws[:, :free] += unit @ root.T
-        proposal = -(_TAILS + free) / 2 * np.log1p(np.sum(unit**2, axis=1) / _TAILS)
-        logs = target.log_density(draws[:, :size], draws[:, size]) - proposal
-        last = number == _STAGES[-1]
-        weights = _weights(logs, 0.0 if last else 0.2)
+        if size > _MOST_SAMPLED:
+            even = np.full(number, 1 / number)
+            return _Sampled(target, draws[:, :size], draws[:, size], even, 1.0, law.evidence)
+        logs = (_TAILS + free) / 2 * np.log1p(np.sum(unit**2, axis=1) / _TAILS)
+        logs += target.log_density(draws[:, :size], draws[:, size]) + np.sum(np.log(np.diag(root)))
+        weights = _weights(logs, 0.0 if number == _STAGES[-1] else 0.2)
         mean = weights @ draws
         gaps = draws - mean
         covariance = (gaps * weights[:, None]).T @ gaps
-    return draws[:, :size], draws[:, size], weights, float(1 / np.sum(weights**2) / len(weights))
+    effective = float(1 / np.sum(weights**2) / number)
+    evidence = float(logsumexp(logs)) - math.log(number)
+    return _Sampled(target, draws[:, :size], draws[:, size], weights, effective, evidence)
 
 
 def _weights(logs: FloatArray, least: float) -> FloatArray:

@@ -31,6 +31,10 @@ class GaussianModel(ResponseModel):
     def of(cls, design: Design) -> GaussianModel:
         return cls()
 
+    def widest(self, design: Design) -> float:
+        """Predictors of evenly spread records then have a deviation of 1: no mean response has more."""
+        return 1.0 / math.sqrt(max(float(np.trace(design.second_moments)) - 1.0, 1 / 3))
+
     def most_reach(self) -> int:
         return 64 << self.link_bits
 
