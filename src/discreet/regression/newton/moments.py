@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "moments_of"]
 
 _PASSES = 3
-_DIAGONAL, _ACROSS, _COMMON = 0.08, 0.015, 0.1
+_DIAGONAL, _ACROSS, _COMMON = 0.05, 0.008, 0.1
 """First guesses, as relative variances: of diagonal entries, of others, and of what others have in common."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _WEIGHTS = np.column_stack([_WEIGHTS, _WEIGHTS * _NODES, _WEIGHTS * (_NODES**2 - 1)]) / _WEIGHTS.sum()
