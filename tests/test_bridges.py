@@ -211,6 +211,28 @@ def test_numpyro_totals_and_maps():
 
 
 @pytest.mark.slow
+def test_numpyro_expands_a_total_of_many_cells():
+    """150 cells: jit, grad and vmap of the expansion are the exact sum."""
+    needs("numpyro")
+    import jax
+    import jax.numpy as jnp
+
+    from discreet.numpyro import NoisyMultinomial
+
+    rng, noise = np.random.default_rng(3), noises.LatticeNoise(4.0)
+    shares = rng.dirichlet(np.ones(150), 2)
+    z = noise.draw(rng.multinomial(1500, shares[:1]), rng)[0]
+    own = likelihood(z, noise, Multinomial(1500))
+
+    def value(logits):
+        return NoisyMultinomial(1500, jax.nn.softmax(logits), noise).log_prob(z)
+
+    both = jax.jit(jax.vmap(jax.value_and_grad(value)))(jnp.log(shares))
+    close(both[0], own.log_prob(shares))
+    close(both[1], own.score(shares), 1e-7)
+
+
+@pytest.mark.slow
 def test_numpyro_nuts_finds_the_posterior():
     """NUTS against a grid: one rate, geometric noise; and a release with public n against noise_aware."""
     needs("numpyro")
