@@ -523,8 +523,8 @@ def test_scripts_are_text_in_page_document_and_report(target: Target, tmp_path: 
             if window.evaluate("window.pwned !== undefined"):
                 noticed.append(f"run at {address}")
         window.goto(base + f"/release/result?{query}")
-        window.wait_for_selector("[data-chart] svg")
-        assert "$accent" in window.inner_text("[data-chart]")  # a level of that name is no colour
+        window.wait_for_selector("figure svg")
+        assert "$accent" in window.text_content("figure svg")  # a level of that name is no colour
         chromium.close()
     print(f"{len(shown) + 1} pages with planted markup in Chromium: {len(noticed)} scripts run or complaints")
     assert noticed == []

@@ -31,6 +31,7 @@ from discreet.cli.console import (
     Records,
     RequestId,
     new_file,
+    note,
     print_json,
     source,
 )
@@ -259,12 +260,11 @@ def _check_charge(ledger: str | None, dataset: str | None, request_id: str | Non
 def _print_receipt(receipt: Receipt | None, as_json: bool) -> None:
     """At once, on standard error: whatever goes wrong from here on, a retry needs the id."""
     if receipt is not None:
-        text = json.dumps({"receipt": receipt.to_dict()}) if as_json else str(receipt)
-        typer.echo(printable(text), err=True)
+        note(json.dumps({"receipt": receipt.to_dict()}) if as_json else str(receipt))
 
 
 def _print_where(out: Path | None, receipt: Receipt | None) -> None:
-    note = f"Saved to {out}" if out else "Not saved: give --out FILE to keep the release"
+    text = f"Saved to {out}" if out else "Not saved: give --out FILE to keep the release"
     if receipt is not None and not out:
-        note = "Not saved to a file; the ledger keeps it: repeat with this --request-id and --out FILE"
-    typer.echo(printable(note), err=True)
+        text = "Not saved to a file; the ledger keeps it: repeat with this --request-id and --out FILE"
+    note(text)

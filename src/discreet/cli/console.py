@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from discreet._text import nearest
+from discreet._text import nearest, printable, wrapped
 from discreet.errors import FileError, InvalidInput
 
 OK, USAGE, DATA, FILE, CORRUPT, LOSS, REFUSED, LEDGER, INTERNAL = 0, 2, 3, 4, 5, 6, 7, 8, 70
@@ -168,6 +168,12 @@ def file_problems(name: str, path: Path, verb: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise FileError(f"{name} {str(path)!r} cannot be {verb}: {error.strerror}") from None
+
+
+def note(text: str) -> None:
+    """A remark on standard error; at a terminal its lines end between words."""
+    shown = printable(text)
+    typer.echo("\n".join(wrapped(shown)) if sys.stderr.isatty() else shown, err=True)
 
 
 def print_json(document: dict[str, Any]) -> None:
