@@ -58,7 +58,7 @@ svg .name { font-weight: 600; }
   :root { color-scheme: light; --accent: #2456a6; --second: #b3500a; }
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; }
   h2, h3 { break-after: avoid; } figure, tr, .promise, .key, li { break-inside: avoid; }
-  thead { display: table-header-group; } .scroll { overflow: visible; } td + td { white-space: normal; }
+  thead { display: table-header-group; } .scroll { overflow: visible; } table { font-size: 9pt; }
 }
 """
 _MAX_LISTED = 8  # shares beyond these are in the table only
@@ -174,7 +174,7 @@ def _together(answers: Sequence[Answer]) -> str:
 def _section(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
     parts = [f"<section><h2>{escape(heading)}</h2>", _findings(answer)]
     parts += ["<h3>How people are protected</h3>", _promise(answer.guarantee)]
-    asked = [*_asked(question), *answer.words().facts]
+    asked = dict([*answer.words().facts, *_asked(question)]).items()
     parts += ["<h3>What was asked, of which data</h3>", facts(asked, styled=False)]
     if answer.receipt is not None:
         receipt = replace(answer.receipt, repeated=False)  # a report made again says the same
