@@ -3,7 +3,7 @@
     export OMP_NUM_THREADS=1 PYTHONPATH=src
     python benchmarks/regression.py coverage --fits 4000 --processes 16
     python benchmarks/regression.py coverage --fits 4000 --processes 16 --truth fixed
-    python benchmarks/regression.py coverage --fits 1000 --processes 16 --design normal binary skewed
+    python benchmarks/regression.py coverage --fits 1000 --processes 16 --design normal binary skewed mixed
     python benchmarks/regression.py accuracy --data FOLDER
     python benchmarks/regression.py linear --data FOLDER
 
@@ -13,7 +13,8 @@ NumPy, SciPy, python-flint and narwhals besides the package; no table library an
 declared, with deviation 1 (gaussian, whose errors have deviation 1, and binomial) or ½ (poisson) for columns
 between −1 and 1; ``--prior default`` declares none. ``--truth prior`` draws coefficients from it, ``--truth
 fixed`` repeats one vector. Designs: ``uniform`` columns; ``normal`` ones of deviation 0.4 with correlation ½;
-``binary`` ones that are 1 for a fifth of the records and else −1; ``skewed`` ones, 2·Beta(1, 4) − 1.
+``binary`` ones that are 1 for a fifth of the records and else −1; ``skewed`` ones, 2·Beta(1, 4) − 1;
+``mixed`` takes these in turn, every second four times 0.4.
 
 ``accuracy`` compares test errors on Adult, Abalone and MNIST (files as in reproductions/README.md; it needs
 the reproductions, pandas and scikit-learn) with full-batch accelerated private gradient descent and with
@@ -51,7 +52,7 @@ from discreet.regression.newton.rounds import PublicSetting, ask
 from discreet.regression.newton.sums import RowBlock, exact_sums
 
 DELTA = Fraction(1, 10**6)
-DESIGNS = ("uniform", "normal", "binary", "skewed")
+DESIGNS = ("uniform", "normal", "binary", "skewed", "mixed")
 FAMILIES = ("gaussian", "binomial", "poisson")
 DEVIATIONS = {"gaussian": 1.0, "binomial": 1.0, "poisson": 0.5}
 MOST_COUNT = 20
@@ -88,6 +89,9 @@ def rows_of(kind: str, n: int, columns: int, generator: np.random.Generator) -> 
         return np.where(generator.random((n, columns)) < 0.2, 1.0, -1.0)
     if kind == "skewed":
         return 2 * generator.beta(1, 4, (n, columns)) - 1
+    if kind == "mixed":
+        every = [rows_of(one, n, columns, generator) for one in DESIGNS[:4]]
+        return np.column_stack([every[j % 4][:, j] * (1.0, 0.4)[j // 4 % 2] for j in range(columns)])
     common = generator.normal(0, math.sqrt(0.5), (n, 1))
     return np.clip(0.4 * (common + generator.normal(0, math.sqrt(0.5), (n, columns))), -1, 1)
 

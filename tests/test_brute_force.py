@@ -271,7 +271,7 @@ def test_regressions_of_pairs_of_people(family: str, monkeypatch: pytest.MonkeyP
 def test_descent_is_within_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds of the gradient alone: every one is counted."""
     question, places = asked("binomial", aim="prediction", n=6)
-    monkeypatch.setattr(rounds, "CROWDED", 0.0)
+    monkeypatch.setattr(rounds, "MOST_PREDICTED", 0)
     watched = Watched(monkeypatch)
     rest = [(*place, "q") for place in places[:5]]
     ends = [places[0], places[1], places[-1], places[-2]]

@@ -506,10 +506,10 @@ def doubts(outcome: Outcome) -> tuple[str, ...]:
             "no curvature was published, because its noise would have drowned it: the fit predicts, and its "
             "intervals are those of the prior around it",
         )
-    if found.vague > 0.5:
+    if found.moments is not None and found.moments.blur > 1:
         said.append(
-            "most of the uncertainty is that of the curvature, which the noise hides: take more records, a "
-            "larger epsilon or fewer columns"
+            "the noise on the curvature is as large as the curvature, so that intervals rest on a guess of "
+            "how the columns spread: take more records, a larger epsilon or fewer columns"
         )
     if found.effective < 0.02:
         said.append("the posterior is far from normal, and its draws say little: declare a prior")

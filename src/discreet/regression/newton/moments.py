@@ -69,6 +69,9 @@ class RowMoments:
     records: float
     constant: int | None
     """The position of the constant column, whose second moment is public."""
+    blur: float = 0.0
+    """The spectral norm of the noise on them, 2√(dv) for entries of variance v (Wigner), over their mean
+    eigenvalue: above 1 there are directions in which the noise hides whether there is any curvature."""
 
     @cached_property
     def centre(self) -> FloatArray:
@@ -138,7 +141,9 @@ def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], r
         centre, variance = _shrinkage(guess, total / precision, noise, constant)
         gain = variance / (variance + noise)
         centre, variance = centre + gain * (total / precision - centre), variance * (1 - gain)
-        found = RowMoments(positive(centre, variance), variance, records, constant)
+        size = len(guess)
+        blur = 2 * math.sqrt(size / 2 / precision) / (float(np.trace(centre)) / size)
+        found = RowMoments(positive(centre, variance), variance, records, constant, blur)
     return found
 
 

@@ -149,8 +149,7 @@ class Posterior:
     """Weighted draws of the coefficients, and of σ² for the gaussian model.
 
     ``noise_free`` is the covariance that remains if the noise were none: the share of the rest is privacy's.
-    ``effective`` is the share of draws that count, ``vague`` the part of the errors' variance that is due to
-    the noise on the curvature.
+    ``effective`` is the share of draws that count.
     """
 
     draws: FloatArray
@@ -159,7 +158,6 @@ class Posterior:
     moments: RowMoments | None
     noise_free: FloatArray
     effective: float = 1.0
-    vague: float = 0.0
 
     @property
     def mean(self) -> FloatArray:
@@ -421,11 +419,10 @@ def posterior(
     best = found[int(np.argmax(chances))]
     mean = (weights @ draws)[None, :]
     seen_as = best.target.combined(mean, np.array([weights @ log_sigma]))
-    vague = float(np.sum(np.linalg.inv(seen_as.covariance[0]) * seen_as.vague[0])) / draws.shape[1]
     exact = seen_as.slope[0] @ np.linalg.solve(seen_as.sampling[0], seen_as.slope[0])
     free = np.linalg.inv(exact + best.target.prior.precision)
     effective = float(chances @ [one.effective for one in found])
-    return Posterior(draws, weights, np.exp(log_sigma), best.target.moments, free, effective, vague)
+    return Posterior(draws, weights, np.exp(log_sigma), best.target.moments, free, effective)
 
 
 @dataclass(frozen=True)
