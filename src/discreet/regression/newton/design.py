@@ -72,7 +72,7 @@ class Column:
         """The largest size of an entry."""
         size = 1 << bits
         for index, (_, table) in enumerate(self.factors):
-            largest = max(abs(entry) for entry in table)
+            largest = max(max(table), -min(table))
             size = largest if index == 0 else size * largest >> bits
         return size
 

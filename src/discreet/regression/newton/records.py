@@ -168,9 +168,10 @@ def _codes(table: Table, columns: Mapping[str, Any]) -> tuple[list[IntArray], An
     import narwhals as nw
 
     raw = table.frame.collect()
+    types = raw.schema  # once: it is made anew for every look
     quick: dict[str, IntArray] = {}
     for i, coder in enumerate(table.coders):
-        if isinstance(coder, Grid) and not coder.integers and raw.schema.get(f"v{i}") == nw.Float64:
+        if isinstance(coder, Grid) and not coder.integers and types.get(f"v{i}") == nw.Float64:
             values = np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
             place = (np.clip(values, coder.low, coder.high) - coder.low) / coder.width * coder.steps + 0.5
             quick[f"k{i}"] = np.where(np.isnan(values), coder.absent, np.floor(place)).astype(np.int64)
