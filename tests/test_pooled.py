@@ -190,3 +190,28 @@ def test_published_counts_are_pooled_and_drawn():
     assert [row.name for row in rows] == ["c", "d", "b", "a"]
     with pytest.raises(InvalidInput, match="3 groups"):
         published.pooled("abc")
+
+
+def test_displays_have_the_pooled_groups():
+    """Three groups or more: a table and a caterpillar in the terminal, the report and the document's words."""
+    groups = ("north", "east", "south", "west")
+    rows = {
+        "region": [group for group in groups for _ in range(40)],
+        "vote": (["yes"] * 10 + ["no"] * 30) * 2 + (["yes"] * 22 + ["no"] * 18) * 2,
+    }
+    asked = {"outcome": "vote", "given": "region", "levels": ("yes", "no"), "epsilon": 2.0}
+    found = discreet.release_conditional(pd.DataFrame(rows), groups=groups, **asked)
+    (table,) = found.tables()
+    assert sorted(cells[0] for cells in table.cells) == sorted(groups)
+    figure = found.figure(0.9)
+    assert [row.mean for row in figure.rows] == sorted(row.mean for row in figure.rows)
+    low, high = found.pooled().interval(0.9)
+    by_name = {row.name: row for row in figure.rows}
+    assert [by_name[group].low for group in groups] == pytest.approx(list(low))
+    assert [by_name[group].high for group in groups] == pytest.approx(list(high))
+    assert "share strength" in found.summary()
+    assert "share strength" in discreet.report([found], title="Votes")
+    two = {"region": rows["region"][:80], "vote": rows["vote"][:80]}
+    few = discreet.release_conditional(pd.DataFrame(two), groups=groups[:2], **asked)
+    assert few.figure() is None
+    assert few.tables() == ()
