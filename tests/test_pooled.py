@@ -193,7 +193,7 @@ def test_published_counts_are_pooled_and_drawn():
 
 
 def test_displays_have_the_pooled_groups():
-    """Three groups or more: a table and a caterpillar in the terminal, the report and the document's words."""
+    """Three groups or more: a table and a caterpillar in the terminal and in the report."""
     groups = ("north", "east", "south", "west")
     rows = {
         "region": [group for group in groups for _ in range(40)],
