@@ -20,7 +20,7 @@ from discreet.declarations import as_epsilon, as_size
 from discreet.documents.answer import as_probability
 from discreet.errors import InvalidInput
 from discreet.questions.base import question_of
-from discreet.questions.widths import Rehearsal, as_within, rounded
+from discreet.questions.widths import Guess, Rehearsal, as_within, rounded
 
 __all__ = ["IntervalPlan", "plan_intervals"]
 
@@ -136,9 +136,9 @@ def plan_intervals(
 
     def planned(size: int, budget: Fraction) -> IntervalPlan:
         question = question_of(kind, {**fields, "epsilon": str(budget)})
-        guessed: dict[str, Any] = {"typical": typical, "correlation": float(correlation), "spread": spread}
+        guess = Guess(typical, float(correlation), spread)
         found = [
-            question.rehearse(size, level=probability, seed=seed + repetition, **guessed)
+            question.rehearse(size, probability, seed + repetition, guess)
             for repetition in range(_REHEARSALS)
         ]
         return IntervalPlan(kind, size, budget, probability, Rehearsal.mean(found))

@@ -20,9 +20,9 @@ from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.text import OPTIONS, TEXT, WHOLE, TextForm
-from discreet.questions.widths import Rehearsal, Width
+from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 
-__all__ = ["Bound", "Parameter", "PeopleQuestion", "Question", "parameter", "question_of"]
+__all__ = ["Bound", "Parameter", "PeopleQuestion", "Question", "SumsQuestion", "parameter", "question_of"]
 
 PLAN_VERSION = 2
 """Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
@@ -124,21 +124,8 @@ class Question(ABC):
         """
         return None
 
-    def rehearse(
-        self,
-        n: int,
-        *,
-        level: float,
-        seed: int,
-        typical: float | None = None,
-        correlation: float = 0.0,
-        spread: float | None = None,
-    ) -> Rehearsal:
-        """An answer about n made-up records with seeded noise, where this kind can be rehearsed.
-
-        ``typical`` is guessed of one record, ``correlation`` of the columns, ``spread`` of numbers: their
-        standard deviation as a part of their range.
-        """
+    def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
+        """An answer about n made-up records with seeded noise, where this kind can be rehearsed."""
         raise InvalidInput(f"a question of kind {self.kind!r} is not planned so; 'regress' and 'mean' are")
 
     # What follows from it.
@@ -288,6 +275,24 @@ class PeopleQuestion(Question):
         label="Records per person, at most",
         default=None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumsQuestion(PeopleQuestion):
+    """A question that noisy sums answer: its price does not depend on the number of records."""
+
+    relation: str = parameter(
+        TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
+    )
+
+    @property
+    def declared_size(self) -> int:
+        """Constant: the price does not depend on the number of records."""
+        return 0
+
+    def size_of(self, statistic: Any) -> int:
+        """Constant, as the price."""
+        return 0
 
 
 def question_of(kind: str, given: Mapping[str, Any], where: str = "") -> Question:

@@ -22,9 +22,9 @@ from discreet.declarations import (
     check_hidden_size,
 )
 from discreet.errors import InvalidInput
-from discreet.questions.base import Bound, PeopleQuestion, parameter
+from discreet.questions.base import Bound, SumsQuestion, parameter
 from discreet.questions.text import BUDGET, LEVEL, LEVELS, PAIR, TEXT
-from discreet.questions.widths import Rehearsal, Width
+from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanDesign
 
@@ -32,7 +32,7 @@ __all__ = ["MeanQuestion"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanQuestion(PeopleQuestion):
+class MeanQuestion(SumsQuestion):
     """The mean of a column of numbers between declared bounds."""
 
     kind: ClassVar[str] = "mean"
@@ -64,9 +64,6 @@ class MeanQuestion(PeopleQuestion):
         "The number that a missing value counts as; exclude: the mean among those who answered.",
         label="Missing values",
         default=None,
-    )
-    relation: str = parameter(
-        TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
     )
 
     @cached_property
@@ -118,35 +115,19 @@ class MeanQuestion(PeopleQuestion):
         """Every mistake of the declaration, before any data."""
         _ = self.design.grid, self.design.noise
 
-    @property
-    def declared_size(self) -> int:
-        """Constant: the price does not depend on the number of records."""
-        return 0
-
-    def size_of(self, statistic: Any) -> int:
-        """Constant, as the price."""
-        return 0
-
     def read(self, data: Any) -> Any:
         """The exact sums, by group."""
         return self.design.sums(data)
 
-    def rehearse(
-        self,
-        n: int,
-        *,
-        level: float,
-        seed: int,
-        typical: float | None = None,
-        correlation: float = 0.0,
-        spread: float | None = None,
-    ) -> Rehearsal:
+    def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
         """Values around the middle, whose deviation is ``typical`` or a quarter of the range."""
         design = self.design
         low, high = design.bounds
-        deviation = (high - low) / 4 if typical is None else float(typical)
+        deviation = (high - low) / 4 if guess.typical is None else float(guess.typical)
         if not 0 < deviation <= (high - low) / 2:
-            raise InvalidInput(f"typical={typical!r} must be a standard deviation that the bounds allow")
+            raise InvalidInput(
+                f"typical={guess.typical!r} must be a standard deviation that the bounds allow"
+            )
         groups = [None] if design.groups is None else list(design.groups.levels)
         count = max(1, n // len(groups))
         square = round(count * (deviation / (high - low) * design.noise.steps) ** 2)

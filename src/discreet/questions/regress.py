@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
 from discreet.declarations import as_size
-from discreet.questions.base import Bound, PeopleQuestion, parameter
+from discreet.questions.base import Bound, SumsQuestion, parameter
 from discreet.questions.text import BUDGET, DOMAINS, LIMITS, NUMBER, RULES, TEXT
-from discreet.questions.widths import Rehearsal, Width
+from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 from discreet.regression.newton.fit import Regression, regression
 from discreet.regression.rehearsal import rehearsed
 
@@ -20,7 +20,7 @@ __all__ = ["Regress"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regress(PeopleQuestion):
+class Regress(SumsQuestion):
     """The coefficients of a regression, with intervals that know of the noise."""
 
     kind: ClassVar[str] = "regress"
@@ -67,9 +67,6 @@ class Regress(PeopleQuestion):
         label="Missing values",
         default=None,
     )
-    relation: str = parameter(
-        TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
-    )
     norm: float | None = parameter(
         NUMBER,
         "Rows, of columns scaled to [−1, 1], are shortened to this length: less noise, another model.",
@@ -96,27 +93,9 @@ class Regress(PeopleQuestion):
         """The data themselves: a regression takes several passes over them."""
         return data
 
-    @property
-    def declared_size(self) -> int:
-        """Constant: the price does not depend on the number of records."""
-        return 0
-
-    def size_of(self, statistic: Any) -> int:
-        """Constant, as the price."""
-        return 0
-
-    def rehearse(
-        self,
-        n: int,
-        *,
-        level: float,
-        seed: int,
-        typical: float | None = None,
-        correlation: float = 0.0,
-        spread: float | None = None,
-    ) -> Rehearsal:
+    def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
         """Records whose columns are spread evenly and explain nothing."""
-        fit, shrink, split = rehearsed(self.asked, n, seed, typical, correlation, spread)
+        fit, shrink, split = rehearsed(self.asked, n, seed, *guess)
         low, high = fit.interval(level)
         return Rehearsal(
             fit.names,

@@ -38,6 +38,20 @@ class Width(NamedTuple):
         return "points" if self.unit == POINTS else f"in the unit of {self.unit}"
 
 
+class Guess(NamedTuple):
+    """What is guessed of the records of a rehearsal."""
+
+    typical: float | None = None
+    """Of one record: its standard deviation, its share, or its mean, as the question has it."""
+    correlation: float = 0.0
+    """Of the columns."""
+    spread: float | None = None
+    """Of numbers: their standard deviation as a part of their range."""
+
+
+NO_GUESS = Guess()
+
+
 class Rehearsal(NamedTuple):
     """What an answer about made-up records tells beforehand, by name: half-widths, and the noise's shares."""
 
