@@ -148,6 +148,62 @@ def parquet() -> Iterator[Row]:
         yield Row(group, "discreet.release of 3 levels, peak memory", memory, "MB")
 
 
+def counting(records: int = 4_000_000) -> Iterator[Row]:
+    """Levels of data in memory, and of files, beside what the library itself takes to count its values."""
+    from collections import Counter
+
+    import duckdb
+    import pandas as pd
+
+    from discreet.data import count_levels
+
+    names = [f"code {i}" for i in range(1_000)]
+    texts, numbers = discreet.Domain(names), discreet.Domain(range(1_000))
+    codes = np.random.default_rng(0).integers(0, 1_000, records)
+    objects = np.array(names, dtype=object)[codes]
+    listed, whole = objects.tolist(), codes.tolist()
+    category = pd.Series(pd.Categorical.from_codes(codes, names))
+    column = pd.Series(objects, dtype=object)
+    ways: dict[str, tuple[object, discreet.Domain, str, Callable[[], object]]] = {
+        "list of text": (listed, texts, "Counter", lambda: Counter(listed)),
+        "list of ints": (whole, numbers, "Counter", lambda: Counter(whole)),
+        "NumPy ints": (codes, numbers, "np.unique", lambda: np.unique(codes, return_counts=True)),
+        "NumPy ints again": (codes, numbers, "np.bincount", lambda: np.bincount(codes)),
+        "pandas categories": (category, texts, "value_counts", category.value_counts),
+        "pandas objects": (column, texts, "value_counts", column.value_counts),
+    }
+    group = f"{records:,} records of 1,000 levels, counted"
+    for name, (data, domain, native, call) in ways.items():
+        took, theirs = in_turns(lambda data=data, domain=domain: count_levels(data, domain), call)
+        yield Row(group, name, took * 1e3, "ms", f"{native} ({theirs * 1e3:.3g} ms)", took / theirs)
+    with tempfile.TemporaryDirectory() as folder:
+        for ending, reader in (("parquet", "'{}'"), ("csv", "read_csv('{}', all_varchar=true)")):
+            path = str(Path(folder, f"codes.{ending}"))
+            query = "select concat('code ', range * 7919 % 1000) as code from range(10000000)"
+            duckdb.sql(f"copy ({query}) to '{path}'")
+
+            def native_count(source: str = reader.format(path)) -> None:
+                with duckdb.connect() as connection:
+                    connection.execute("SET enable_progress_bar=false")
+                    connection.sql(f"select code, count(*) from {source} group by code").fetchall()
+
+            took, theirs = in_turns(lambda path=path: count_levels(path, texts, column="code"), native_count)
+            yield Row(
+                group,
+                f"{ending}, 10⁷ records",
+                took * 1e3,
+                "ms",
+                f"DuckDB's own ({theirs * 1e3:.3g} ms)",
+                took / theirs,
+            )
+
+
+def in_turns(ours: Callable[[], object], theirs: Callable[[], object], times: int = 5) -> tuple[float, float]:
+    """The least processor time of each, one after the other."""
+    pairs = [(processor_seconds(ours), processor_seconds(theirs)) for _ in range(times)]
+    return min(a for a, _ in pairs), min(b for _, b in pairs)
+
+
 def starting() -> Iterator[Row]:
     for what, command in (
         ("import discreet", [sys.executable, "-c", "import discreet"]),
@@ -412,6 +468,17 @@ def ledger(charges: int = 2_000) -> Iterator[Row]:
         yield Row(group, "a retry", took * 1e3, "ms")
         yield Row(group, "show", seconds(lambda: book.show("survey"), repeat=20) * 1e3, "ms")
         yield Row(group, "verify", seconds(book.verify), "s")
+        guarantee = discreet.Guarantee(Fraction(1, 10**6))
+        book.create("empty", epsilon=1)
+        for i in range(8 * charges // 2_000 * 1_000):  # to 10⁴ entries
+            book.spend("survey", guarantee, lambda: b"", plan={"question": -1 - i}, request_id=f"r{i}")
+        first = [
+            seconds(lambda name=name: book.spend(name, guarantee, lambda: b"", plan={}), repeat=30)
+            for name in ("survey", "empty")
+        ]
+        yield Row(
+            group, "a charge with 10⁴ before it", first[0] * 1e3, "ms", "the first ones", first[0] / first[1]
+        )
         yield Row(group, "size of the file", Path(folder, "ledger.db").stat().st_size / 1e6, "MB")
 
 
@@ -419,6 +486,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "simulation": simulation,
     "drawing": drawing,
     "parquet": parquet,
+    "counting": counting,
     "starting": starting,
     "releasing": releasing,
     "hellinger": hellinger,

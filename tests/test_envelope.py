@@ -210,6 +210,7 @@ def test_windows_are_never_larger_than_public_numbers_say(
         ("ehds", 3, 10**12, 10),
         ("ehds", 2, 10**12, 10_000),
         ("ehds", 2, 10**11, 1),
+        ("ehds", 2, 10**10, 10),
         ("ehd", 100, 10**6, 1),
         ("mbeta", 5, 10**11, 1),
     ],
@@ -251,3 +252,23 @@ def test_smallest_cases(counts: tuple[int, ...]) -> None:
     e = build(counts, (1.0,) * len(counts), 5.0)
     source = SeededEntropy(2)
     assert all(sum(e.draw(source)) == sum(counts) for _ in range(50))
+
+
+def test_weights_below_the_unit_are_accepted_as_rarely_as_they_say() -> None:
+    """A far candidate at a steep rate: its weight is below the unit, and further bits must all be 0."""
+
+    class Scripted:
+        def __init__(self, *values: int) -> None:
+            self.values, self.rest = list(values), SeededEntropy(4)
+
+        def below(self, bound: int) -> int:
+            return self.values.pop(0) if self.values else self.rest.below(bound)
+
+        def bytes(self, count: int) -> bytes:
+            return self.rest.bytes(count)
+
+    e = build((10, 10, 10), (1.0, 1.0, 1.0), 5000.0)
+    far = (0, 30, 0)
+    last = sum(e._masses) - 1  # the node λ = 0, which proposes any composition; then its two bars
+    assert e.draw(Scripted(last, *[0] * 400)) == far  # below the weight, and all bits 0
+    assert e.draw(Scripted(last, 0, 0, 0, 1)) != far

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from dataclasses import replace
@@ -329,3 +330,12 @@ def test_mbeta_at_twice_its_budget_is_not_certified() -> None:
     assert m.budget == 0.8  # type: ignore[attr-defined]
     assert m._by_audit(0.8) == m.guarantee  # type: ignore[attr-defined]
     assert m._by_audit(1.6) is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("prior", "n", "epsilon"), [((1, 1), 12, "0.8"), ((0.3, 2), 20, "1.5")])
+def test_mbeta_keeps_its_promise_in_an_enumeration(prior: tuple[float, ...], n: int, epsilon: str) -> None:
+    """The loss of the law that is drawn from, by hand over all neighbours."""
+    m = build("mbeta", prior=prior, n=n, epsilon=epsilon, delta="1e-6")
+    laws = [m.log_pmf((c, n - c))[1] for c in range(n + 1)]
+    worst = max(float(np.abs(p - q).max()) for p, q in itertools.pairwise(laws))
+    assert 0.6 * float(epsilon) < worst <= float(epsilon) * (1 + 1e-9)

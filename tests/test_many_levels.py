@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import betainc, gammaln
 from scipy.stats import chi2
 
+import discreet
 from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, quantiles
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import NoiseAware
+from discreet.inference.add_remove import LogUniform
+from discreet.inference.noise_aware import UnknownStrength, noise_aware
 from discreet.mechanisms.lattice import decoding
 from discreet.mechanisms.lattice.many_levels import ManyLevels
+from discreet.numerics.count_vectors import compositions
 from discreet.numerics.noisy_cells import GeometricNoise, RoundedGaussianNoise, TiltedCells
 from statistical.goodness import ALPHA, chi_square
 
@@ -154,3 +159,55 @@ def test_windows_leave_out_nothing_that_matters(tilt: float) -> None:
                 near = np.flatnonzero(weight > weight.max() - 40)
                 assert first[row] <= near[0]
                 assert last[row] >= min(near[-1], 5999)
+
+
+def test_an_unknown_prior_against_all_datasets() -> None:
+    """log a uniform: every a of a fine grid, every dataset of 8 records."""
+    n, k, strength = 8, 3, LogUniform(0.05, 20.0)
+    z = (9, 1, -2)
+    m = discreet.mechanism("gaussian", prior=(1.0,) * k, n=n, mu="0.9")
+    rows = compositions(n, k)
+    noise = RoundedGaussianNoise(float(m.noise_scale)).log_pmf(np.array(z) - rows.astype(float)).sum(axis=1)
+    nodes, widths = np.polynomial.legendre.leggauss(60)
+    middle, half = math.log(strength.low * strength.high) / 2, math.log(strength.high / strength.low) / 2
+    logs, means, cdfs = [], [], []
+    for node, width in zip(nodes, widths, strict=True):
+        a = math.exp(middle + half * node)
+        prior = (gammaln(a + rows) - gammaln(a) - gammaln(rows + 1)).sum(axis=1)
+        weight = prior + noise + math.lgamma(k * a) - math.lgamma(k * a + n)
+        logs.append(np.logaddexp.reduce(weight) + math.log(width))
+        weight = np.exp(weight - np.logaddexp.reduce(weight))
+        means.append(weight @ ((a + rows) / (k * a + n)))
+        cdfs.append(weight @ betainc(a + rows, (k - 1) * a + n - rows, 0.4))
+    share = np.exp(np.array(logs) - np.logaddexp.reduce(logs))
+    found = noise_aware(m, (), z, strength=strength)
+    assert isinstance(found, UnknownStrength)
+    np.testing.assert_allclose(found.predictive(), share @ np.array(means), rtol=1e-4)
+    assert [found.marginal(i).cdf(0.4) for i in range(k)] == pytest.approx(share @ np.array(cdfs), abs=1e-4)
+    low, high = found.intervals(0.8)
+    assert found.marginal(0).interval(0.8) == pytest.approx((low[0], high[0]), rel=1e-5)
+    draws = found.sample(20_000, seed=0)
+    np.testing.assert_allclose(draws.mean(axis=0), found.predictive(), atol=0.01)
+    for start, p in found.counts.marginals():
+        assert start >= 0
+        assert p.sum() == pytest.approx(1.0)
+    assert (found.counts.sample(10, np.random.default_rng(0)).sum(axis=1) == n).all()
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_mostly_empty_levels_do_not_lose_by_default(relation: str) -> None:
+    """1,000 levels of which 20 occur: the prior's strength is inferred, and the release says so."""
+    rng = np.random.default_rng(0)
+    true = np.zeros(1000, dtype=int)
+    true[rng.choice(1000, 20, replace=False)] = rng.multinomial(10_000, rng.dirichlet(np.ones(20)))
+    counts = dict(enumerate(true.tolist()))
+
+    def error(**options: Any) -> float:
+        released = discreet.release(counts, levels=range(1000), epsilon=1, relation=relation, **options)
+        assert discreet.Release.from_json(released.to_json()) == released
+        assert (released.strength is None) == ("prior" in options)
+        return float(np.abs(released.noise_aware().predictive() - true / true.sum()).sum())
+
+    assert error() < 0.03 < 0.1 < error(prior=1)
+    words = dict(discreet.release(counts, levels=range(1000), epsilon=1, relation=relation).words().facts)
+    assert "one unknown parameter for all levels between 0.0001 and 10" in words["Prior"]

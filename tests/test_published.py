@@ -242,3 +242,18 @@ def test_a_study_does_not_price_what_its_budget_refuses() -> None:
     ]
     with pytest.raises(discreet.GuaranteeMismatchError, match="unit 'p'"):
         people.price(both)
+
+
+def test_people_are_named_and_pay_what_was_asked() -> None:
+    """A person of two records: the guarantee is the person's, with the ε that was asked for."""
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 9.0], "y": ["no", "yes", "no", "yes"], "who": [1, 1, 2, 2]})
+    people = {"person": "who", "per_person": 2, "n": 4, "epsilon": 2}
+    binomial = {"family": "binomial", **DECLARED["binomial"]}
+    for answer in (
+        discreet.mean(frame, "x", bounds=(0, 10), **people),
+        discreet.mean(frame, "x", bounds=(0, 10), delta="1e-6", **people),
+        discreet.regress("y ~ x", frame, **binomial, delta="1e-6", **people),
+        discreet.release(frame, column="y", levels=("no", "yes"), **people),
+    ):
+        promised = answer.guarantee
+        assert (str(promised.relation), promised.unit, promised.epsilon) == ("replace-person", "who", 2)

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 _AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
 _PLUG_IN = "Both intervals take the released counts as if they were exact: they leave out the noise."
 _DROWNED = "the noise is about as large as the data: this posterior says little beyond the prior"
+_STRENGTH = (
+    "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from what was "
+    "released (the plug-in posterior takes 1)"
+)
 _MOST_DRAWN = 100  # densities; of more levels only the first
 _READING = (
     "A share is the mean of what is known about it after the release. The 95 % interval holds it with 95 % "
@@ -65,6 +69,8 @@ class Release(Bridged, Answer):
     """Of a table of several columns: the levels of each; ``levels`` are its cells, the last axis fastest."""
     total_prior: tuple[float, float] | None = None
     """Where the number of records is private: the range in which it was declared to be expected, if any."""
+    strength: tuple[float, float] | None = None
+    """The range of the one unknown parameter of a symmetric prior, where that is inferred too."""
     column: str | None = None
     """The column that was counted, where it has a name."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -108,8 +114,12 @@ class Release(Bridged, Answer):
 
     @cached_property
     def _noise_aware(self) -> NoiseAware | AddRemovePosterior:
-        expected = None if self.total_prior is None else LogUniform(*self.total_prior)
-        found = noise_aware(self.built, self.counts, self.noisy, expected)
+        expected, strength = (
+            None if pair is None else LogUniform(*pair) for pair in (self.total_prior, self.strength)
+        )
+        # Of many levels the counts are decoded for those who ask for them.
+        counts = self.counts if self.noisy is None else ()
+        found = noise_aware(self.built, counts, self.noisy, expected, strength)
         found.names = self.levels
         return found
 
@@ -191,7 +201,10 @@ class Release(Bridged, Answer):
             elif level is not None:
                 facts.append((name, f"counted as {level}"))
         facts += [
-            ("Prior", prior_in_words(self.prior)),
+            (
+                "Prior",
+                prior_in_words(self.prior) if self.strength is None else _STRENGTH.format(*self.strength),
+            ),
             ("Mechanism", f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"),
         ]
         return Words(
@@ -350,6 +363,7 @@ class Release(Bridged, Answer):
             "missing": self.missing,
             **({} if self.axes is None else {"axes": {name: list(x) for name, x in self.axes.items()}}),
             **({} if self.total_prior is None else {"total_prior": list(self.total_prior)}),
+            **({} if self.strength is None else {"strength": list(self.strength)}),
             **({} if self.column is None else {"column": self.column}),
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
@@ -358,7 +372,7 @@ class Release(Bridged, Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """Reads :meth:`content`."""
-        noisy, expected = content["noisy"], content.get("total_prior")
+        noisy, expected, strength = content["noisy"], content.get("total_prior"), content.get("strength")
         release = cls(
             mechanism=str(content["mechanism"]),
             parameters=content["parameters"],
@@ -369,6 +383,7 @@ class Release(Bridged, Answer):
             missing=content["missing"],
             axes=content.get("axes"),
             total_prior=None if expected is None else (float(expected[0]), float(expected[1])),
+            strength=None if strength is None else (float(strength[0]), float(strength[1])),
             column=content.get("column"),
             versions=content["versions"],
         )
@@ -388,8 +403,9 @@ class Release(Bridged, Answer):
             raise ValueError("column must be a name")
         if not isinstance(self.versions, dict):
             raise ValueError("versions is malformed")
-        if self.total_prior is not None:
-            LogUniform(*self.total_prior)
+        for pair in (self.total_prior, self.strength):
+            if pair is not None:
+                LogUniform(*pair)
         if self.guarantee.relation is Relation.ADD_REMOVE:
             if "n" in self.parameters or self.noisy is None:
                 raise ValueError("n is private here, and must not be among the parameters")
@@ -417,6 +433,7 @@ def publish(
     axes: Mapping[str, Sequence[Any]] | None = None,
     total_prior: LogUniform | None = None,
     column: str | None = None,
+    strength: LogUniform | None = None,
 ) -> Release:
     """The release of an output that ``mechanism.run`` gave."""
     return Release(
@@ -429,6 +446,7 @@ def publish(
         missing=plain(domain.missing),
         axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
         total_prior=None if total_prior is None else (total_prior.low, total_prior.high),
+        strength=None if strength is None else (strength.low, strength.high),
         column=column,
         versions=VERSIONS,
     )

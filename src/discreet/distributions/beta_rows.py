@@ -128,7 +128,7 @@ def _quantile(terms: list[_Terms], mean: FloatArray, deviation: FloatArray, prob
                 rest = np.maximum(1 - cdf, 1e-300)
                 step = x + np.log(rest / (1 - probability)) * rest / pdf
         inside = (step > low) & (step < high)
-        middle = np.where(high > 4 * low, np.sqrt(low * high), 0.5 * (low + high))
+        middle = np.where(high > 4 * low, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
         move = np.where(inside, step, middle)
         open_ = (np.abs(error) > 1e-13) & (np.abs(move - x) > 1e-12 * x)
         x = np.where(open_, move, x)

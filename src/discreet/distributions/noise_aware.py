@@ -88,7 +88,7 @@ class NoiseAware(PrintedShares):
         return BetaMixture(mass / mass.sum(), self.prior[index] + counts, self._total)
 
     @cached_property
-    def _rows(self) -> tuple[list[tuple[IntArray, BetaPart]], IntArray]:
+    def _rows(self) -> tuple[list[tuple[IntArray, list[BetaPart]]], IntArray]:
         """Blocks of the distinct laws of a proportion, and which of them each level has."""
         distinct: dict[tuple[int, float], int] = {}
         laws: list[tuple[float, FloatArray]] = []
@@ -111,15 +111,15 @@ class NoiseAware(PrintedShares):
                 mass[i, : len(laws[row][1])] = laws[row][1]
             first = np.array([laws[row][0] for row in rows])
             mass /= mass.sum(axis=1, keepdims=True)
-            blocks.append((rows, BetaPart(mass, first, self._total - first, -1)))
+            blocks.append((rows, [BetaPart(mass, first, self._total - first, -1)]))
         return blocks, inverse
 
     def _each(self, values: Callable[[list[BetaPart]], Sequence[FloatArray]]) -> FloatArray:
         """Two numbers for every level, from one computation for all of them."""
         blocks, inverse = self._rows
         result = np.empty((2, int(inverse.max()) + 1))
-        for rows, part in blocks:
-            result[:, rows] = values([part])
+        for rows, parts in blocks:
+            result[:, rows] = values(parts)
         return result[:, inverse]
 
     @cached_property

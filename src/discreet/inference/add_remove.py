@@ -474,9 +474,9 @@ def integrate(
     end of the range, Gauss's nodes for the stretch that matters take their place.
     """
     if start is None or scale is None:
-        coarse = np.linspace(low, high, 12)
+        coarse = np.linspace(low, high, 8)
         start = float(coarse[int(np.argmax([log_density(float(s)) for s in coarse]))])
-        scale = (high - low) / 11
+        scale = (high - low) / 7
     start, deviation = _peak(log_density, low, high, start, scale)
     step = _STEP * deviation
     values = {start: log_density(start)}

@@ -334,3 +334,9 @@ class Tilted:
             one = int(np.argmax(self.cells.inverse == row))
             result[i] = np.convolve(before[one], after[len(every) - 1 - one])[:number]
         return result
+
+    def log_probability_of_sum(self, total: float) -> float:
+        """log P(Σ = total)."""
+        frequencies, _, whole = self._spectrum
+        values = np.exp(whole - 1j * frequencies * (total - self.total_mean)).real
+        return math.log(max(float(values.sum()) * 2 * float(frequencies[0]) / math.pi, 1e-300))

@@ -154,6 +154,7 @@ class Conditional(CountQuestion):
                         assuming(one.guarantee),
                         total_prior=self.expected_total,
                         column=self.outcome,
+                        strength=self.strength,
                     )
                     for one, row in zip(built, rows, strict=True)
                 ),

@@ -25,7 +25,7 @@ from discreet.declarations import (
     check_hidden_size,
 )
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference.add_remove import LogUniform
+from discreet.inference.add_remove import STRENGTH_PRIOR, LogUniform
 from discreet.inference.expected_width import as_share, expected_width, width_without
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
@@ -34,6 +34,8 @@ from discreet.questions.base import Bound, PeopleQuestion, Question, parameter
 from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT
 from discreet.questions.widths import Width
 
+MANY_LEVELS = 50
+"""With more, of which most may be empty, the strength of the prior is inferred unless it is declared."""
 RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
 
 
@@ -56,11 +58,12 @@ class CountQuestion(Question):
         example="1e-6",
         default=None,
     )
-    prior: float | Sequence[float] = parameter(
+    prior: float | Sequence[float] | None = parameter(
         NUMBERS,
-        "Dirichlet prior: one number for all levels, or one each: 1,2,1.",
+        "Dirichlet prior: one number for all levels, or one each: 1,2,1. Left out: 1, and with more than 50 "
+        "levels one unknown number for all, which is inferred.",
         example="1",
-        default=1.0,
+        default=None,
     )
     mechanism: str = parameter(
         TEXT, "See `discreet mechanisms`; auto chooses by a rule.", default="auto", choices=mechanism_names
@@ -104,7 +107,12 @@ class CountQuestion(Question):
     @cached_property
     def exact_prior(self) -> tuple[float, ...]:
         """A parameter for each level."""
-        return as_prior(self.prior, self.k)
+        return as_prior(1.0 if self.prior is None else self.prior, self.k)
+
+    @property
+    def strength(self) -> LogUniform | None:
+        """The range of the unknown parameter of the prior, where many levels have one that is inferred."""
+        return STRENGTH_PRIOR if self.prior is None and self.k > MANY_LEVELS else None
 
     @cached_property
     def exact_epsilon(self) -> Fraction:
@@ -253,7 +261,9 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
                 counts, acknowledge_not_private=getattr(self, "acknowledge_not_private", False)
             )
             column = getattr(self, "column", None)
-            return publish(built, output, self.domain, guarantee, self.axes, self.expected_total, column)
+            return publish(
+                built, output, self.domain, guarantee, self.axes, self.expected_total, column, self.strength
+            )
 
         return Bound(guarantee, make)
 

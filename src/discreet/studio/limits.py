@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from discreet.declarations import as_epsilon, as_prior
+from discreet.declarations import as_epsilon
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms import automatic
 from discreet.questions.base import Parameter, Question
@@ -93,7 +93,7 @@ def check_question(question: Question) -> None:
                 f"at most {MAX_SHARES} shares here, and {2 * MAX_SHARES} in all groups together; the command "
                 "line has no such limit"
             )
-        prior = as_prior(getattr(question, "prior", 1.0), shares)
+        prior = getattr(question, "exact_prior", (1.0,))
         if max(prior) > MAX_PRIOR or min(prior) < MIN_PRIOR:
             raise TooLargeError(f"Prior: here a parameter may be between {MIN_PRIOR:g} and {MAX_PRIOR:,.0f}")
     if question.declared_size is not None:

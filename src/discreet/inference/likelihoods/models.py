@@ -31,6 +31,8 @@ class Model(ABC):
 
     name: ClassVar[str]
     parameters: ClassVar[tuple[str, ...]]
+    positive: ClassVar[bool] = False
+    """Whether a parameter of 0 is refused."""
 
     @property
     def total(self) -> int | None:
@@ -51,10 +53,7 @@ class Model(ABC):
 
     def baseline(self, *parameters: FloatArray) -> list[Any]:
         """What is taken from those means."""
-        return [0.0] * len(self.gradients)
-
-    gradients: ClassVar[tuple[str, ...]]
-    """By what the gradient is taken."""
+        return [0.0] * len(self.parameters)
 
     def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:
         """Arrays of one shape (…, cells), or an error that names the parameter."""
@@ -80,8 +79,8 @@ class Model(ABC):
         return tuple(np.broadcast_to(array, shape) for array in arrays)
 
     def _check_values(self, name: str, array: FloatArray) -> None:
-        if not np.all(np.isfinite(array) & (array >= 0)):
-            raise InvalidInput(f"{name} must be finite and not negative")
+        if not np.all(np.isfinite(array) & ((array > 0) if self.positive else (array >= 0))):
+            raise InvalidInput(f"{name} must be finite and {'positive' if self.positive else 'not negative'}")
 
 
 class PoissonCells(Model):
@@ -89,7 +88,6 @@ class PoissonCells(Model):
 
     name: ClassVar[str] = "Poisson"
     parameters: ClassVar[tuple[str, ...]] = ("rates",)
-    gradients: ClassVar[tuple[str, ...]] = ("log rates",)
 
     def law(self, *parameters: FloatArray) -> CountLaw:
         return PoissonLaw(parameters[0])
@@ -107,7 +105,6 @@ class Binomial(Model):
     called: str = "sizes"
     name: ClassVar[str] = "Binomial"
     parameters: ClassVar[tuple[str, ...]] = ("probs",)
-    gradients: ClassVar[tuple[str, ...]] = ("logits",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", _whole(self.sizes, self.called))
@@ -139,11 +136,7 @@ class NegativeBinomial(Model):
 
     name: ClassVar[str] = "negative binomial"
     parameters: ClassVar[tuple[str, ...]] = ("means", "dispersions")
-    gradients: ClassVar[tuple[str, ...]] = ("log means", "log dispersions")
-
-    def _check_values(self, name: str, array: FloatArray) -> None:
-        if not np.all(np.isfinite(array) & (array > 0)):
-            raise InvalidInput(f"{name} must be finite and positive")
+    positive: ClassVar[bool] = True
 
     def law(self, *parameters: FloatArray) -> CountLaw:
         return RisingLaw.negative_binomial(*parameters)
@@ -180,7 +173,6 @@ class Multinomial(_WithTotal):
 
     name: ClassVar[str] = "multinomial"
     parameters: ClassVar[tuple[str, ...]] = ("shares",)
-    gradients: ClassVar[tuple[str, ...]] = ("logits",)
 
     def _check_values(self, name: str, array: FloatArray) -> None:
         super()._check_values(name, array)
@@ -204,11 +196,7 @@ class DirichletMultinomial(_WithTotal):
 
     name: ClassVar[str] = "Dirichlet-multinomial"
     parameters: ClassVar[tuple[str, ...]] = ("alphas",)
-    gradients: ClassVar[tuple[str, ...]] = ("log alphas",)
-
-    def _check_values(self, name: str, array: FloatArray) -> None:
-        if not np.all(np.isfinite(array) & (array > 0)):
-            raise InvalidInput(f"{name} must be finite and positive")
+    positive: ClassVar[bool] = True
 
     def law(self, *parameters: FloatArray) -> CountLaw:
         (alphas,) = parameters

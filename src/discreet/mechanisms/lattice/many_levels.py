@@ -44,6 +44,15 @@ class ManyLevels:
         _ = self.tilted
 
     @cached_property
+    def log_evidence(self) -> float:
+        """log P(z), up to what does not depend on the prior: the tilt drops out where it is solved for."""
+        at, strength = self.tilted, float(self.cells.count @ self.cells.prior)
+        whole = float(self.cells.count @ at.log_size) - at.tilt * self.n
+        return (
+            whole + at.log_probability_of_sum(self.n) + math.lgamma(strength) - math.lgamma(strength + self.n)
+        )
+
+    @cached_property
     def tilted(self) -> Tilted:
         tilt = 0.0
         for _ in range(50):
@@ -83,11 +92,16 @@ class ManyLevels:
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
         """For each level (start, p): P(xᵢ = start + j) = p[j]."""
+        distinct = self.distinct_marginals()
+        return [distinct[i] for i in self.cells.inverse]
+
+    def distinct_marginals(self) -> list[tuple[int, FloatArray]]:
+        """The same for each distinct cell."""
         distinct: list[tuple[int, FloatArray]] = [(0, np.empty(0))] * len(self.cells)
         for rows, start, p in self.blocks():
             for row, first, mass in zip(rows, start, p, strict=True):
                 distinct[row] = int(first), mass
-        return [distinct[i] for i in self.cells.inverse]
+        return distinct
 
     def medians(self) -> FloatArray:
         """Interpolated medians of the true counts, for each level."""

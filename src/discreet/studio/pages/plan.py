@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from discreet.declarations import as_epsilon, as_prior
+from discreet.declarations import as_epsilon
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.planning.widths import Split, epsilon_within, size_within, split
 from discreet.privacy.guarantee import Guarantee
@@ -145,7 +145,7 @@ class PlanForm:
         shares = getattr(self.question, "k", 0)
         if not shares or self.form.texts.get("relation") == "add-remove":
             return ""
-        prior = ",".join(f"{a:g}" for a in as_prior(getattr(self.question, "prior", 1.0), shares))
+        prior = ",".join(f"{a:g}" for a in getattr(self.question, "exact_prior", (1.0,) * shares))
         return f"discreet plan --prior {prior} --n {self.records} --epsilon {self.epsilon.strip()}\n"
 
 
