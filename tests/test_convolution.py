@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.privacy import convolution
 from discreet.privacy.composite_curves import Largest, composed
 from discreet.privacy.convolution import Composition, Profile, discretise
 from discreet.privacy.curves import Approximate, Gaussian
@@ -132,3 +133,18 @@ def test_cutting_and_transforms_do_not_change_the_answer(monkeypatch: pytest.Mon
     for epsilon, value in fast.items():
         plain = composed(parts).delta_at(epsilon)
         assert plain * (1 - 1e-9) <= value <= plain * (1 + 1e-6)
+
+
+def test_what_is_cut_off_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With cuts that are far too large the bound is still one: 300 times randomised response, by hand."""
+    monkeypatch.setattr(convolution, "_CUT", 1e-3)
+    monkeypatch.setattr(convolution, "_SHORT", 16)
+    own, number, epsilon = 0.1, 300, 6.0
+    p = math.exp(own) / (1 + math.exp(own))
+    exact = sum(
+        math.comb(number, j) * p**j * (1 - p) ** (number - j) * -math.expm1(epsilon - (2 * j - number) * own)
+        for j in range(number + 1)
+        if (2 * j - number) * own > epsilon
+    )
+    whole = convolution.Composition([(Approximate(Fraction(1, 10)).convolvable, number)])
+    assert whole.delta(epsilon) >= exact
