@@ -82,7 +82,7 @@ VALUES = (-np.inf, 0.0, 0.1, 1.7, 2.5, 4.9, 5.0, 5.1, 7.3, 9.99, 10.0, 80.0)
 def test_means_of_all_pairs_of_neighbours(
     delta: Fraction | None, relation: str, by: bool, missing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"by": "g", "levels": ("a", "b")} if by else {}
+    options: dict[str, Any] = {"by": "g", "levels": ("a", "b")} if by else {}
     question = MeanQuestion(
         column="x",
         bounds=(0, 10),
@@ -121,7 +121,7 @@ def test_means_of_all_pairs_of_people(
     delta: Fraction | None, by: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person of up to three records, of whom two enter, replaced by another; the rest stays."""
-    options = {"by": "g", "levels": ("a", "b")} if by else {}
+    options: dict[str, Any] = {"by": "g", "levels": ("a", "b")} if by else {}
     question = MeanQuestion(
         column="x", bounds=(0, 10), epsilon=EPSILON, delta=delta, person="p", per_person=2, n=4, **options
     )

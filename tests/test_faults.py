@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 
-from tests.faults import ROOT, faults
+from faults import ROOT, faults
 
 
 def test_every_fault_can_be_planted() -> None:

@@ -147,7 +147,13 @@ def test_a_mean_is_a_function_of_its_noisy_sums(
     monkeypatch.setattr(means.MeanDesign, "answer", frozen)
 
     def ask(data: pd.DataFrame) -> Any:
-        asked = {"bounds": (0, 10), "epsilon": 1, "delta": delta, "relation": relation, **options}
+        asked: dict[str, Any] = {
+            "bounds": (0, 10),
+            "epsilon": 1,
+            "delta": delta,
+            "relation": relation,
+            **options,
+        }
         return lambda **charge: discreet.mean(data, "x", **asked, **charge)
 
     one = everything(tmp_path / "a", relation, delta, ask(frame))
@@ -158,7 +164,13 @@ def test_a_mean_is_a_function_of_its_noisy_sums(
 @pytest.mark.parametrize("family", sorted(DECLARED))
 def test_the_empty_dataset_is_answered_where_its_size_is_private(family: str) -> None:
     """It is a neighbour of a dataset with one record; that it was refused told that there was none."""
-    asked = {**DECLARED[family], "family": family, "epsilon": 1, "delta": "1e-6", "relation": "add-remove"}
+    asked: dict[str, Any] = {
+        **DECLARED[family],
+        "family": family,
+        "epsilon": 1,
+        "delta": "1e-6",
+        "relation": "add-remove",
+    }
     for number in (0, 1):
         fit = discreet.regress("y ~ x", records(family, 1).iloc[:number], **asked)
         assert np.isfinite(fit.mean()).all()
@@ -188,7 +200,7 @@ def test_a_bound_per_person_does_not_go_with_add_remove() -> None:
     With the noise of add-remove the loss was 2ε for groups of means, and Δ was half of what it should be.
     """
     frame = pd.DataFrame({"x": [0.0, 9.0], "y": ["no", "yes"], "who": [1, 1]})
-    one = {"person": "who", "per_person": 1, "relation": "add-remove", "epsilon": 1}
+    one: dict[str, Any] = {"person": "who", "per_person": 1, "relation": "add-remove", "epsilon": 1}
     with pytest.raises(discreet.InvalidInput, match="one record per person"):
         discreet.mean(frame, "x", bounds=(0, 10), by="y", levels=("no", "yes"), **one)
     with pytest.raises(discreet.InvalidInput, match="one record per person"):
@@ -247,8 +259,8 @@ def test_a_study_does_not_price_what_its_budget_refuses() -> None:
 def test_people_are_named_and_pay_what_was_asked() -> None:
     """A person of two records: the guarantee is the person's, with the ε that was asked for."""
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 9.0], "y": ["no", "yes", "no", "yes"], "who": [1, 1, 2, 2]})
-    people = {"person": "who", "per_person": 2, "n": 4, "epsilon": 2}
-    binomial = {"family": "binomial", **DECLARED["binomial"]}
+    people: dict[str, Any] = {"person": "who", "per_person": 2, "n": 4, "epsilon": 2}
+    binomial: dict[str, Any] = {"family": "binomial", **DECLARED["binomial"]}
     for answer in (
         discreet.mean(frame, "x", bounds=(0, 10), **people),
         discreet.mean(frame, "x", bounds=(0, 10), delta="1e-6", **people),

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.faults import ROOT, Fault, faults
+from . import ROOT, Fault, faults
 
 _COPIED = ("src", "tests", "proofs", "docs", "benchmarks", "reproductions", "pyproject.toml", "README.md")
 _SECONDS = 900
