@@ -16,33 +16,26 @@ from discreet.declarations import as_integer, as_prior
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.errors import FileError, InvalidInput
 from discreet.inference.bridged import Bridged
+from discreet.inference.likelihoods import noises
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells, as_values, likelihood
 from discreet.inference.likelihoods.models import Model
-from discreet.inference.likelihoods.noises import (
-    Clamped,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    GaussianNoise,
-    Laplace,
-    LatticeNoise,
-    Noise,
-    RoundedGaussian,
-    RoundedLaplace,
-)
 from discreet.inference.true_counts import GivenTotal, UnknownTotal
 
-_NAMES: dict[str, tuple[type[Noise], str]] = {
-    "discrete-laplace": (DiscreteLaplace, "scale"),
-    "geometric": (DiscreteLaplace, "epsilon"),
-    "lattice": (LatticeNoise, "scale"),
-    "laplace": (Laplace, "scale"),
-    "rounded-laplace": (RoundedLaplace, "scale"),
-    "discrete-gaussian": (DiscreteGaussian, "scale"),
-    "gaussian": (GaussianNoise, "scale"),
-    "rounded-gaussian": (RoundedGaussian, "scale"),
+_NAMES: dict[str, tuple[type[noises.Noise], str]] = {
+    "discrete-laplace": (noises.DiscreteLaplace, "scale"),
+    "geometric": (noises.DiscreteLaplace, "epsilon"),
+    "lattice": (noises.LatticeNoise, "scale"),
+    "laplace": (noises.Laplace, "scale"),
+    "rounded-laplace": (noises.RoundedLaplace, "scale"),
+    "discrete-gaussian": (noises.DiscreteGaussian, "scale"),
+    "gaussian": (noises.GaussianNoise, "scale"),
+    "rounded-gaussian": (noises.RoundedGaussian, "scale"),
 }
 _UNITS = ("scale", "std", "variance", "epsilon")
-_ROUNDED: dict[type[Noise], type[Noise]] = {GaussianNoise: RoundedGaussian, Laplace: RoundedLaplace}
+_ROUNDED: dict[type[noises.Noise], type[noises.Noise]] = {
+    noises.GaussianNoise: noises.RoundedGaussian,
+    noises.Laplace: noises.RoundedLaplace,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +43,7 @@ class Published(Bridged):
     """Noisy counts and the noise that they carry. Their guarantee is the publisher's, not ours."""
 
     values: FloatArray
-    noise: Noise
+    noise: noises.Noise
     total: int | None
     levels: tuple[Any, ...]
 
@@ -85,7 +78,7 @@ class Published(Bridged):
             raise InvalidInput(
                 f"{len(self.values)} values are not rows of {len(names)} groups of two or more"
             )
-        if isinstance(self.noise, Clamped) or self.noise.scale.ndim:
+        if isinstance(self.noise, noises.Clamped) or self.noise.scale.ndim:
             raise InvalidInput("pooling takes noise of one scale that was neither clamped nor suppressed")
         rows = self.values.reshape(len(names), -1)
         return pooled(noisy_groups(rows, self.noise, sizes), names, seed=seed)
@@ -144,9 +137,9 @@ def noisy_counts(
     return published
 
 
-def as_noise(noise: Any, table: Any = None) -> Noise:
+def as_noise(noise: Any, table: Any = None) -> noises.Noise:
     """The law that a description of noise stands for."""
-    if isinstance(noise, Noise):
+    if isinstance(noise, noises.Noise):
         return noise
     if hasattr(noise, "output_measure") and hasattr(noise, "map"):
         return _of_opendp(noise)
@@ -182,27 +175,27 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _scale(kind: type[Noise], unit: str, amount: FloatArray) -> FloatArray:
+def _scale(kind: type[noises.Noise], unit: str, amount: FloatArray) -> FloatArray:
     if unit == "scale":
         return amount
-    gaussian = kind in (GaussianNoise, DiscreteGaussian, RoundedGaussian)
+    gaussian = kind in (noises.GaussianNoise, noises.DiscreteGaussian, noises.RoundedGaussian)
     if unit == "epsilon":
         if gaussian:
             raise InvalidInput(
                 "epsilon does not say how much Gaussian noise there is; give its 'std' or 'variance'"
             )
-        return np.asarray((2.0 if kind is LatticeNoise else 1.0) / amount)
+        return np.asarray((2.0 if kind is noises.LatticeNoise else 1.0) / amount)
     variance = amount if unit == "variance" else amount**2
     if gaussian:
         return np.sqrt(variance)
-    if kind is DiscreteLaplace:  # variance 1/(cosh(1/b) − 1)
+    if kind is noises.DiscreteLaplace:  # variance 1/(cosh(1/b) − 1)
         return np.asarray(1 / np.arccosh(1 + 1 / variance))
-    if kind is LatticeNoise:
+    if kind is noises.LatticeNoise:
         raise InvalidInput("lattice noise is given by its 'scale' 2/epsilon or its 'epsilon'")
     return np.sqrt(variance / 2)
 
 
-def _of_opendp(measurement: Any) -> Noise:
+def _of_opendp(measurement: Any) -> noises.Noise:
     """The noise of an OpenDP measurement: its loss for one step of one count gives the scale."""
     measure, carrier = str(measurement.output_measure), str(measurement.input_domain)
     fractional = "f64" in carrier or "f32" in carrier
@@ -219,16 +212,16 @@ def _of_opendp(measurement: Any) -> Noise:
     if not (math.isfinite(loss) and loss > 0):
         raise InvalidInput(f"the measurement has loss {loss} for one record: it adds no noise to tell")
     if "ZeroConcentrated" in measure:
-        return (GaussianNoise if fractional else DiscreteGaussian)(1 / math.sqrt(2 * loss))
+        return (noises.GaussianNoise if fractional else noises.DiscreteGaussian)(1 / math.sqrt(2 * loss))
     if "MaxDivergence" in measure:
-        return (Laplace if fractional else DiscreteLaplace)(1 / loss)
+        return (noises.Laplace if fractional else noises.DiscreteLaplace)(1 / loss)
     raise InvalidInput(
         f"the measurement's privacy is measured by {measure}, which does not tell the law of its noise; give "
         "noise=(name, scale)"
     )
 
 
-def _rounded(law: Noise, rounded: Any) -> Noise:
+def _rounded(law: noises.Noise, rounded: Any) -> noises.Noise:
     if rounded is not True:
         raise InvalidInput(
             f"rounded={rounded!r}: values rounded to other than whole numbers are not modelled; "
@@ -239,7 +232,9 @@ def _rounded(law: Noise, rounded: Any) -> Noise:
     return _ROUNDED[type(law)](law.scale)
 
 
-def _censored(law: Noise, given: FloatArray, clamped: Any, below: Any) -> tuple[Noise, FloatArray]:
+def _censored(
+    law: noises.Noise, given: FloatArray, clamped: Any, below: Any
+) -> tuple[noises.Noise, FloatArray]:
     """The noise with what was done to the values afterwards, and the values with gaps filled."""
     low, high = -math.inf, math.inf
     if clamped is not None:
@@ -266,7 +261,7 @@ def _censored(law: Noise, given: FloatArray, clamped: Any, below: Any) -> tuple[
         raise InvalidInput(
             "noise of sum zero that was clamped or suppressed cannot be modelled; use raw values"
         )
-    return Clamped(law, low, high), given
+    return noises.Clamped(law, low, high), given
 
 
 def _with_gaps(values: Any) -> FloatArray:
