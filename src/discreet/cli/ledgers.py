@@ -220,10 +220,10 @@ def _as_csv(rows: list[list[str]]) -> str:
 
 def _price(
     dataset: Name,
+    ledger: LedgerUrl = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     zcdp: Zcdp = None,
-    ledger: LedgerUrl = None,
     as_json: Json = False,
 ) -> None:
     """Say what a guarantee would cost and whether it fits; spends nothing. Exit code 7: it does not fit."""
