@@ -359,6 +359,7 @@ cat(sprintf("%.15g", c(log_prob(fit, at), grad_log_prob(fit, at))), "\\n")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_real_stan_finds_the_same(tmp_path):
     """rstan compiles the functions (a minute or more); log_prob and gradient are the engine's to 1e-8."""

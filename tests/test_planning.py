@@ -387,11 +387,14 @@ def test_a_plan_is_asked_for_by_its_width() -> None:
 
 
 ASKED = [
-    Proportion(levels=("a", "b"), epsilon=1, relation="add-remove"),
+    pytest.param(Proportion(levels=("a", "b"), epsilon=1, relation="add-remove"), marks=pytest.mark.slow),
     CrossTable(columns={"x": ("a", "b"), "y": ("c", "d")}, epsilon=1),
     Conditional(outcome="x", given="g", levels=("a", "b"), groups=("f", "m"), epsilon=1),
     MeanQuestion(bounds=(0, 100), column="age", epsilon=1),
-    MeanQuestion(bounds=(0, 100), column="age", epsilon=1, delta="1e-6", by="g", levels=("f", "m")),
+    pytest.param(
+        MeanQuestion(bounds=(0, 100), column="age", epsilon=1, delta="1e-6", by="g", levels=("f", "m")),
+        marks=pytest.mark.slow,
+    ),
 ]
 
 

@@ -75,8 +75,8 @@ def test_without_it_the_studio_says_so() -> None:
     assert installed_gallery() is None
     with running() as browser:
         inside = browser.enter()
-        assert "pip install ./reproductions" in inside.get("/papers").text
-        assert inside.get("/papers/image/a-theorem.png").status == 404
+        assert "pip install ./reproductions" in inside.get("/evidence").text
+        assert inside.get("/evidence/image/a-theorem.png").status == 404
 
 
 def test_no_paper_is_shipped(tmp_path: Path) -> None:
