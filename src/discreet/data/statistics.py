@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from operator import lt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from discreet.data.engines import (
     EngineTable,
@@ -37,15 +37,21 @@ ONLY_PRIVATE = (
 )
 
 
+class RecordBound(TypedDict, total=False):
+    """Whose records are counted, and how many: see :class:`Contribution`."""
+
+    person: str | None
+    per_person: int | None
+    n: int | None
+    private_size: bool
+
+
 def count_levels(
     data: Any,
     domain: Domain,
     *,
     column: str | None = None,
-    person: str | None = None,
-    per_person: int | None = None,
-    n: int | None = None,
-    private_size: bool = False,
+    **bound: Unpack[RecordBound],
 ) -> tuple[int, ...]:
     """Exact counts of ``domain.levels``, in their order.
 
@@ -57,9 +63,8 @@ def count_levels(
     :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
     ``private_size``: how many records there are is private; none at all are counted too, and no error tells.
     """
-    bound = Contribution.of(person, per_person, n, private_size)
-    levels = Levels(domain)
-    return bound.checked(_count(data, levels, column, bound))
+    kept = Contribution.of(**bound)
+    return kept.checked(_count(data, Levels(domain), column, kept))
 
 
 def binned(
@@ -69,10 +74,7 @@ def binned(
     outside: str | None = None,
     missing: str | None = None,
     column: str | None = None,
-    person: str | None = None,
-    per_person: int | None = None,
-    n: int | None = None,
-    private_size: bool = False,
+    **bound: Unpack[RecordBound],
 ) -> tuple[int, ...]:
     """Exact counts of numbers in the declared bins [e₀, e₁), [e₁, e₂), …, the last one closed.
 
@@ -81,18 +83,14 @@ def binned(
     ``"level"``: then their number is the last. The edges may be infinite. For the rest see
     :func:`count_levels`; text is read as numbers in CSV and TSV files only.
     """
-    bound = Contribution.of(person, per_person, n, private_size)
-    return bound.checked(_count(data, Bins(edges, outside, missing), column, bound))
+    kept = Contribution.of(**bound)
+    return kept.checked(_count(data, Bins(edges, outside, missing), column, kept))
 
 
 def contingency(
     data: Any,
     domains: Mapping[str, Domain],
-    *,
-    person: str | None = None,
-    per_person: int | None = None,
-    n: int | None = None,
-    private_size: bool = False,
+    **bound: Unpack[RecordBound],
 ) -> NDArray[np.int64]:
     """Exact counts of the cross table of several columns: an array with an axis for each, in order.
 
@@ -101,7 +99,7 @@ def contingency(
     """
     import numpy as np
 
-    bound = Contribution.of(person, per_person, n, private_size)
+    kept = Contribution.of(**bound)
     if not isinstance(domains, Mapping) or not domains:
         raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
     coders: dict[str | None, Coder] = {column: Levels(domain) for column, domain in domains.items()}
@@ -110,15 +108,15 @@ def contingency(
         raise TooLargeError(
             f"a table of {prod(shape)} cells; at most {MOST_CELLS} are counted: take fewer columns"
         )
-    with _opened(data, coders, bound) as table:
+    with _opened(data, coders, kept) as table:
         if table is None:
             raise InvalidInput("a contingency table needs a table or a file with the named columns")
-        cells = _cells(table, bound, [f"column {column!r}: " for column in coders])
+        cells = _cells(table, kept, [f"column {column!r}: " for column in coders])
     counts = np.zeros(shape, dtype=np.int64)
     for cell, records in cells.items():
         if all(map(lt, cell, shape)):  # not one that is left out
             counts[cell] = records
-    bound.checked((int(counts.sum()),))
+    kept.checked((int(counts.sum()),))
     return counts
 
 
@@ -185,7 +183,11 @@ class Contribution:
 
     @classmethod
     def of(
-        cls, person: str | None, per_person: int | None, n: int | None, private_size: bool = False
+        cls,
+        person: str | None = None,
+        per_person: int | None = None,
+        n: int | None = None,
+        private_size: bool = False,
     ) -> Contribution:
         if (person is None) != (per_person is None):
             raise InvalidInput(

@@ -38,8 +38,8 @@ START = {
     },
 }
 """What a new plan is about; elsewhere it is the example of each field that is required."""
-OWN = ("epsilon", "n")
-EPSILONS = (0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0, 10.0)
+PLANNED_FOR = ("epsilon", "n")
+DRAWN_EPSILONS = (0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0, 10.0)
 _busy = threading.Lock()
 
 
@@ -119,7 +119,7 @@ class PlanForm:
 
     def inputs(self) -> list[Input]:
         """The fields of the question, without names of columns."""
-        return [one for one in self.form.inputs() if one.name not in OWN and one.columns != "name"]
+        return [one for one in self.form.inputs() if one.name not in PLANNED_FOR and one.columns != "name"]
 
     def query(self, **changes: str) -> str:
         """The address of this plan."""
@@ -189,10 +189,10 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
     def more(request: Request) -> Response:
         plan = PlanForm.read(request.query_params)
         with _busy:  # one at a time: the second of two equal questions finds the first one's answer
-            widths = [plan.width(f"{epsilon:g}") for epsilon in EPSILONS]
+            widths = [plan.width(f"{epsilon:g}") for epsilon in DRAWN_EPSILONS]
             wanted = None if not plan.within.strip() else _wanted(plan)
         drawn = curve(
-            EPSILONS,
+            DRAWN_EPSILONS,
             [one.scale * one.half for one in widths],
             title=f"Expected half-width of the 95 % interval at each ε, for {plan.records:,} records",
             axes=("ε", f"± {widths[0].of}"),
