@@ -24,7 +24,7 @@ import numpy as np
 from scipy import stats
 
 import discreet
-from discreet.inference.likelihoods import noises
+from discreet.numerics import noises
 from discreet.inference.pooled import noisy_groups, pooled
 
 GROUPS, SIZE = 200, 50
