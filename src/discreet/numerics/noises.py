@@ -65,6 +65,10 @@ class Noise(ABC):
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         """log P(z | x), a log-density where published values are continuous; log-concave in x."""
 
+    def log_pmf(self, v: FloatArray) -> FloatArray:
+        """log P(v) of the noise itself: what 0 is published as."""
+        return self.log_prob(np.asarray(v, dtype=np.float64), np.zeros(1), self.scale)
+
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
         """log P(z | x)/P(z | at), to many digits of the ratio where P itself is tiny."""
         return self.log_prob(z, x, scale) - self.log_prob(z, at, scale)
