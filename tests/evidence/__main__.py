@@ -1,8 +1,8 @@
 """``python -m tests.evidence WHAT [--number N]``: evidence in large numbers, on all processors.
 
 kills: processes that spend are killed by SIGKILL at every labelled step of a charge, and at random moments.
-race: processes that spend from one cap at the same time. fuzz: damaged documents, study files, ledgers, tables
-and requests. triples: the exact law of every mechanism over pairs of neighbours, each outcome compared.
+race: processes that spend from one cap at the same time. fuzz: damaged documents, study files, ledgers,
+tables and requests. triples: the exact law of every mechanism over pairs of neighbours, by outcome.
 """
 
 from __future__ import annotations

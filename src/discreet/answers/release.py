@@ -133,9 +133,13 @@ class Release(Bridged, Answer):
         sizes = {len(self.levels), len(self.prior), len(self.noisy or self.counts)}
         if len(sizes) > 1:
             raise ValueError("levels, prior and counts differ in number")
+        if any(abs(count) > 2**60 for count in self.noisy or self.counts):
+            raise ValueError("its counts are too large")
         cost = self.built.guarantee
         if self.guarantee.epsilon < cost.epsilon and self.guarantee.delta <= cost.delta:
-            raise ValueError(f"it claims ε = {self.guarantee.epsilon:g}, and its mechanism costs {cost.epsilon:g}")
+            raise ValueError(
+                f"it claims ε = {self.guarantee.epsilon:g}, and its mechanism costs {cost.epsilon:g}"
+            )
 
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.

@@ -213,7 +213,7 @@ class Answer(ABC):
             raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {said}") from None
 
     def check_parts(self) -> None:
-        """Refuses a document whose parts, each well formed, do not belong together: whoever shows it may rely on it."""
+        """Refuses a document whose parts, each well formed, do not belong together."""
         self.words()
         self.parts()
 
