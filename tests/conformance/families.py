@@ -15,6 +15,12 @@ from typing import Any
 from scipy import stats
 
 import discreet
+from discreet.posterior_sampling.families.binomial import Binomial
+from discreet.posterior_sampling.families.categorical import ShareFamily
+from discreet.posterior_sampling.families.gamma import GammaTimes
+from discreet.posterior_sampling.families.multinomial import Multinomial
+from discreet.posterior_sampling.families.negative_binomial import Geometric, NegativeBinomial
+from discreet.posterior_sampling.families.soft_categories import SoftCategories
 from discreet.posterior_sampling.family import Family, Natural
 
 
@@ -29,6 +35,15 @@ class Row:
 
     def __str__(self) -> str:
         return f"{self.family.name}-{len(self.records)}"
+
+    @property
+    def of_shares(self) -> bool:
+        """Whether the posterior is a Beta or a Dirichlet law."""
+        return isinstance(self.family, ShareFamily)
+
+    def profiled(self, eta: Natural) -> bool:
+        """Whether the profile is that of pairs, and does not follow from the Rényi divergences."""
+        return bool(self.family.profile_pairs(eta, 3, Fraction(1)))
 
     def start(self, m: Fraction) -> Natural:
         return tuple(value / m for value in self.family.natural(self.family.prior(self.prior)))
@@ -65,6 +80,9 @@ def _normal(eta: Natural) -> Any:
 
 
 HALF = Fraction(1, 2)
+THIRD = Fraction(1, 3)
+PAIRS_OF_THREE = ((2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0), (1, 0, 1), (0, 1, 1))
+POINTS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (HALF, HALF, 0), (THIRD, THIRD, THIRD))
 ROWS = [
     Row(discreet.BetaFamily(), (2.5, 4.0), (Fraction(0), Fraction(1, 3), HALF, Fraction(1)), _beta),
     Row(discreet.DirichletFamily(), (2.0, 3.5), (0, 1), _beta, sizes=(1, 2, 3, 10, 30)),
@@ -76,4 +94,13 @@ ROWS = [
     Row(discreet.Poisson((1, 3)), (4.0, 0.5), (1, 2, 3), _gamma),
     Row(discreet.Exponential((0.0, 2.0)), (3.0, 6.0), (0, HALF, 2), _gamma),
     Row(discreet.Exponential((1.0, 3.0)), (3.0, 2.0), (1, 2, 3), _gamma),
+    Row(GammaTimes((0.5, 3.0), shape=2.5), (3.0, 2.0), (HALF, 1, 3), _gamma),
+    Row(Binomial(3), (4.0, 5.0), (0, 1, 2, 3), _beta, sizes=(1, 2, 3, 6)),
+    Row(Geometric((0, 4)), (2.0, 5.0), (0, 1, 2, 4), _beta, sizes=(1, 2, 3, 6)),
+    Row(Geometric((1, 3)), (0.25, 3.0), (1, 2, 3), _beta, sizes=(1, 2, 3)),
+    Row(NegativeBinomial((0, 2), successes=3), (2.0, 3.0), (0, 1, 2), _beta, sizes=(1, 2, 3, 6)),
+    Row(Multinomial(2, trials=2), (4.0, 3.0), ((0, 2), (1, 1), (2, 0)), _beta, sizes=(1, 2, 3, 6)),
+    Row(Multinomial(3, trials=2), (3.0, 4.0, 3.5), PAIRS_OF_THREE, _beta, sizes=(1, 2, 3)),
+    Row(SoftCategories(2), (2.5, 3.0), ((0, 1), (HALF, HALF), (1, 0)), _beta, sizes=(1, 2, 3, 6)),
+    Row(SoftCategories(3), (2.0, 0.5, 3.0), POINTS, _beta, sizes=(1, 2, 3)),
 ]

@@ -35,7 +35,7 @@ def test_every_family_has_a_row() -> None:
 def one_dimensional(row: Row, pair: Pair) -> tuple[Any, Any]:
     """SciPy laws of one number that carries all of the difference between two posteriors."""
     first, second = pair
-    if row.family.name in ("beta", "dirichlet") and len(first) > 2:
+    if row.of_shares and len(first) > 2:
         # The ratio depends on θᵢ/(θᵢ+θⱼ), which is Beta(aᵢ, aⱼ).
         first, second = two(first, pair), two(second, pair)
     if row.family.name == "gaussian-vector":
@@ -88,7 +88,8 @@ def integral(function: Any, p: Any, q: Any, kink: float | None = None) -> float:
 
 
 def some_pairs(row: Row, r: Fraction, m: Fraction) -> list[Pair]:
-    pairs = list(row.neighbours(3, r, m))
+    """Where posteriors are Dirichlet laws, of which two parameters differ: the rest is the same formula."""
+    pairs = [pair for pair in row.neighbours(3, r, m) if not row.of_shares or len(two(pair[0], pair)) <= 2]
     return pairs[:: max(1, len(pairs) // 4)]
 
 
@@ -118,7 +119,7 @@ def test_renyi_divergence_is_the_integral(row: Row) -> None:
 def test_hockey_stick_is_the_integral(row: Row) -> None:
     for r, m in SCALINGS[:2]:
         eta = row.start(m)
-        for pair in row.family.extreme_pairs(eta, 3, r):
+        for pair in row.family.profile_pairs(eta, 3, r):
             p, q = one_dimensional(row, pair)
             for epsilon in EPSILONS:
                 stick = functools.partial(row.family.hockey_stick, pair, Fraction(epsilon))
@@ -164,6 +165,11 @@ def test_no_pair_of_datasets_exceeds_the_curve_and_one_attains_it(row: Row) -> N
                 assert largest == pytest.approx(curve.rdp(order), rel=1e-9)
             if "gaussian" in row.family.name:
                 continue  # its profile is that of its μ, which the Rényi divergences have just pinned down
+            if not row.profiled(row.start(m)):
+                for epsilon in EPSILONS:
+                    followed = curve.rdp_delta_at(epsilon)
+                    assert followed * (1 - 1e-9) <= curve.delta_at(epsilon) <= 1.02 * followed
+                continue
             for epsilon, value in zip(EPSILONS, largest_profiles(row, pairs), strict=True):
                 assert value <= curve.delta_at(epsilon) * (1 + 1e-10)
                 assert value == pytest.approx(curve.delta_at(epsilon), rel=1e-2, abs=1e-12)
@@ -181,7 +187,7 @@ def largest_profiles(row: Row, pairs: set[Pair]) -> list[float]:
     }
     a, b, c, d = np.array(sorted(reduced)).T[:, :, None]
     y = np.linspace(-30, 30, 3001)
-    if row.family.name in ("beta", "dirichlet"):
+    if row.of_shares:
         below, rest = expit(y), expit(-y)
         tails = [(betainc(a, b, below), betainc(c, d, below)), (betainc(b, a, rest), betainc(d, c, rest))]
     else:
@@ -200,7 +206,8 @@ def test_exact_profile_is_below_the_renyi_conversion(row: Row) -> None:
     for r, m in SCALINGS:
         curve = row.family.curve(row.start(m), 6, r)
         for epsilon in EPSILONS[1:]:
-            assert 0 < curve.delta_at(epsilon) <= curve.rdp_delta_at(epsilon)
+            slack = 1 if row.profiled(row.start(m)) else 1.02
+            assert 0 < curve.delta_at(epsilon) <= slack * curve.rdp_delta_at(epsilon)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -232,7 +239,7 @@ def test_draws_have_the_law_of_the_posterior(row: Row) -> None:
 
 
 def marginal(row: Row, eta: Natural) -> Any:
-    if row.family.name in ("beta", "dirichlet"):
+    if row.of_shares:
         return row.scipy((eta[0], sum(eta[1:], Fraction(0))))
     return row.scipy(eta if len(eta) == 2 else (eta[0], eta[-1]))
 
