@@ -52,6 +52,8 @@ class Family(ABC):
     name: ClassVar[str]
     parameter: ClassVar[str] = "value"
     """What one number of θ is, in a word."""
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Their words where they differ."""
     is_share: ClassVar[bool] = False
     """Whether θ is between 0 and 1, and read in percent."""
     records: ClassVar[RecordKind] = "numbers"
@@ -78,10 +80,6 @@ class Family(ABC):
     def natural(self, distribution: Any) -> Natural:
         """η of a prior or posterior, exactly."""
 
-    @abstractmethod
-    def from_natural(self, eta: Natural) -> Any:
-        """The distribution with coordinates η."""
-
     def read(
         self, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
     ) -> tuple[Any, int]:
@@ -101,8 +99,8 @@ class Family(ABC):
         self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
     ) -> tuple[Any, int]:
         """The statistic of what the family takes for records: numbers, clipped and summed on a grid."""
-        whole = {"integers": True} if self.records == "counts" else {}
-        summed = clipped_sum(data, column=column, bounds=self.record_bounds, **whole, **options, **people)
+        whole, bounds = self.records == "counts", self.record_bounds
+        summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
         return self.of_grid(summed), summed.n
 
     @property

@@ -148,9 +148,9 @@ def posterior_sampler(
     """Posterior sampling by name for a family, calibrated to a target before any data is opened.
 
     ``epsilon`` with ``order``: Rényi privacy of that order. ``epsilon`` with ``delta``: (ε, δ), on the exact
-    profile. ``direct`` needs no target and reports what it gives. ``family``: ``"beta"``, ``"dirichlet"``,
-    ``"gaussian"`` (``sigma=``, ``bounds=``), ``"gaussian-vector"`` (``sigma=``, ``radius=``, ``dimension=``),
-    ``"poisson"`` and ``"exponential"`` (``bounds=``), or a family object. ``grid`` is the width of the cells
+    profile. ``direct`` needs no target and reports what it gives. ``family``: its name with its options, such
+    as ``"beta"``, ``"gaussian"`` (``sigma=``, ``bounds=``), ``"binomial"`` (``trials=``), of which
+    ``docs/posterior-sampling.md`` has the list, or a family object. ``grid`` is the width of the cells
     to which draws are rounded; a fine one is chosen from public parameters. ``per_person``: the target is met
     for a person of whom at most so many records are among the n, by group privacy.
 
@@ -281,7 +281,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         if option not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
             raise InvalidInput(f"{option!r} is not an option of family {family!r}; {takes}")
-    if "sigma" in known and "sigma" not in options:
+    if "sigma" in known - set(options) and cls.__dataclass_fields__["sigma"].default is MISSING:
         raise InvalidInput(f"family {family!r} needs sigma=, the known standard deviation of one record")
     given = {name: options.get(name) for name in known if name in options or name == "bounds"}
     for own in fields(cls):

@@ -152,7 +152,7 @@ class PosteriorDraw(DrawQuestion):
 
     family: str | Family = parameter(
         TEXT,
-        "The model: beta, dirichlet, gaussian, poisson, exponential.",
+        "The model: beta, dirichlet, gaussian, normal, poisson, exponential, binomial, geometric.",
         example="gaussian",
         choices=family_names,
     )

@@ -17,8 +17,8 @@ from discreet.posterior_sampling.family import Natural, RecordKind
 class Binomial(OneShare):
     """Successes in ``trials`` trials a record, of which θ is the share; Beta(a, b) prior.
 
-    A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``: none and all are
-    the worst records, by the monotone likelihood ratio, and the others are at one end.
+    A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``: none and all
+    are the worst records, by the monotone likelihood ratio, and the others are at one end.
     """
 
     trials: int

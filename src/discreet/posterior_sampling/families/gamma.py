@@ -13,7 +13,7 @@ from discreet.posterior_sampling.families.rates import Exponential
 
 @dataclass(frozen=True)
 class GammaTimes(Exponential):
-    """Gamma(``shape``, θ) records with known shape, clipped to declared bounds; Gamma(shape, rate) prior of θ.
+    """Gamma(``shape``, θ) records with known shape, clipped to declared bounds; Gamma prior of θ.
 
     The exponential family with ``shape`` events a record: it adds (shape, x) to (shape, rate).
     """

@@ -128,9 +128,6 @@ class GaussianMean(_MeanFamily):
         precision = 1 / Fraction(distribution.scale) ** 2
         return Fraction(distribution.loc) * precision, precision
 
-    def from_natural(self, eta: Natural) -> Normal:
-        return Normal(float(eta[0] / eta[1]), 1 / math.sqrt(eta[1]))
-
     def _width_squared(self) -> Fraction:
         low, high = self.bounds
         return (Fraction(high) - Fraction(low)) ** 2
@@ -200,10 +197,6 @@ class GaussianVector(_MeanFamily):
     def natural(self, distribution: tuple[Normal, ...]) -> Natural:
         precision = 1 / Fraction(distribution[0].scale) ** 2
         return *(Fraction(marginal.loc) * precision for marginal in distribution), precision
-
-    def from_natural(self, eta: Natural) -> tuple[Normal, ...]:
-        *heights, precision = eta
-        return tuple(Normal(float(height / precision), 1 / math.sqrt(precision)) for height in heights)
 
     def _width_squared(self) -> Fraction:
         return (2 * Fraction(self.radius)) ** 2

@@ -24,19 +24,22 @@ from discreet.posterior_sampling.given_draws import weighed_statistics
 
 @dataclass(frozen=True)
 class _Failures(OneShare):
-    """Failures before ``successes`` successes of probability θ, clipped to declared bounds; Beta prior.
+    """Failures before ``wanted`` successes of probability θ, clipped to declared bounds; Beta prior.
 
-    A record x adds (successes, x) to (a, b), so neighbours are Beta(A, B) and Beta(A, B + t), and all of the
-    difference is in w = 1 − θ, with the ratio w^t. −ln w is infinitely divisible with a Lévy density that falls
-    in B, so that it is the less dispersed the larger B is: both divergences fall in B and grow with t. The
-    worst pair has all other records at the lower bound.
+    A record x adds (wanted, x) to (a, b), so neighbours are Beta(A, B) and Beta(A, B + t), and all of the
+    difference is in w = 1 − θ, with the ratio w^t. −ln w is the less dispersed the larger B is, so that the
+    divergences fall in B, and they grow with t. The worst pair has all other records at the lower bound.
     """
 
     bounds: tuple[float, float]
     parameter: ClassVar[str] = "probability"
     records: ClassVar[RecordKind] = "counts"
     whole: ClassVar[bool] = True
-    successes: ClassVar[int]
+
+    @property
+    def wanted(self) -> int:
+        """How many successes a record waits for."""
+        return 1
 
     def __post_init__(self) -> None:
         low, high = as_bounds(self.bounds, "a number of failures", 0)
@@ -46,11 +49,11 @@ class _Failures(OneShare):
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         low, high = (n * Fraction(bound) for bound in self.bounds)
-        return Fraction(n * self.successes), as_total(statistic, low, high)
+        return Fraction(n * self.wanted), as_total(statistic, low, high)
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         low, high = (Fraction(bound) for bound in self.bounds)
-        a, b = eta[0] + r * n * self.successes, eta[1] + r * n * low
+        a, b = eta[0] + r * n * self.wanted, eta[1] + r * n * low
         first, second = (a, b), (a, b + r * (high - low))
         return [(first, second), (second, first)]
 
@@ -90,7 +93,7 @@ class _Failures(OneShare):
         return in_floats(first, second, epsilons, max(a, p, q))
 
     def given_draws(self, prior: Beta, n: int, r: float, m: float, draws: FloatArray) -> BetaMixture:
-        (a, b), drawn, trials = prior.parameters, draws.reshape(-1), n * self.successes
+        (a, b), drawn, trials = prior.parameters, draws.reshape(-1), n * self.wanted
         low, high = (n * float(bound) for bound in self.bounds)
         log_rest = float(np.log1p(-drawn).sum())
         shape = a / m + r * trials
@@ -105,17 +108,16 @@ class _Failures(OneShare):
         return BetaMixture(weight, np.full(len(s), a + trials), a + b + trials + s)
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        often = "success" if self.successes == 1 else f"{self.successes} successes"
+        often = "success" if self.wanted == 1 else f"{self.wanted} successes"
         model = f"the probability of success, from the failures before {often}{clipped_words(self.bounds)}"
         return model, shares_words(prior)
 
 
 @dataclass(frozen=True)
 class Geometric(_Failures):
-    """Failures before the first success, clipped to declared whole bounds; Beta(a, b) prior of its probability."""
+    """Failures before the first success, clipped to declared whole bounds; Beta(a, b) prior of θ."""
 
     name: ClassVar[str] = "geometric"
-    successes: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
@@ -128,3 +130,7 @@ class NegativeBinomial(_Failures):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "successes", as_trials(self.successes))
+
+    @property
+    def wanted(self) -> int:
+        return self.successes

@@ -49,9 +49,6 @@ class _GammaFamily(Family):
     def natural(self, distribution: Gamma) -> Natural:
         return Fraction(distribution.shape), Fraction(distribution.rate)
 
-    def from_natural(self, eta: Natural) -> Gamma:
-        return Gamma(float(eta[0]), float(eta[1]))
-
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         shape, rate = eta
         return shape.lgamma() - shape * rate.log()
@@ -158,9 +155,9 @@ def _tail(shape: float, log_x: FloatArray, upper: bool) -> FloatArray:
 class Exponential(_GammaFamily):
     """Waiting times with rate θ, clipped to declared bounds; Gamma(shape, rate) prior.
 
-    A record x adds (``events``, x) to (shape, rate), so neighbours have equal shapes and rates β < β'. The divergences
-    depend on β'/β only and grow with it (monotone likelihood ratio e^{−θ(β'−β)}): the worst pair has all
-    other times at the lower bound.
+    A record x adds (``events``, x) to (shape, rate), so neighbours have equal shapes and rates β < β'. The
+    divergences depend on β'/β only and grow with it (monotone likelihood ratio e^{−θ(β'−β)}): the worst pair
+    has all other times at the lower bound.
     """
 
     name: ClassVar[str] = "exponential"
@@ -179,7 +176,9 @@ class Exponential(_GammaFamily):
         return n * self.events, as_total(statistic, low, high)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        return power_of_two((eta[0] + r * n * self.events) / (eta[1] + r * n * Fraction(self.bounds[1]))) / 2**32
+        return (
+            power_of_two((eta[0] + r * n * self.events) / (eta[1] + r * n * Fraction(self.bounds[1]))) / 2**32
+        )
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         low, high = (Fraction(bound) for bound in self.bounds)

@@ -27,22 +27,22 @@ from discreet.posterior_sampling.family import Natural, Pair, RecordKind, record
 
 @dataclass(frozen=True)
 class DividedFamily(ShareFamily):
-    """What the two families share. ``levels``: how many levels a record is divided between."""
+    """What the two families share. ``dimension``: how many levels a record is divided between."""
 
-    levels: int
+    dimension: int
     records: ClassVar[RecordKind] = "vectors"
     reads: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        number = as_integer(self.levels, "levels")
+        number = as_integer(self.dimension, "dimension")
         if number < 2:
-            raise InvalidInput(f"levels={self.levels!r} must be at least 2")
-        object.__setattr__(self, "levels", number)
+            raise InvalidInput(f"dimension={self.dimension!r} must be at least 2")
+        object.__setattr__(self, "dimension", number)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
         made = super().prior(parameters)
-        if len(made.parameters) != self.levels:
-            raise InvalidInput(f"the prior must have {self.levels} parameters, one for each level")
+        if len(made.parameters) != self.dimension:
+            raise InvalidInput(f"the prior must have {self.dimension} parameters, one for each level")
         _check_weight(self.natural(made))
         return made
 
@@ -56,16 +56,17 @@ class DividedFamily(ShareFamily):
     def contribution(self, statistic: Any, n: int) -> Natural:
         values = statistic if isinstance(statistic, Sequence | np.ndarray) else ()
         parts = tuple(as_exact(part, "the statistic") for part in values)
-        if len(parts) != self.levels or min(parts) < 0 or sum(parts) != self.items * n:
+        if len(parts) != self.dimension or min(parts) < 0 or sum(parts) != self.items * n:
             raise InvalidInput(
-                f"the statistic must be what the records add to the {self.levels} levels, {self.items * n} in all"
+                f"the statistic must be what the records add to the {self.dimension} levels, "
+                f"{self.items * n} in all"
             )
         return parts
 
     def gathered(
         self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
     ) -> tuple[Any, int]:
-        rows = record_rows(data, people, self.levels)
+        rows = record_rows(data, people, self.dimension)
         if (rows < 0).any():
             raise DataError("a record has a negative component")
         units = self.in_units(rows)
@@ -84,6 +85,6 @@ class DividedFamily(ShareFamily):
 def _check_weight(eta: Natural) -> None:
     if len(eta) > 2 and min(eta) < Fraction(1, 2):
         raise InvalidInput(
-            f"a prior parameter of {float(min(eta)):g}: records that are divided between three levels or more "
-            "need at least 0.5 for each, where the worst pair of records is known"
+            f"a prior parameter of {float(min(eta)):g}: records that are divided between three levels or "
+            "more need at least 0.5 for each, where the worst pair of records is known"
         )

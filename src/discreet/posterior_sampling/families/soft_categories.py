@@ -16,7 +16,7 @@ from discreet.posterior_sampling.families.simplex import DividedFamily
 
 @dataclass(frozen=True)
 class SoftCategories(DividedFamily):
-    """A record is a point of the simplex, shares of each of ``levels`` levels; Dirichlet prior.
+    """A record is a point of the simplex, shares of each of ``dimension`` levels; Dirichlet prior.
 
     It adds itself to the parameters. The statistic is the sum of the shares.
     """
@@ -26,7 +26,7 @@ class SoftCategories(DividedFamily):
     unit: ClassVar[int] = 2**32
 
     def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
-        units = np.trunc(np.minimum(rows, 2.0) * self.unit).astype(np.int64)
+        units: npt.NDArray[np.int64] = np.trunc(np.minimum(rows, 2.0) * self.unit).astype(np.int64)
         near = np.abs(rows.sum(axis=1) - 1) < 1e-6
         # What rounding left over of a record goes to its largest share.
         largest = units.argmax(axis=1)[near]
