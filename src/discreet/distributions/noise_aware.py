@@ -16,7 +16,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import IntervalKind
 from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, padded, quantiles
 from discreet.distributions.mixtures import BetaMixture
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, TooLargeError
 
 _ENTRIES = 1 << 21  # of mixtures that are computed together
 
@@ -172,6 +172,8 @@ class NoiseAware(UncertainShares):
             key = id(mass), a  # levels with one law share its array
             if key not in seen:
                 seen[key] = len(laws)
+                if not mass.max() > 0:
+                    raise TooLargeError("no true counts explain what was released")
                 laws.append((a, start, mass))
             inverse.append(seen[key])
         return laws, np.array(inverse)
