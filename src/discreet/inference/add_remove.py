@@ -365,9 +365,9 @@ def integrate(
     """∫ e^{log_density} on [low, high]: nodes with weights that sum to 1, and the logarithm of the integral.
 
     Nodes whose log-weight is ``negligible`` below the largest are left out, by default 1e-7 of the integral.
-    They stand ``spacing`` standard deviations apart: at 1.1 the sum is an integral to seven digits. Equal steps
-    are exact to many digits where the density dies out on both sides; where it is cut off by an
-    end of the range, Gauss's nodes for the stretch that matters take their place.
+    They stand ``spacing`` standard deviations apart: equal steps of 1.1 are exact to seven digits where the
+    density dies out on both sides; where it is cut off by an end of the range, Gauss's nodes for the stretch
+    that matters take their place.
     """
     if start is None or scale is None:
         coarse = np.linspace(low, high, 8)

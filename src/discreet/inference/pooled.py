@@ -28,6 +28,7 @@ from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import integrate
 from discreet.mechanisms.base import Mechanism
 from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import log_normalisers
 from discreet.numerics.noises import Noise
 
 Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]
@@ -352,7 +353,7 @@ class PooledPairs(Pooled):
             t, r = log_theta[rows, :, None], log_rest[rows, :, None]
             own = log_choose[rows, None, :] + t * self._x[rows, None, :] + r * self._rest[rows, None, :]
             others = (told[rows] + log_beta)[:, None, :] + t * a + r * b
-            density[rows] = _log_sum(own) + _log_sum(others)
+            density[rows] = log_normalisers(own) + log_normalisers(others)
         density = width * np.exp(density - density.max(axis=1, keepdims=True))
         return u, density / density.sum(axis=1, keepdims=True)
 
@@ -436,12 +437,6 @@ def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
     index = np.minimum(first[:, None] + np.arange(length), len(x[0]) - 1)
     inside = first[:, None] + np.arange(length) < len(x[0])
     return low + first, np.where(inside, np.exp(value[row, index]), 0.0)
-
-
-def _log_sum(values: FloatArray) -> FloatArray:
-    """log Σ exp over the last axis."""
-    peak = values.max(axis=-1)
-    return np.asarray(peak + np.log(np.exp(values - peak[..., None]).sum(axis=-1)))
 
 
 class PooledDraws(Pooled):
