@@ -20,6 +20,7 @@ from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.log_gamma import log_rising
+from discreet.numerics.noisy_cells import CellNoise
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OS_ENTROPY, OSEntropy, SeededEntropy, Source, private_source
@@ -64,6 +65,12 @@ class Mechanism(ABC):
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     """What it can be asked to protect; with add-remove it takes no n."""
+
+    @property
+    def noise(self) -> CellNoise | None:
+        """In floats, for inference: the law of the noise on each count where, given a total that is kept, the
+        counts have independent noise. None where that is not so."""
+        return None
 
     def __post_init__(self) -> None:
         if not _checked(self.prior):

@@ -53,9 +53,10 @@ class StatisticalQuery(DrawQuestion):
             )
         if self.bounds is not None:
             as_bounds(self.bounds, "one record")
-        elif any(value is not None for value in (self.column, self.missing, self.person)):
+        elif not self.strict or {self.column, self.missing, self.person} - {None}:
             raise InvalidInput(
-                "column=, missing= and person= go with bounds=; for a function give the records themselves"
+                "column=, missing=, person= and strict=False go with bounds=; for a function give the "
+                "records themselves"
             )
 
     def plain(self, name: str, value: Any, form: TextForm) -> Any:
