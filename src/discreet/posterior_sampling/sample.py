@@ -120,6 +120,8 @@ class Sample(Answer):
         name = "mean" if self.bounds is not None else self.model.parameter
         if self.levels is not None:
             return list(self.levels)
+        if self.model.parameters:
+            return list(self.model.parameters)
         number = int(np.atleast_2d(np.array(self.draws, dtype=float).T).T.shape[1])
         return [name] if number == 1 else [f"{name} {i + 1}" for i in range(number)]
 
