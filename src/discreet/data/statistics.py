@@ -211,7 +211,8 @@ class Contribution:
 
     def levels(self, domain: Domain) -> Levels:
         """What is declared about a column: values that are left out are counted where n is public."""
-        return Levels(domain, keeps_missing=not self.private_size).accepting(not self.strict)
+        coder = Levels(domain, keeps_missing=not self.private_size)
+        return coder if self.strict else coder.accepting()
 
     @staticmethod
     def assumption(most: int, person: str | None = None) -> str:

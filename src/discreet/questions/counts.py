@@ -144,7 +144,8 @@ class CountQuestion(TotalQuestion):
                 f"mechanism={chosen!r} does not go with values that are left out (missing='exclude', or "
                 f"strict=False) where n is public; these do: {fitting}"
             )
-        self.check_total()
+        if not self.strict:
+            self.check_total()
 
     @property
     def leaves_out(self) -> bool:

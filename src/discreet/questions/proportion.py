@@ -81,7 +81,8 @@ class Proportion(WholeCountQuestion):
             if self.outside is not None:
                 raise InvalidInput("outside= goes with edges=; for levels say other=LEVEL")
             assert self.levels is not None
-            return Domain(self.levels, self.other, self.place_of_missing(self.missing))
+            missing = self.missing if self.strict else self.place_of_missing(self.missing)
+            return Domain(self.levels, self.other, missing)
         if self.other is not None:
             raise InvalidInput("other= goes with levels=; for edges say outside='clip' or 'level'")
         left_out = EXCLUDE if self.place_of_missing(self.missing) == EXCLUDE else None
