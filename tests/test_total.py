@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import betainc, gammaln
+from scipy.special import betainc, gammaln, ndtr
 from typer.testing import CliRunner
 
 import discreet
@@ -21,11 +21,13 @@ from discreet.answers.release import Release
 from discreet.cli import app
 from discreet.data import binned, contingency, count_levels
 from discreet.declarations import Domain
+from discreet.distributions.given_total import GivenTotal
 from discreet.errors import DataError, InvalidInput
-from discreet.inference.noise_aware import MixedShares, noise_aware
+from discreet.inference.noise_aware import MixedShares, Respondents, noise_aware
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.independent import GaussianCounts, Geometric
 from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.numerics.noises import DiscreteLaplace
 from discreet.posterior_sampling.sampler import PosteriorSampler
 from discreet.questions.base import question_of
 from discreet.regression import means
@@ -49,7 +51,12 @@ def oracle(m: Any, noisy: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], Any]:
     log = gammaln(number + 1) + gammaln(alpha.sum()) - gammaln(alpha.sum() + number)
     log = log + (gammaln(alpha + rows) - gammaln(alpha) - gammaln(rows + 1)).sum(axis=1)
     every = np.concatenate([rows, (m.n - number)[:, None]], axis=1)
-    log = log + m.noise.log_pmf((np.array(noisy) - every).astype(float)).sum(axis=1)
+    away = np.array(noisy) - every
+    if m.name == "lattice":
+        log = log - float(m.epsilon) / 2 * np.abs(away).sum(axis=1)
+    else:
+        inner, outer = ((0.5 - np.abs(away)) / m.noise_scale, (-0.5 - np.abs(away)) / m.noise_scale)
+        log = log + np.log(ndtr(inner) - ndtr(outer)).sum(axis=1)
     weight = np.exp(log - log.max())
     weight /= weight.sum()
     a, total = alpha + rows, (alpha.sum() + number)[:, None]
@@ -79,15 +86,15 @@ def test_against_a_list_of_all_true_counts(made: Any, prior: Any, noisy: tuple[i
     assert draws.mean(axis=0) == pytest.approx(mean, abs=6 * 0.5 / math.sqrt(4000))
 
 
-def test_the_step_between_numbers_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_step_between_numbers_makes_no_difference() -> None:
     m = discreet.mechanism("lattice", prior=(1.0,) * 4, n=500, epsilon="1/10")
     coarse = noise_aware(m, (), (120, 60, 20, 300), leaves_out=True)
-    monkeypatch.setattr(
-        "discreet.inference.noise_aware._numbers", lambda n, left_out, noise: np.arange(n + 1)
-    )
-    fine = noise_aware(m, (), (120, 60, 20, 300), leaves_out=True)
     assert isinstance(coarse, MixedShares)
-    assert isinstance(fine, MixedShares)
+    noise = DiscreteLaplace(20.0)
+    one = Respondents(GivenTotal((120, 60, 20), noise, (1.0,) * 3, 500), noise, 300)
+    scores = [one.law.with_total(number) for number in range(120, 281)]
+    logs = [law.log_evidence + math.lgamma(law.n + 1) - abs(law.n - 200) / 20 for law in scores]
+    fine = MixedShares([(math.exp(log - max(logs)), law) for log, law in zip(logs, scores, strict=True)], 500)
     assert len(coarse.nodes) < 60 < len(fine.nodes)
     assert np.array(coarse.intervals(0.9)) == pytest.approx(np.array(fine.intervals(0.9)), abs=2e-4)
     assert coarse.total.mean() == pytest.approx(fine.total.mean(), abs=0.5)

@@ -20,7 +20,6 @@ from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.log_gamma import log_rising
-from discreet.numerics.noisy_cells import CellNoise
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OS_ENTROPY, OSEntropy, SeededEntropy, Source, private_source
@@ -65,12 +64,9 @@ class Mechanism(ABC):
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     """What it can be asked to protect; with add-remove it takes no n."""
-
-    @property
-    def noise(self) -> CellNoise | None:
-        """In floats, for inference: the law of the noise on each count where, given a total that is kept, the
-        counts have independent noise. None where that is not so."""
-        return None
+    leaves_out: ClassVar[bool] = False
+    """Whether one of its levels may hold the records that are left out: its noise must have no other total
+    than n, so that the number of these can be summed over."""
 
     def __post_init__(self) -> None:
         if not _checked(self.prior):
@@ -158,6 +154,15 @@ class Mechanism(ABC):
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         """The law of the true counts given what was released, the prior predictive before it."""
+        carried = self.count_noise(counts, noisy)
+        if carried is not None:
+            from discreet.distributions.given_total import GivenTotal
+
+            if self.n >= 2**53:
+                raise TooLargeError(
+                    f"the noise-aware posterior of {self.name} works up to n = 2**53, not {self.n}"
+                )
+            return GivenTotal(carried.values, carried.noise, self.prior, self.n)
         datasets = number_of_compositions(self.n, self.k)
         if datasets > MAX_ENUMERATED_DATASETS:
             raise TooLargeError(

@@ -138,8 +138,8 @@ class CountQuestion(TotalQuestion):
         if self.total_prior is not None and not self.hides_size:
             raise InvalidInput("total_prior= goes with relation='add-remove'; here n is public")
         _ = self.expected_total
-        if self.leaves_out and made.noise is Mechanism.noise:
-            fitting = ", ".join(name for name, one in MECHANISMS.items() if one.noise is not Mechanism.noise)
+        if self.leaves_out and not made.leaves_out:
+            fitting = ", ".join(name for name, one in MECHANISMS.items() if one.leaves_out)
             raise InvalidInput(
                 f"mechanism={chosen!r} does not go with values that are left out (missing='exclude', or "
                 f"strict=False) where n is public; these do: {fitting}"

@@ -22,7 +22,6 @@ from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice.decoding import MAX_MARGINAL, MAX_WINDOW, Decoder, decoder, true_counts
 from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
 from discreet.numerics.count_vectors import number_of_compositions
-from discreet.numerics.noisy_cells import CellNoise, GeometricNoise
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.bulk import lattice_noise
 from discreet.randomness.entropy import Source
@@ -43,6 +42,7 @@ class Lattice(Mechanism):
         "stayed n. The most fitting counts were then read out of the noisy ones."
     )
     keeps_noisy: ClassVar[bool] = True
+    leaves_out: ClassVar[bool] = True
 
     @classmethod
     def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
@@ -56,12 +56,10 @@ class Lattice(Mechanism):
     def noise_scale(self) -> float:
         return (1 if self.k == 2 else 2) / float(self.epsilon)
 
-    @property
-    def noise(self) -> CellNoise:
-        return GeometricNoise(float(self.epsilon) / 2)
-
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        return None if noisy is None else CountNoise(noisy, "lattice", 2 / float(self.epsilon))
+        from discreet.numerics.noises import LatticeNoise
+
+        return None if noisy is None else CountNoise(noisy, LatticeNoise(2 / float(self.epsilon)))
 
     @property
     def decoder(self) -> Decoder:
