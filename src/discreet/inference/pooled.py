@@ -24,11 +24,9 @@ from scipy.special import digamma, expit, gammaln, polygamma, zeta
 from discreet._typing import FloatArray, IntArray
 from discreet.documents.answer import Figure, Row
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference.likelihoods.noises import Noise
-from discreet.inference.likelihoods.releases import noise_of
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.outputs import CountNoise
 from discreet.numerics.count_vectors import compositions
+from discreet.numerics.noises import Noise
 
 Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]
 """A mechanism, the counts that it released, and the noisy counts where it keeps them."""
@@ -110,12 +108,10 @@ def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], leve
     """Groups of which each has a release of its own, or None where it has no records."""
     alike: dict[Any, list[int]] = {}
     rows: list[tuple[Groups, IntArray]] = []
-    carried: list[CountNoise | None] = []
-    for g, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-        noise = None if part is None else part[0].count_noise(*part[1:])
-        carried.append(noise)
-        if noise is not None:
-            alike.setdefault((*noise[1:], size if noise.clamped else None), []).append(g)
+    carried = [None if part is None else part[0].count_noise(*part[1:]) for part in parts]
+    for g, (part, own) in enumerate(zip(parts, carried, strict=True)):
+        if own is not None:
+            alike.setdefault(repr(own.noise), []).append(g)
         elif part is None:
             alike.setdefault(None, []).append(g)
         elif levels == 2:
@@ -133,13 +129,13 @@ def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], leve
         first = carried[members[0]]
         assert first is not None
         values = [noise.values for g in members if (noise := carried[g]) is not None]
-        rows.append((noisy_groups(values, noise_of(first, int(n[0])), n), np.array(members)))
+        rows.append((noisy_groups(values, first.noise, n), np.array(members)))
     width = max(made.log_weight.shape[2] for made, _ in rows)
     low = np.zeros((len(parts), levels), dtype=np.int64)
     weight = np.full((len(parts), levels, width), -np.inf)
-    for made, own in rows:
-        low[own] = made.low
-        weight[own, :, : made.log_weight.shape[2]] = made.log_weight
+    for made, which in rows:
+        low[which] = made.low
+        weight[which, :, : made.log_weight.shape[2]] = made.log_weight
     return Groups(low, weight, np.asarray(sizes, dtype=np.int64))
 
 

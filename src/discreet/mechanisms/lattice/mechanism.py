@@ -56,7 +56,9 @@ class Lattice(Mechanism):
         return (1 if self.k == 2 else 2) / float(self.epsilon)
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        return None if noisy is None else CountNoise(noisy, "lattice", 2 / float(self.epsilon))
+        from discreet.numerics.noises import LatticeNoise
+
+        return None if noisy is None else CountNoise(noisy, LatticeNoise(2 / float(self.epsilon)))
 
     @property
     def decoder(self) -> Decoder:
