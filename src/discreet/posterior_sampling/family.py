@@ -27,7 +27,7 @@ from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
 from discreet.data.grids import MOST_STEPS
 from discreet.declarations import as_exact, as_rational, as_size
-from discreet.distributions.mixtures import Law
+from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
 from discreet.numerics.search import boundary
