@@ -117,32 +117,39 @@ def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], r
     """The moments given all rounds, starting from rows that are spread evenly over what is declared.
 
     Each round's curvature is divided by its mean weight, and what depends on the point is taken off, at the
-    moments known so far, a few times. How far the guess is off is told by all of them.
+    moments known so far, a few times. As rows are not normal, a quarter of that is an error, and what counts
+    are weights as at the last point: so earlier rounds, which looked elsewhere, count for less.
     """
     guess, constant = model.guess(design), design.constant if model.outputs == 1 else None
     settled = design.settled.copy() if model.outputs == 1 else np.full_like(guess, np.nan)
     if constant is not None:
         settled[constant, constant] = guess[constant, constant]
-    size = len(guess)
     found = RowMoments(guess, np.outer(np.diag(guess), np.diag(guess)) / 4, records, constant)
     curved = [(one, one.curvature) for one in seen if one.curvature is not None]
     for _ in range((_PASSES if model.curved else 1) if curved else 0):
-        total, precision = np.zeros_like(guess), 0.0
-        for one, curvature in curved:
-            level, change = 1.0, np.zeros_like(guess)
-            if model.curved:
-                point = one.point[None, :]
-                means = curve_of(model, found, one)[0].expected(*found.predictors(point))[1]
-                level = max(float(means[0, 0]), 1e-6)
-                change = found.weighted(point, means)[0] - records * level * found.mean
-            known = (records * level) ** 2 / one.curvature_variance
-            total += known * (curvature - change) / (records * level)
+        total, precision = np.zeros_like(guess), np.zeros_like(guess)
+        bends = [_bend(model, found, one) for one, _ in curved]
+        for (one, curvature), (level, bend) in zip(curved, bends, strict=True):
+            noise = one.curvature_variance / level**2 * (np.eye(len(guess)) + 1) / 2
+            known = 1 / (noise + (bend - bends[-1][1]) ** 2 / 16)
+            total += known * (curvature / level - bend)
             precision += known
-        noise = (np.eye(size) + 1) / 2 / precision
-        mean, variance = _entries(guess, total / precision, noise, settled, constant, records)
-        blur = 2 * math.sqrt(size / 2 / precision) / (float(np.trace(mean)) / size)
-        found = RowMoments(positive(mean, variance), variance, records, constant, blur)
+        mean, variance = _entries(guess, total / precision, 1 / precision, settled, constant, records)
+        blur = 2 * math.sqrt(2 * float(np.triu(1 / precision, 1).sum()) / max(len(guess) - 1, 1))
+        found = RowMoments(
+            positive(mean, variance), variance, records, constant, blur * len(guess) / float(np.trace(mean))
+        )
     return found
+
+
+def _bend(model: ResponseModel, found: RowMoments, one: Evidence) -> tuple[float, FloatArray]:
+    """The sum of weights at a round's point, and what a curvature there has, over it, besides M."""
+    if not model.curved:
+        return found.records, np.zeros_like(found.mean)
+    point = one.point[None, :]
+    means = curve_of(model, found, one)[0].expected(*found.predictors(point))[1]
+    level = found.records * max(float(means[0, 0]), 1e-6)
+    return level, found.weighted(point, means)[0] / level - found.mean
 
 
 def curve_of(model: ResponseModel, found: RowMoments, one: Evidence) -> tuple[ResponseCurve, float]:
