@@ -15,7 +15,7 @@ from discreet._interop import inference_data
 from discreet._registry import MECHANISMS
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
-from discreet.distributions.noise_aware import NoiseAware
+from discreet.distributions.noise_aware import UncertainShares
 from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
@@ -105,7 +105,7 @@ class Release(Bridged, Answer):
         """Beta (two levels: the law of the first level's probability) or Dirichlet."""
         return dirichlet([a + count for a, count in zip(self.prior, self.counts, strict=True)])
 
-    def noise_aware(self) -> NoiseAware | AddRemovePosterior:
+    def noise_aware(self) -> UncertainShares:
         """The posterior that accounts for the mechanism's noise: wider than ``posterior``, and honest.
 
         Where the number of records is private, its ``total`` is what is known of that.
@@ -113,7 +113,7 @@ class Release(Bridged, Answer):
         return self._noise_aware
 
     @cached_property
-    def _noise_aware(self) -> NoiseAware | AddRemovePosterior:
+    def _noise_aware(self) -> UncertainShares:
         expected, strength = (
             None if pair is None else LogUniform(*pair) for pair in (self.total_prior, self.strength)
         )
@@ -127,6 +127,19 @@ class Release(Bridged, Answer):
     def built(self) -> Mechanism:
         """The mechanism, without the warnings of a new one: its release was warned about when it was made."""
         return check_options(self.mechanism, ())(**self.parameters)
+
+    def check_parts(self) -> None:
+        """There is such a mechanism, its counts are of these levels, and no less is claimed than it costs."""
+        sizes = {len(self.levels), len(self.prior), len(self.noisy or self.counts)}
+        if len(sizes) > 1:
+            raise ValueError("levels, prior and counts differ in number")
+        if any(abs(count) > 2**60 for count in self.noisy or self.counts):
+            raise ValueError("its counts are too large")
+        cost = self.built.guarantee
+        if self.guarantee.epsilon < cost.epsilon and self.guarantee.delta <= cost.delta:
+            raise ValueError(
+                f"it claims ε = {self.guarantee.epsilon:g}, and its mechanism costs {cost.epsilon:g}"
+            )
 
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.
@@ -162,7 +175,7 @@ class Release(Bridged, Answer):
         rows = super().table(interval)
         return [{**row, "level": level} for row, level in zip(rows, self.levels, strict=True)]
 
-    def noise_aware_or_none(self) -> NoiseAware | AddRemovePosterior | None:
+    def noise_aware_or_none(self) -> UncertainShares | None:
         """The noise-aware posterior where it can be computed: displays fall back on the plug-in one."""
         try:
             return self._noise_aware
@@ -327,10 +340,7 @@ class Release(Bridged, Answer):
         if sorted(axes) != sorted((first, second)):
             raise InvalidInput(f"independence is for tables of two columns; this one has: {', '.join(axes)}")
         aware = self._noise_aware
-        if isinstance(aware, AddRemovePosterior):
-            counts, _ = aware.sample_counts(size, np.random.default_rng(seed))
-        else:
-            counts = aware.counts.sample(size, np.random.default_rng(seed))
+        counts, _ = aware.sample_counts(size, np.random.default_rng(seed))
         rows, columns = (len(levels) for levels in axes.values())
         return independence(np.asarray(counts, dtype=np.float64), np.array(self.prior), (rows, columns))
 
