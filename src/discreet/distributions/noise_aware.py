@@ -13,8 +13,8 @@ import numpy as np
 from discreet._interop import inference_data
 from discreet._text import aligned
 from discreet._typing import FloatArray, IntArray
-from discreet.distributions.beta_dirichlet import IntervalKind
 from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, padded, quantiles
+from discreet.distributions.law import IntervalKind, tails
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput, TooLargeError
 
@@ -107,9 +107,8 @@ class UncertainShares(ABC):
 
     def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Equal-tailed credible intervals of all shares, also where there are two."""
-        if not 0 < level < 1:
-            raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
-        low, high = self._each(lambda parts: quantiles(parts, (1 - level) / 2, (1 + level) / 2))
+        ends = tails(level)
+        low, high = self._each(lambda parts: quantiles(parts, *ends))
         return low, high
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[Any, Any]:

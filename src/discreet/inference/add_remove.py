@@ -22,6 +22,7 @@ import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_rows import BetaPart
+from discreet.distributions.law import tails
 from discreet.distributions.noise_aware import UncertainShares
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.cells import Cells, SumOfCells, distinct
@@ -29,8 +30,6 @@ from discreet.numerics.counts import RisingLaw
 from discreet.numerics.noises import DiscreteLaplace, Noise
 from discreet.numerics.summation import Sums
 
-_STEP = 1.1  # nodes stand this many standard deviations apart: the sum is then an integral to seven digits
-_NEGLIGIBLE = 16.0  # nodes whose log-weight is so far below the largest are left out: 1e-7
 _EXACT = 24  # sums of the other levels below this are taken one by one
 _MOST_NODES = 400
 
@@ -360,25 +359,29 @@ def integrate(
     high: float,
     start: float | None = None,
     scale: float | None = None,
+    negligible: float = 16.0,
+    spacing: float = 1.1,
 ) -> tuple[list[tuple[float, float]], float]:
     """∫ e^{log_density} on [low, high]: nodes with weights that sum to 1, and the logarithm of the integral.
 
-    Equal steps are exact to many digits where the density dies out on both sides; where it is cut off by an
-    end of the range, Gauss's nodes for the stretch that matters take their place.
+    Nodes whose log-weight is ``negligible`` below the largest are left out, by default 1e-7 of the integral.
+    They stand ``spacing`` standard deviations apart: equal steps of 1.1 are exact to seven digits where the
+    density dies out on both sides; where it is cut off by an end of the range, Gauss's nodes for the stretch
+    that matters take their place.
     """
     if start is None or scale is None:
         coarse = np.linspace(low, high, 8)
         start = float(coarse[int(np.argmax([log_density(float(s)) for s in coarse]))])
         scale = (high - low) / 7
     start, deviation = _peak(log_density, low, high, start, scale)
-    step = _STEP * deviation
+    step = spacing * deviation
     values = {start: log_density(start)}
     ends = [low, high]
     for side, direction in enumerate((-1, 1)):
         s = start + direction * step
         while low <= s <= high and len(values) < _MOST_NODES:
             values[s] = log_density(s)
-            if values[s] < max(values.values()) - _NEGLIGIBLE:
+            if values[s] < max(values.values()) - negligible:
                 ends[side] = s
                 break
             s += direction * step
@@ -391,7 +394,7 @@ def integrate(
     top = float(logs.max())
     weights = np.exp(logs - top)
     total = float(weights.sum())
-    kept = np.flatnonzero(logs > top - _NEGLIGIBLE)
+    kept = np.flatnonzero(logs > top - negligible)
     return [(float(nodes[i]), float(weights[i] / weights[kept].sum())) for i in kept], top + math.log(total)
 
 
@@ -473,9 +476,6 @@ class TotalPosterior:
 
     def interval(self, level: float = 0.95) -> tuple[int, int]:
         """An equal-tailed credible interval."""
-        if not 0 < level < 1:
-            raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
-        totals, p = self._law
-        cumulative = np.cumsum(p)
-        low, high = np.searchsorted(cumulative, [(1 - level) / 2, (1 + level) / 2])
+        ends, (totals, p) = tails(level), self._law
+        low, high = np.searchsorted(np.cumsum(p), ends)
         return int(totals[low]), int(totals[min(int(high), len(totals) - 1)])

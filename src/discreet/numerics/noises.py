@@ -17,8 +17,7 @@ from scipy.special import log_ndtr, ndtr
 
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput
-from discreet.numerics.counts import RisingLaw
-from discreet.numerics.summation import log_sum, log_tail
+from discreet.numerics.summation import log_tail
 
 _HALF_LOG_2PI = 0.9189385332046728
 _LEGENDRE_X, _LEGENDRE_W = np.polynomial.legendre.leggauss(12)
@@ -160,16 +159,9 @@ class LatticeNoise(_Kinked):
         return np.asarray(-np.abs(z - x) / scale)
 
     def log_normaliser(self, cells: int) -> float:
-        """log Σ_v e^{−‖v‖₁/b} over Σv = 0: k log coth(1/2b) + log P(A = B), A and B negative binomial."""
-        scale = float(self.scale)
-        q = math.exp(-1 / scale)
-        mean = cells / math.expm1(1 / scale) if scale > 1 / 700 else 0.0
-        log_coth = math.log1p(q) - float(log1mexp(np.array(1 / scale)))
-        if mean == 0:
-            return 0.0
-        law = RisingLaw.negative_binomial(np.array(mean), np.array(float(cells)))
-        equal = log_sum(lambda m: 2 * law.log_prob(m), 0.0, float(law.mode), math.inf)
-        return cells * log_coth + equal
+        """log Σ_v e^{−‖v‖₁/b} over Σv = 0: that of independent cells, times the chance that they sum to 0."""
+        rate = max(0.5 / float(self.scale), 1e-300)
+        return -cells * math.log(math.tanh(rate)) + log_chance_of_zero(rate, cells)
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
         """A − B for two uniform compositions of one m, P(m) ∝ C(m+k−1, k−1)²·e^{−2m/b}."""
@@ -342,6 +334,20 @@ class RoundedLaplace(_Kinked):
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
         return np.rint(Laplace.draw(self, x, rng))  # type: ignore[arg-type]
+
+
+def log_chance_of_zero(rate: float, k: int) -> float:
+    """log P(Σv = 0) for k independent two-sided geometric v, P(v) ∝ q^|v|, q = e^{−2·rate}.
+
+    Fourier: P = (1/π)∫₀^π (1 + s·sin²(θ/2))^{−k} dθ with s = 4q/(1−q)². Substituting tan φ = √(1+s)·tan(θ/2)
+    makes it T·(2/π)∫₀^{π/2} (cos²φ + T² sin²φ)^{k−1} dφ, T = (1−q)/(1+q) = tanh(rate): a polynomial of degree
+    k − 1 in cos 2φ, for which k equally spaced points are exact, and all terms are positive.
+    """
+    t = math.tanh(max(rate, 1e-300))
+    phi = (np.arange(k) + 0.5) * (math.pi / 2 / k)
+    log_terms = (k - 1) * np.log(np.cos(phi) ** 2 + t * t * np.sin(phi) ** 2)
+    peak = float(log_terms.max())
+    return math.log(t) + peak + math.log(float(np.exp(log_terms - peak).mean()))
 
 
 def log_theta(scale: FloatArray) -> FloatArray:

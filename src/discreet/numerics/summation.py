@@ -300,14 +300,6 @@ def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) 
     return Panels(problem, start, row, first)
 
 
-def log_sum(terms: Callable[[FloatArray], FloatArray], low: float, mode: float, high: float) -> float:
-    """log Σ e^{f(x)} over x = low, …, high for one concave f with its largest term near ``mode``."""
-    middle = np.array([min(max(mode, low), high)])
-    ends = (np.array([end]) for end in (low, high))
-    left, right = (descend(lambda x, at: terms(x) - terms(at), middle, -TAIL, end) for end in ends)
-    return float(evaluate(lambda x, _: terms(x), cut([left, middle, right + 1], graded=True)).log_total[0])
-
-
 def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:
     """One whole number for each problem, with probability proportional to its term."""
     result = np.empty(len(panels.first))

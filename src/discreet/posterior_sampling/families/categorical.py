@@ -26,7 +26,8 @@ from discreet._typing import FloatArray
 from discreet.data import count_levels
 from discreet.declarations import Domain, as_counts, as_exact, as_prior, as_total
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
-from discreet.distributions.mixtures import BetaMixture, Law
+from discreet.distributions.law import Law
+from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.count_vectors import Separable
@@ -67,6 +68,9 @@ class ShareFamily(Family):
 
     def natural(self, distribution: Beta | Dirichlet) -> Natural:
         return tuple(Fraction(value) for value in distribution.parameters)
+
+    def from_natural(self, eta: Natural) -> Beta | Dirichlet:
+        return dirichlet([float(value) for value in eta])
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         total: Ball = sum(eta, start=ball(0))
