@@ -15,6 +15,7 @@ from discreet._version import __version__ as __version__
 if TYPE_CHECKING:
     from discreet import plots
     from discreet.answers.conditional import ConditionalRelease
+    from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain, Relation
     from discreet.distributions.beta_dirichlet import Beta, Dirichlet
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         release,
         release_conditional,
         release_logistic,
+        release_network,
         release_table,
         statistical_query,
     )
@@ -170,6 +172,7 @@ _HOME = {
     "privacy.guarantee": ("Guarantee",),
     "questions.asking": ("acknowledge_large_delta",),
     "answers.conditional": ("ConditionalRelease",),
+    "answers.network": ("NetworkRelease",),
     "regression.newton.fit": ("Fit",),
     "regression.means": ("Mean", "Means"),
     "questions.verbs": (
@@ -179,6 +182,7 @@ _HOME = {
         "release",
         "release_conditional",
         "release_logistic",
+        "release_network",
         "release_table",
         "statistical_query",
     ),
@@ -225,6 +229,7 @@ __all__ = [
     "Mean",
     "Means",
     "Mechanism",
+    "NetworkRelease",
     "NoiseWarning",
     "Normal",
     "NotPrivateError",
@@ -263,6 +268,7 @@ __all__ = [
     "release",
     "release_conditional",
     "release_logistic",
+    "release_network",
     "release_table",
     "report",
     "run_study",

@@ -13,6 +13,7 @@ import numpy as np
 
 from discreet._interop import inference_data
 from discreet._registry import MECHANISMS
+from discreet._typing import FloatArray, IntArray
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import NoiseAware
@@ -326,13 +327,16 @@ class Release(Bridged, Answer):
         axes = self._axes()
         if sorted(axes) != sorted((first, second)):
             raise InvalidInput(f"independence is for tables of two columns; this one has: {', '.join(axes)}")
-        aware = self._noise_aware
-        if isinstance(aware, AddRemovePosterior):
-            counts, _ = aware.sample_counts(size, np.random.default_rng(seed))
-        else:
-            counts = aware.counts.sample(size, np.random.default_rng(seed))
+        counts, _ = self.sample_counts(size, np.random.default_rng(seed))
         rows, columns = (len(levels) for levels in axes.values())
         return independence(np.asarray(counts, dtype=np.float64), np.array(self.prior), (rows, columns))
+
+    def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draws of the true counts given what was published, shape (size, k), and the prior beside them."""
+        aware = self._noise_aware
+        if isinstance(aware, AddRemovePosterior):
+            return aware.sample_counts(size, rng)
+        return aware.counts.sample(size, rng), np.broadcast_to(aware.prior, (size, len(self.levels)))
 
     def to_frame(self, interval: float = 0.95) -> Any:
         """The rows as a pandas data frame, a column for each axis of a table."""
