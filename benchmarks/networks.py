@@ -3,13 +3,14 @@
     python benchmarks/networks.py adult FOLDER [--epsilon 1] [--releases 20]
     python benchmarks/networks.py coverage [--fits 400]
 
-``adult``: eight columns of UCI Adult (``adult_train.csv.gz``, ``adult_test.csv.gz`` in FOLDER) on a graph that
-was written down from what the columns mean, not from the data. The log-loss of the held-out part, in nats a
-record, for the paper's Laplace noise (Zhang, Rubinstein and Dimitrakakis, 2016: noise of scale 2·columns/ε on
-all counts of every family, the noisy counts taken for the truth), for ours, and without privacy.
+``adult``: eight columns of UCI Adult (``adult_train.csv.gz``, ``adult_test.csv.gz`` in FOLDER) on a graph
+that was written down from what the columns mean, not from the data. The log-loss of the held-out part, in
+nats a record, for the paper's Laplace noise (Zhang, Rubinstein and Dimitrakakis, 2016: noise of scale
+2·columns/ε on all counts of every family, the noisy counts taken for the truth), for ours, and without
+privacy.
 
-``coverage``: networks with random tables, records from each, a release, and conditional shares whose true value
-is known. Records and noise are from a seeded generator: this is a simulation, nothing here is private.
+``coverage``: networks with random tables, records from each, a release, and conditional shares whose true
+value is known. Records and noise are from a seeded generator: this is a simulation, nothing here is private.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +82,9 @@ def places(frame: Any) -> dict[str, IntArray]:
     }
 
 
-def log_loss(tables: Mapping[str, FloatArray], parents: Mapping[str, Any], records: Mapping[str, Any]) -> float:
+def log_loss(
+    tables: Mapping[str, FloatArray], parents: Mapping[str, Any], records: Mapping[str, Any]
+) -> float:
     """Mean of −log p(record) for conditional tables of shape (levels of parents…, own levels)."""
     logs = [
         np.log(tables[column])[tuple(records[name] for name in (*given, column))]
@@ -111,7 +115,7 @@ def measure_adult(options: argparse.Namespace) -> None:
     question = Network(parents=GRAPH, levels=LEVELS, epsilon=options.epsilon, n=n)
     counts = family_counts(question, places(train))
     without = log_loss({c: plug_in(x) for c, x in counts.items()}, question.graph, held_out)
-    share = question.tables[0].exact_epsilon.__class__(options.epsilon) / len(counts)
+    share = Fraction(options.epsilon) / len(counts)
     laplace = {
         column: discreet.mechanism("lszhang", prior=(1.0,) * x.size, n=n, epsilon=share)
         for column, x in counts.items()
@@ -129,7 +133,13 @@ def measure_adult(options: argparse.Namespace) -> None:
         print(f"  laplace {theirs[-1]:.4f}  ours {ours[-1]:.4f}", flush=True)
     closed = (np.mean(theirs) - np.mean(ours)) / (np.mean(theirs) - without)
     print(f"Adult, {len(LEVELS)} columns, n = {n:,}, ε = {options.epsilon}, {options.releases} releases")
-    print("tables: " + "; ".join(f"{'×'.join(f)} {t.k}: {float(t.exact_epsilon):.3f}" for f, t in zip(question.families, question.tables, strict=True)))
+    print(
+        "tables: "
+        + "; ".join(
+            f"{'×'.join(f)} {t.k}: {float(t.exact_epsilon):.3f}"
+            for f, t in zip(question.families, question.tables, strict=True)
+        )
+    )
     print(f"log-loss of held-out records: Laplace, plug-in {np.mean(theirs):.4f} ± {np.std(theirs):.4f}; ")
     print(f"ours {np.mean(ours):.4f} ± {np.std(ours):.4f}; without privacy {without:.4f}")
     print(f"of the gap ours closes {100 * closed:.0f} %")
@@ -144,7 +154,9 @@ SHAPES: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, int]]] = {
 }
 
 
-def simulated(question: Network, counts: list[FloatArray], n: int, rng: np.random.Generator) -> NetworkRelease:
+def simulated(
+    question: Network, counts: list[FloatArray], n: int, rng: np.random.Generator
+) -> NetworkRelease:
     """What :meth:`Network.ask` makes of these counts, with noise from a seeded generator."""
     releases = []
     for table, x in zip(question.tables, counts, strict=True):

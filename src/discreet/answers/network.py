@@ -9,14 +9,15 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import gammaln
 
 from discreet._interop import bridge
 from discreet._text import nearest
-from discreet._typing import IntArray
+from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
 from discreet.declarations import as_integer
 from discreet.distributions.networks import NetworkDraws, homes, largest_families, layers
-from discreet.distributions.shared_margins import agreeing
+from discreet.distributions.shared_margins import agreeing, resampled
 from discreet.documents.answer import Answer, Figure, Row, Table, Words
 from discreet.errors import InvalidInput
 from discreet.inference.comparisons import Quantity
@@ -30,9 +31,9 @@ DRAWS = 2000
 _SHOWN = 60  # cells of the largest conditional table that is printed
 _READING = (
     "A network says of every column how it depends on its parents, and on nothing else once they are known. "
-    "What is asked of it is computed for each of many networks that fit what was released; the interval holds "
-    "95 % of the results. It accounts for sampling and for the noise of privacy, and takes the arrows as "
-    "given: where they are wrong, shares of columns far from each other may be wrong by more than that."
+    "What is asked of it is computed for each of many networks that fit what was released, and the interval "
+    "holds 95 % of the results. It accounts for sampling and for the noise of privacy, and takes the arrows "
+    "as given: where they are wrong, shares of columns far apart may be wrong by more than that."
 )
 
 
@@ -77,25 +78,40 @@ class NetworkRelease(Answer):
         For every table the true counts are drawn given what was published of it, exactly; then they are made
         to agree where tables share columns; then every conditional distribution is drawn given the counts.
         """
-        rng = np.random.default_rng(seed)
+        number, rng = as_integer(size, "size"), np.random.default_rng(seed)
+        if number < 1:
+            raise InvalidInput(f"size={size!r} must be at least 1")
         axes = [tuple(one.axes or {}) for one in self.releases]
-        drawn = [one.sample_counts(as_integer(size, "size"), rng) for one in self.releases]
-        shaped = [
-            counts.reshape(len(counts), *(len(self.levels[column]) for column in own))
-            for (counts, _), own in zip(drawn, axes, strict=True)
-        ]
-        counts = agreeing(shaped, axes)
         sizes = {column: len(own) for column, own in self.levels.items()}
+        drawn = [self._counts(one, number, rng) for one in self.releases]
+        counts = agreeing([one for one, _ in drawn], axes)
         tables = {}
         for column, home in homes(self.parents, axes, sizes).items():
             own, wanted = axes[home], (*self.parents[column], column)
             dropped = tuple(1 + i for i, name in enumerate(own) if name not in wanted)
             kept = [name for name in own if name in wanted]
             margin = counts[home].sum(axis=dropped).transpose(0, *(1 + kept.index(name) for name in wanted))
-            prior = drawn[home][1][:, 0].reshape(-1, *(1 for _ in wanted))
+            prior = drawn[home][1].reshape(-1, *(1 for _ in wanted))
             gamma = rng.standard_gamma(margin + prior) + 1e-300
             tables[column] = gamma / gamma.sum(axis=-1, keepdims=True)
         return NetworkDraws(self.parents, self.levels, tables)
+
+    def _counts(self, release: Release, size: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draws of one table's true counts, shape (size, levels…), and the prior of its distributions.
+
+        A table's prior makes its parents' combinations even, each table anew where several have them. The
+        network's prior is that of each conditional distribution, so draws are chosen again by how much
+        likelier it makes them: Γ(α + N)/Γ(kα + N) for each combination with N records. Where the prior is
+        inferred from the table itself there is nothing to correct.
+        """
+        counts, prior = release.sample_counts(size if release.strength else 4 * size, rng)
+        shaped = counts.reshape(len(counts), *(len(own) for own in (release.axes or {}).values()))
+        if release.strength is None:
+            alpha, totals = prior[0, 0], shaped.sum(axis=-1).reshape(len(shaped), -1)
+            log_weight = gammaln(alpha + totals) - gammaln(shaped.shape[-1] * alpha + totals)
+            chosen = resampled(log_weight.sum(axis=1), size, rng)
+            shaped, prior = shaped[chosen], prior[chosen]
+        return shaped, prior[:, 0]
 
     @cached_property
     def _drawn(self) -> NetworkDraws:
@@ -136,8 +152,8 @@ class NetworkRelease(Answer):
     ) -> Quantity:
         """P(event | given), such as ``probability({"income": "high"}, given={"sex": "f"})``, with interval.
 
-        Columns of either map to a level, or to a list of levels of which it is one. Exact for each of ``size``
-        draws of the network, by elimination of the other columns.
+        Columns of either map to a level, or to a list of levels of which it is one. Exact for each of
+        ``size`` draws of the network, by elimination of the other columns.
         """
         known, asked = self._known(given, "given"), self._known(event, "event")
         if not asked:
@@ -223,7 +239,10 @@ class NetworkRelease(Answer):
         lines = [
             (
                 ", ".join(str(level) for level in table.names[at][:-1]),
-                *(f"{100 * mean[i]:.1f} ({100 * low[i]:.1f} – {100 * high[i]:.1f})" for i in range(at, at + step)),
+                *(
+                    f"{100 * mean[i]:.1f} ({100 * low[i]:.1f} – {100 * high[i]:.1f})"
+                    for i in range(at, at + step)
+                ),
             )
             for at in range(0, len(mean), step)
         ]

@@ -126,7 +126,9 @@ def contingencies(
             f"a table of {largest} cells; at most {MOST_CELLS} are counted: take fewer columns"
         )
     if prod(coder.codes for coder in coders.values()) >= 2**63:
-        raise TooLargeError("the columns have 2**63 combinations or more: take fewer columns, or fewer levels")
+        raise TooLargeError(
+            "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
+        )
     with _opened(data, coders, kept) as table:
         if table is None:
             raise InvalidInput("a contingency table needs a table or a file with the named columns")

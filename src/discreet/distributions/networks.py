@@ -1,4 +1,4 @@
-"""Draws of the conditional tables of a Bayesian network, and what follows from each: exactly, by elimination."""
+"""Draws of the conditional tables of a Bayesian network, and what follows from each, by elimination."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class NetworkDraws:
         of tables is smallest is summed out next.
         """
         needed = self._ancestors({*columns, *known})
-        factors = [self._restricted(column, known) for column in self.order if column in needed]
+        factors: list[Factor] = [((), np.ones(len(self)))]
+        factors += [self._restricted(column, known) for column in self.order if column in needed]
         sizes = {column: len(known.get(column, self.levels[column])) for column in needed}
         left = needed - set(columns)
         while left:
@@ -112,7 +113,9 @@ class NetworkDraws:
                 table = np.take(table, known[name], axis=axis)
         return names, table
 
-    def _product(self, factors: Sequence[Factor], names: tuple[str, ...], sizes: dict[str, int]) -> FloatArray:
+    def _product(
+        self, factors: Sequence[Factor], names: tuple[str, ...], sizes: dict[str, int]
+    ) -> FloatArray:
         size = len(self) * math.prod(sizes[n] for n in {n for own, _ in factors for n in own})
         if size > _MOST_NUMBERS:
             raise TooLargeError(

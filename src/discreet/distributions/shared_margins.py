@@ -44,6 +44,16 @@ def agreeing(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]]) -> l
     return found
 
 
+def resampled(log_weight: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
+    """Places of ``size`` draws chosen by their weights; flatter ones where a few would have them all."""
+    power = 1.0
+    while True:
+        weight = np.exp(power * (log_weight - log_weight.max()))
+        if weight.sum() ** 2 / (weight**2).sum() >= len(weight) / 20:
+            return np.asarray(rng.choice(len(weight), size, p=weight / weight.sum()), dtype=np.int64)
+        power *= 0.8
+
+
 def _constraints(
     shapes: Sequence[tuple[int, ...]], axes: Sequence[tuple[str, ...]]
 ) -> list[tuple[tuple[str, ...], int, int, int]]:

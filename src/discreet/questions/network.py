@@ -53,7 +53,7 @@ class Network(PeopleQuestion):
 
     parents: Mapping[str, Sequence[str]] = parameter(
         ARROWS,
-        "Each column with the columns that it depends on: income=age,sex; age=sex. One without may be left out.",
+        "Each column with those that it depends on: income=age,sex; age=sex. Others may be left out.",
         label="Columns and their parents",
         example="income=age,sex; age=sex",
     )
