@@ -367,7 +367,8 @@ def drawn(repetitions: int = 2_000) -> Iterator[Row]:
             law = family.given_draws(start, n, sampler.r, sampler.m, draw)
             said = n / float(draw[0]) if name == "exponential" else n * float(draw[0])
             own = family.contribution(Fraction(float(np.clip(said, *limits))), n)
-            naive = family.from_natural(tuple(a + b for a, b in zip(family.natural(start), own, strict=True)))
+            first, second = (float(a + b) for a, b in zip(family.natural(start), own, strict=True))
+            naive = type(start)(*((first / second, second**-0.5) if name == "gaussian" else (first, second)))
             for label, posterior in (("noise-aware", law), ("naive", naive)):
                 hits[label] += 0.05 <= float(posterior.cdf(theta)) <= 0.95
         for label, count in hits.items():

@@ -17,6 +17,11 @@ from _reference import expand  # noqa: E402
 
 PROOFS = sorted(f"proofs/{page.name}" for page in ROOT.glob("proofs/*.md"))
 PAGES = ["SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "reproductions/README.md", *PROOFS]
+# In a search these come after the guides.
+AFTER_GUIDES = (
+    *("proofs/", "reference/", "reproductions/", "mechanisms/", "evidence", "architecture", "calibration"),
+    *PAGES[:3],
+)
 GALLERY = "reproductions/src/discreet_reproductions/gallery/"
 
 FETCHED = re.compile(
@@ -42,6 +47,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    if page.file.src_uri.startswith(AFTER_GUIDES):
+        page.meta.setdefault("search", {"boost": 0.2})
     # One step up fewer: inside the site the pages of the repository lie beside those of docs/.
     outside = r"(SECURITY|CONTRIBUTING|CHANGELOG|reproductions/|proofs/)"
     inside = re.sub(rf"\]\(((?:\.\./)*)\.\./{outside}", r"](\1\2", markdown)

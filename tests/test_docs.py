@@ -255,42 +255,6 @@ def test_decision_tables_are_those_of_the_planner() -> None:
     assert of_docs("_decisions").filled(page) == page
 
 
-SOUGHT = {
-    "crosstab": "contingency-table",
-    "stratified": "choosing",
-    "confidence interval": "honest-posteriors",
-    "mean of a column": "regression",
-    "regression": "regression",
-    "add/remove": "relations",
-    "OpenDP": "accounting",
-    "budget": "ledger",
-}
-
-
-def test_what_people_search_for_is_found() -> None:
-    """Sections of the guides that hold the words, those with them in their heading or link first."""
-    sections: list[tuple[str, str, str]] = []
-    for page in [*DOCS.glob("*.md"), *(DOCS / "tutorials").glob("*.md")]:
-        for part in re.split(r"(?m)^(?=#+ )", page.read_text("utf-8")):
-            heading, _, text = part.partition("\n")
-            sections.append((page.stem, heading.lower(), text.lower()))
-    for words, wanted in SOUGHT.items():
-        query = words.lower()
-        found = sorted(
-            ((query in heading) * 50 + text.count(query), stem, text)
-            for stem, heading, text in sections
-            if query in heading or query in text
-        )[::-1]
-        assert found, words
-        pages = list(dict.fromkeys(stem for _, stem, _ in found))
-        led_to = [
-            stem
-            for _, stem, text in found
-            if re.search(rf"{re.escape(query)}[^\n]*\({wanted}|/{wanted}\.md", text)
-        ]
-        assert wanted in pages[:4] or "glossary" in led_to, (words, pages[:6])
-
-
 def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
     architecture = of_docs("_architecture")
     assert architecture.PICTURE.read_text("utf-8") == architecture.drawing(), (

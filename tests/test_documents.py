@@ -12,6 +12,7 @@ import pytest
 
 from discreet._json import DEEPEST, LONGEST, MOST_VALUES, Unreadable, read_json
 from discreet.cli import main
+from discreet.documents.answer import load_answer
 from discreet.documents.base import checksum, read_document, write_document
 from discreet.documents.reading import only, parse, read_text, writable
 from discreet.errors import CorruptReleaseError, TooLargeError
@@ -137,3 +138,33 @@ def test_show_ends_within_seconds(
     assert stopped.value.code in (0, 5)  # shown, or a corrupt document
     assert "Traceback" not in captured.err
     assert not any(line.startswith("Guarantee: ε = 0") for line in captured.out.splitlines())
+
+
+# Parts that are each well formed and do not belong together, under a checksum that is right.
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [
+        ("release-lattice-2", ("guarantee", "epsilon"), "1/100"),
+        ("release-lattice-2", ("levels",), ["a", "b", "c"]),
+        ("release-lattice-2", ("parameters", "epsilonx"), "1"),
+        ("sample-beta-direct", ("draws",), [[0.1, 0.2]]),
+        ("sample-beta-direct", ("draws",), []),
+        ("sample-beta-direct", ("r",), 0.0),
+        ("sample-dirichlet-diffused-delta", ("prior",), [1.0]),
+        ("logistic-two", ("features",), ["one"]),
+        ("logistic-three", ("classes",), ["a", "b"]),
+        ("release-conditional", ("groups",), ["one"]),
+    ],
+)
+def test_parts_that_do_not_belong_together_are_refused(name: str, path: tuple[str, ...], value: Any) -> None:
+    document = json.loads((WRITTEN / f"{name}.json").read_bytes())
+    load_answer(json.dumps(document))
+    part = document["release"]
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    document["checksum"] = checksum(document["release"])
+    with pytest.raises(CorruptReleaseError):
+        load_answer(json.dumps(document))

@@ -86,6 +86,14 @@ FAMILIES = Registry(
         "exponential": "discreet.posterior_sampling.families.rates:Exponential",
         "gaussian": "discreet.posterior_sampling.families.means:GaussianMean",
         "gaussian-vector": "discreet.posterior_sampling.families.means:GaussianVector",
+        "binomial": "discreet.posterior_sampling.families.binomial:Binomial",
+        "multinomial": "discreet.posterior_sampling.families.multinomial:Multinomial",
+        "soft-categories": "discreet.posterior_sampling.families.soft_categories:SoftCategories",
+        "geometric": "discreet.posterior_sampling.families.negative_binomial:Geometric",
+        "negative-binomial": "discreet.posterior_sampling.families.negative_binomial:NegativeBinomial",
+        "gamma": "discreet.posterior_sampling.families.gamma:GammaTimes",
+        "normal": "discreet.posterior_sampling.families.normal:NormalFamily",
+        "correlated-vector": "discreet.posterior_sampling.families.correlated:CorrelatedVector",
     },
 )
 

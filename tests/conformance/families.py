@@ -15,6 +15,14 @@ from typing import Any
 from scipy import stats
 
 import discreet
+from discreet.posterior_sampling.families.binomial import Binomial
+from discreet.posterior_sampling.families.categorical import ShareFamily
+from discreet.posterior_sampling.families.correlated import CorrelatedVector
+from discreet.posterior_sampling.families.gamma import GammaTimes
+from discreet.posterior_sampling.families.multinomial import Multinomial
+from discreet.posterior_sampling.families.negative_binomial import Geometric, NegativeBinomial
+from discreet.posterior_sampling.families.normal import NormalFamily
+from discreet.posterior_sampling.families.soft_categories import SoftCategories
 from discreet.posterior_sampling.family import Family, Natural
 
 
@@ -30,6 +38,15 @@ class Row:
     def __str__(self) -> str:
         return f"{self.family.name}-{len(self.records)}"
 
+    @property
+    def of_shares(self) -> bool:
+        """Whether the posterior is a Beta or a Dirichlet law."""
+        return isinstance(self.family, ShareFamily)
+
+    def profiled(self, eta: Natural) -> bool:
+        """Whether the profile is that of pairs, and does not follow from the Rényi divergences."""
+        return bool(self.family.profile_pairs(eta, 3, Fraction(1)))
+
     def start(self, m: Fraction) -> Natural:
         return tuple(value / m for value in self.family.natural(self.family.prior(self.prior)))
 
@@ -39,6 +56,8 @@ class Row:
             return [dataset.count(level) for level in self.records]
         if self.family.records == "vectors":
             return [sum(x[axis] for x in dataset) for axis in range(len(self.records[0]))]
+        if self.family.name == "normal":
+            return sum(dataset), sum(x * x for x in dataset)
         return sum(dataset)
 
     def eta(self, dataset: tuple[Any, ...], r: Fraction, m: Fraction) -> Natural:
@@ -64,7 +83,18 @@ def _normal(eta: Natural) -> Any:
     return stats.norm(float(eta[0] / eta[-1]), float(eta[-1]) ** -0.5)
 
 
+def _student(eta: Natural) -> Any:
+    """The mean, where the variance is unknown."""
+    strength, height, square, shape = map(float, eta)
+    rate = square - height**2 / (2 * strength)
+    return stats.t(2 * shape, height / strength, (rate / (shape * strength)) ** 0.5)
+
+
 HALF = Fraction(1, 2)
+THIRD = Fraction(1, 3)
+PAIRS_OF_THREE = ((2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0), (1, 0, 1), (0, 1, 1))
+AROUND = ((2, 0), (-2, 0), (0, 2), (1, 1))
+POINTS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (HALF, HALF, 0), (THIRD, THIRD, THIRD))
 ROWS = [
     Row(discreet.BetaFamily(), (2.5, 4.0), (Fraction(0), Fraction(1, 3), HALF, Fraction(1)), _beta),
     Row(discreet.DirichletFamily(), (2.0, 3.5), (0, 1), _beta, sizes=(1, 2, 3, 10, 30)),
@@ -76,4 +106,15 @@ ROWS = [
     Row(discreet.Poisson((1, 3)), (4.0, 0.5), (1, 2, 3), _gamma),
     Row(discreet.Exponential((0.0, 2.0)), (3.0, 6.0), (0, HALF, 2), _gamma),
     Row(discreet.Exponential((1.0, 3.0)), (3.0, 2.0), (1, 2, 3), _gamma),
+    Row(GammaTimes((0.5, 3.0), shape=2.5), (3.0, 2.0), (HALF, 1, 3), _gamma),
+    Row(Binomial(3), (4.0, 5.0), (0, 1, 2, 3), _beta, sizes=(1, 2, 3, 6)),
+    Row(Geometric((0, 4)), (2.0, 5.0), (0, 1, 2, 4), _beta, sizes=(1, 2, 3, 6)),
+    Row(Geometric((1, 3)), (0.25, 3.0), (1, 2, 3), _beta, sizes=(1, 2, 3)),
+    Row(NegativeBinomial((0, 2), successes=3), (2.0, 3.0), (0, 1, 2), _beta, sizes=(1, 2, 3, 6)),
+    Row(Multinomial(2, trials=2), (4.0, 3.0), ((0, 2), (1, 1), (2, 0)), _beta, sizes=(1, 2, 3, 6)),
+    Row(Multinomial(3, trials=2), (3.0, 4.0, 3.5), PAIRS_OF_THREE, _beta, sizes=(1, 2, 3)),
+    Row(SoftCategories(2), (2.5, 3.0), ((0, 1), (HALF, HALF), (1, 0)), _beta, sizes=(1, 2, 3, 6)),
+    Row(NormalFamily((-1.0, 2.0)), (-1.0, 0.5, 2.0, 4.0), (-1, -HALF, 0, HALF, 1, 2), _student, (1, 2, 3)),
+    Row(CorrelatedVector(1.0, 2.0, covariance=((4, 1), (1, 2))), ((0, 1), 2.0), AROUND, _normal),
+    Row(SoftCategories(3), (2.0, 0.5, 3.0), POINTS, _beta, sizes=(1, 2, 3)),
 ]

@@ -17,6 +17,7 @@ from conformance.families import ROWS, Row
 from discreet._registry import FAMILIES
 from discreet.numerics.enclosures import above, enclose
 from discreet.posterior_sampling.family import Natural, Pair, renyi
+from discreet.privacy.curves import Curve, Gaussian
 from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
@@ -26,6 +27,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarn
 SCALINGS = [(Fraction(1), Fraction(1)), (Fraction(1, 3), Fraction(1)), (Fraction(1), Fraction(1, 4))]
 ORDERS = (1.25, 2.0, 5.0)
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.5)
+ONE_NUMBER = [row for row in ROWS if row.family.name != "normal"]
+"""Rows where one number carries all of the difference between two posteriors."""
 
 
 def test_every_family_has_a_row() -> None:
@@ -35,10 +38,10 @@ def test_every_family_has_a_row() -> None:
 def one_dimensional(row: Row, pair: Pair) -> tuple[Any, Any]:
     """SciPy laws of one number that carries all of the difference between two posteriors."""
     first, second = pair
-    if row.family.name in ("beta", "dirichlet") and len(first) > 2:
+    if row.of_shares and len(first) > 2:
         # The ratio depends on θᵢ/(θᵢ+θⱼ), which is Beta(aᵢ, aⱼ).
         first, second = two(first, pair), two(second, pair)
-    if row.family.name == "gaussian-vector":
+    if row.family.records == "vectors" and not row.of_shares:
         # Along the line through the two means; across it the laws agree.
         precision = first[-1]
         distance = math.sqrt(sum(float((p - q) / precision) ** 2 for p, q in zip(*pair, strict=True)))
@@ -88,11 +91,16 @@ def integral(function: Any, p: Any, q: Any, kink: float | None = None) -> float:
 
 
 def some_pairs(row: Row, r: Fraction, m: Fraction) -> list[Pair]:
-    pairs = list(row.neighbours(3, r, m))
+    """Where posteriors are Dirichlet laws, of which two parameters differ: the rest is the same formula."""
+    pairs = [pair for pair in row.neighbours(3, r, m) if not row.of_shares or len(two(pair[0], pair)) <= 2]
     return pairs[:: max(1, len(pairs) // 4)]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+def curve_of(row: Row, r: Fraction, m: Fraction) -> Curve:
+    return row.family.curve(row.start(m), 3, r)
+
+
+@pytest.mark.parametrize("row", ONE_NUMBER, ids=str)
 def test_renyi_divergence_is_the_integral(row: Row) -> None:
     checked = 0
     for r, m in SCALINGS:
@@ -101,7 +109,7 @@ def test_renyi_divergence_is_the_integral(row: Row) -> None:
             for order in ORDERS:
                 value = renyi(row.family, pair, Fraction(order))
                 mixed = [Fraction(order) * a + (1 - Fraction(order)) * b for a, b in zip(*pair, strict=True)]
-                heavy = "gaussian" not in row.family.name and min(mixed) < 0.75
+                heavy = not isinstance(curve_of(row, r, m), Gaussian) and min(mixed) < 0.75
                 if value is None or heavy:
                     continue  # infinite, or an integrand whose tail is too heavy for quad
                 checked += 1
@@ -118,7 +126,7 @@ def test_renyi_divergence_is_the_integral(row: Row) -> None:
 def test_hockey_stick_is_the_integral(row: Row) -> None:
     for r, m in SCALINGS[:2]:
         eta = row.start(m)
-        for pair in row.family.extreme_pairs(eta, 3, r):
+        for pair in row.family.profile_pairs(eta, 3, r):
             p, q = one_dimensional(row, pair)
             for epsilon in EPSILONS:
                 stick = functools.partial(row.family.hockey_stick, pair, Fraction(epsilon))
@@ -162,8 +170,13 @@ def test_no_pair_of_datasets_exceeds_the_curve_and_one_attains_it(row: Row) -> N
                 largest = max(above(value) for value in divergences)
                 assert largest <= curve.rdp(order) * (1 + 1e-12)
                 assert largest == pytest.approx(curve.rdp(order), rel=1e-9)
-            if "gaussian" in row.family.name:
+            if curve.gaussian_squared is not None:
                 continue  # its profile is that of its μ, which the Rényi divergences have just pinned down
+            if not row.profiled(row.start(m)):
+                for epsilon in EPSILONS:
+                    followed = curve.rdp_delta_at(epsilon)
+                    assert followed * (1 - 1e-9) <= curve.delta_at(epsilon) <= 1.02 * followed
+                continue
             for epsilon, value in zip(EPSILONS, largest_profiles(row, pairs), strict=True):
                 assert value <= curve.delta_at(epsilon) * (1 + 1e-10)
                 assert value == pytest.approx(curve.delta_at(epsilon), rel=1e-2, abs=1e-12)
@@ -181,7 +194,7 @@ def largest_profiles(row: Row, pairs: set[Pair]) -> list[float]:
     }
     a, b, c, d = np.array(sorted(reduced)).T[:, :, None]
     y = np.linspace(-30, 30, 3001)
-    if row.family.name in ("beta", "dirichlet"):
+    if row.of_shares:
         below, rest = expit(y), expit(-y)
         tails = [(betainc(a, b, below), betainc(c, d, below)), (betainc(b, a, rest), betainc(d, c, rest))]
     else:
@@ -200,7 +213,8 @@ def test_exact_profile_is_below_the_renyi_conversion(row: Row) -> None:
     for r, m in SCALINGS:
         curve = row.family.curve(row.start(m), 6, r)
         for epsilon in EPSILONS[1:]:
-            assert 0 < curve.delta_at(epsilon) <= curve.rdp_delta_at(epsilon)
+            slack = 1 if row.profiled(row.start(m)) else 1.02
+            assert 0 < curve.delta_at(epsilon) <= slack * curve.rdp_delta_at(epsilon)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -217,7 +231,8 @@ def test_draws_have_the_law_of_the_posterior(row: Row) -> None:
     dataset = tuple(row.records[i % len(row.records)] for i in range(6))
     eta = row.eta(dataset, Fraction(1), Fraction(1))
     grid, source = Fraction(1, 64), SeededEntropy(7)
-    drawn = np.array([float(row.family.draw(eta, grid, source)[0]) for _ in range(4000)])
+    number = 4000 if row in ONE_NUMBER else 1000
+    drawn = np.array([float(row.family.draw(eta, grid, source)[0]) for _ in range(number)])
     law = marginal(row, eta)
     cells = np.floor(drawn * 64).astype(int)
     assert np.array_equal((cells + 0.5) / 64, drawn)
@@ -225,19 +240,19 @@ def test_draws_have_the_law_of_the_posterior(row: Row) -> None:
     probability = np.diff(law.cdf(edges / 64))
     probability[0] += law.cdf(edges[0] / 64)
     probability[-1] += law.sf(edges[-1] / 64)
-    statistic, freedom = chi_square(np.bincount(cells - cells.min()), 4000 * probability)
+    statistic, freedom = chi_square(np.bincount(cells - cells.min()), number * probability)
     from scipy.stats import chi2
 
     assert chi2.sf(statistic, freedom) > ALPHA
 
 
 def marginal(row: Row, eta: Natural) -> Any:
-    if row.family.name in ("beta", "dirichlet"):
+    if row.of_shares:
         return row.scipy((eta[0], sum(eta[1:], Fraction(0))))
-    return row.scipy(eta if len(eta) == 2 else (eta[0], eta[-1]))
+    return row.scipy((eta[0], eta[-1]) if row.family.records == "vectors" else eta)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", ONE_NUMBER, ids=str)
 def test_draw_is_the_inverse_of_the_distribution_function(row: Row) -> None:
     """Fed with chosen bits for U, the output is the cell in which SciPy's quantile of U lies."""
 

@@ -129,6 +129,19 @@ class Release(Bridged, Answer):
         """The mechanism, without the warnings of a new one: its release was warned about when it was made."""
         return check_options(self.mechanism, ())(**self.parameters)
 
+    def check_parts(self) -> None:
+        """There is such a mechanism, its counts are of these levels, and no less is claimed than it costs."""
+        sizes = {len(self.levels), len(self.prior), len(self.noisy or self.counts)}
+        if len(sizes) > 1:
+            raise ValueError("levels, prior and counts differ in number")
+        if any(abs(count) > 2**60 for count in self.noisy or self.counts):
+            raise ValueError("its counts are too large")
+        cost = self.built.guarantee
+        if self.guarantee.epsilon < cost.epsilon and self.guarantee.delta <= cost.delta:
+            raise ValueError(
+                f"it claims ε = {self.guarantee.epsilon:g}, and its mechanism costs {cost.epsilon:g}"
+            )
+
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.
 

@@ -16,7 +16,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import IntervalKind
 from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, quantiles
 from discreet.distributions.mixtures import BetaMixture
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, TooLargeError
 
 
 class TrueCounts(Protocol):
@@ -98,6 +98,8 @@ class NoiseAware(PrintedShares):
             if key not in distinct:
                 distinct[key] = len(laws)
                 kept = np.flatnonzero(weight > 1e-14 * weight.max())
+                if not len(kept):
+                    raise TooLargeError("no true counts explain what was released")
                 laws.append((a + float(start + int(kept[0])), weight[kept[0] : kept[-1] + 1]))
             inverse[level] = distinct[key]
         blocks = []

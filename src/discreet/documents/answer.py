@@ -210,10 +210,16 @@ class Answer(ABC):
             unknown = set(content) - set(read.content())
             if unknown:
                 raise ValueError(f"it has a part {min(unknown)[:60]!r} that it cannot have")
+            read.check_parts()
             return read
-        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             said = printable(str(error))[:300]
             raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {said}") from None
+
+    def check_parts(self) -> None:
+        """Refuses a document whose parts, each well formed, do not belong together."""
+        self.words()
+        self.parts()
 
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
         """The rows as mappings, ready for a data frame."""

@@ -24,9 +24,10 @@ import numpy as np
 
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
+from discreet.data import ClippedSum, clipped_sum
 from discreet.declarations import as_rational, as_size
 from discreet.distributions.mixtures import Law
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
 from discreet.numerics.search import boundary
 from discreet.privacy.curves import Curve
@@ -41,6 +42,7 @@ MARGIN = 1e-6
 LARGEST_PARAMETER = 1e12
 ENCLOSED = (1e-2, 1e7)
 """Parameters whose distribution functions are enclosed in milliseconds; beyond, floats with the margin."""
+_LARGEST_ORDER, _ORDERS = 1e6, 128
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,13 @@ class Family(ABC):
     name: ClassVar[str]
     parameter: ClassVar[str] = "value"
     """What one number of θ is, in a word."""
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Their words where they differ."""
     is_share: ClassVar[bool] = False
     """Whether θ is between 0 and 1, and read in percent."""
     records: ClassVar[RecordKind] = "numbers"
+    reads: ClassVar[tuple[str, ...]] = ("missing",)
+    """Options that say how records are read."""
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
@@ -74,9 +80,41 @@ class Family(ABC):
     def natural(self, distribution: Any) -> Natural:
         """η of a prior or posterior, exactly."""
 
-    @abstractmethod
-    def from_natural(self, eta: Natural) -> Any:
-        """The distribution with coordinates η."""
+    def read(
+        self, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
+    ) -> tuple[Any, int]:
+        """The exact sufficient statistic of records, and how many there are.
+
+        ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet.data.Contribution`.
+        """
+        for option in options:
+            if option not in self.reads:
+                takes = ", ".join(self.reads) or "none"
+                raise InvalidInput(
+                    f"{option!r} is not an option for the records of {self.name!r}; it takes: {takes}"
+                )
+        return self.gathered(data, column, options, people)
+
+    def gathered(
+        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
+    ) -> tuple[Any, int]:
+        """The statistic of what the family takes for records: numbers, clipped and summed on a grid."""
+        whole, bounds = self.records == "counts", self.record_bounds
+        summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
+        return self.of_grid(summed), summed.n
+
+    @property
+    def record_bounds(self) -> tuple[float, float]:
+        """The declared bounds of one record that is a number."""
+        return getattr(self, "bounds", (0.0, 1.0))
+
+    def of_grid(self, summed: ClippedSum) -> Any:
+        """The statistic of numbers on a grid, by the family's bounds, which are the doubles themselves.
+
+        ``data`` reads 0.1 as one tenth.
+        """
+        low, high = (Fraction(bound) for bound in self.record_bounds)
+        return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
 
     @abstractmethod
     def contribution(self, statistic: Any, n: int) -> Natural:
@@ -133,16 +171,19 @@ class Family(ABC):
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
 
-    @abstractmethod
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball."""
+        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball; 1 is a bound for any two."""
+        return ball(1)
 
-    @abstractmethod
     def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
         """The same in floats for many ε."""
+        return np.ones_like(epsilons)
 
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        """Pairs of which one has the largest hockey-stick divergence, for every ε."""
+        """Pairs of which one has the largest hockey-stick divergence, for every ε.
+
+        None where no theorem says which they are: then δ(ε) follows from the Rényi divergences.
+        """
         return self.extreme_pairs(eta, n, r)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
@@ -237,18 +278,24 @@ class PosteriorCurve(Curve):
         return max(0.0, *values)
 
     def profile(self, epsilon: float) -> float:
+        pairs = self.family.profile_pairs(self.eta, self.n, self.r)
+        if not pairs:
+            return float(self._converted(np.array([epsilon]))[0])
+
         def value(pair: Pair) -> float:
             parameters = [float(x) for eta in pair for x in eta]
             if min(parameters) < ENCLOSED[0] or max(parameters) > ENCLOSED[1]:
                 return float(self.family.hockey_sticks(pair, np.array([epsilon]))[0])
             return above(enclose(lambda: self.family.hockey_stick(pair, Fraction(epsilon)), absolute=1e-300))
 
-        worst = max(value(pair) for pair in self.family.profile_pairs(self.eta, self.n, self.r))
+        worst = max(map(value, pairs))
         elsewhere = self.family.elsewhere(self.eta, self.n, self.r, np.array([epsilon]))
         return max(0.0, worst, 0.0 if elsewhere is None else float(elsewhere[0]))
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
+        if not pairs:
+            return self._converted(epsilons)
         worst = np.max([self.family.hockey_sticks(pair, epsilons) for pair in pairs], axis=0)
         some = epsilons
         if len(epsilons) > 513:  # between some of them the chords in e^ε, which lie above a convex curve
@@ -259,6 +306,21 @@ class PosteriorCurve(Curve):
         if some is not epsilons:
             elsewhere = np.interp(np.exp(np.minimum(epsilons, 700.0)), np.exp(some), elsewhere) * (1 + 1e-12)
         return np.asarray(np.maximum(worst, elsewhere), dtype=np.float64)
+
+    @cached_property
+    def _by_order(self) -> tuple[FloatArray, FloatArray]:
+        """λ − 1 for some orders, and ln δ(0) by each of them."""
+        top = min(self.max_order - 1, _LARGEST_ORDER)
+        above_one = top / (1 + np.exp(np.linspace(-12.0, 18.0, _ORDERS)))  # dense near both ends
+        losses = np.array([self.renyi(1 + float(value)) for value in above_one])
+        rest = (above_one + 1) * np.log1p(-1 / (above_one + 1)) - np.log(above_one)
+        return above_one, above_one * losses + rest
+
+    def _converted(self, epsilons: FloatArray) -> FloatArray:
+        """δ(ε) from the Rényi curve: that of the best order tried, each of which is a bound."""
+        above_one, at_zero = self._by_order
+        log_delta = np.min(at_zero - epsilons[:, None] * above_one, axis=1, initial=0.0)
+        return np.asarray(np.exp(np.maximum(log_delta, -690.0)) * (1 + 1e-12), dtype=np.float64)
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -273,6 +335,23 @@ class PosteriorCurve(Curve):
         eta = tuple(as_rational(value, "eta") for value in parameters["eta"])
         family = Family.from_dict(parameters["family"])
         return cls(family, eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
+
+
+def record_rows(data: Any, people: Mapping[str, Any], number: int) -> FloatArray:
+    """Records that are ``number`` numbers each, as rows of finite doubles."""
+    if any(value is not None for value in people.values()):
+        raise InvalidInput("person= is for a column; of vectors give one row for each person")
+    try:
+        rows = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        rows = np.zeros(0)
+    if rows.ndim != 2 or not len(rows):
+        raise DataError("vectors must be an array of numbers with a row for each record")
+    if rows.shape[1] != number:
+        raise InvalidInput(f"a record must have {number} numbers, not {rows.shape[1]}")
+    if not np.isfinite(rows).all():
+        raise DataError("a record has a component that is missing or infinite; map it before")
+    return rows
 
 
 def in_floats(first: FloatArray, second: FloatArray, epsilons: FloatArray, largest: float) -> FloatArray:

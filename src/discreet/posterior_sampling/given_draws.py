@@ -21,6 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from discreet._typing import FloatArray
+from discreet.errors import InvalidInput
 
 _DEPTH = 45.0
 """Statistics whose weight is below e^−45 of the largest are left out."""
@@ -44,6 +45,8 @@ def weighed_statistics(
         scanned = scanned[(scanned > low) & (scanned < high)]
         values = log_weight(scanned)
         kept = np.flatnonzero(values > values.max() - _DEPTH)
+        if not len(kept):
+            raise InvalidInput("these draws are possible under no statistic of the records")
         first, last = kept[0] - 1, kept[-1] + 1
         inner = low if first < 0 else float(scanned[first])
         outer = high if last >= len(scanned) else float(scanned[last])

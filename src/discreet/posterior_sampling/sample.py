@@ -120,6 +120,8 @@ class Sample(Answer):
         name = "mean" if self.bounds is not None else self.model.parameter
         if self.levels is not None:
             return list(self.levels)
+        if self.model.parameters:
+            return list(self.model.parameters)
         number = int(np.atleast_2d(np.array(self.draws, dtype=float).T).T.shape[1])
         return [name] if number == 1 else [f"{name} {i + 1}" for i in range(number)]
 
@@ -220,6 +222,17 @@ class Sample(Answer):
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
+
+    def check_parts(self) -> None:
+        """The draws are numbers of the family's parameter, from a posterior that there can be."""
+        super().check_parts()
+        values, numbers = np.atleast_2d(self.values.T).T, len(self.model.marginals(self.prior_law))
+        if values.ndim != 2 or values.shape[1] != numbers or not (values.size and np.isfinite(values).all()):
+            raise ValueError(f"its draws are not {numbers} finite numbers each")
+        if len(self.parameters()) != numbers:
+            raise ValueError(f"it has {len(self.parameters())} levels for {numbers} numbers")
+        if not (self.r > 0 and self.m > 0 and self.grid > 0):
+            raise ValueError("r, m and grid must be positive")
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

@@ -25,10 +25,10 @@ import numpy as np
 from discreet._registry import FAMILIES
 from discreet._text import nearest
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.data import Contribution, clipped_sum, count_levels
-from discreet.declarations import Domain, Relation, as_epsilon, as_integer, as_size, as_target_delta
+from discreet.data import Contribution
+from discreet.declarations import Relation, as_epsilon, as_integer, as_size, as_target_delta
 from discreet.documents.answer import VERSIONS
-from discreet.errors import DataError, InvalidInput, PrivacyWarning
+from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.numerics.search import RETREATS, certain, largest_scale
 from discreet.posterior_sampling.family import Family, Natural
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
@@ -122,7 +122,7 @@ class PosteriorSampler:
         whole already), so that a sum is exact and one record moves it by at most the width of the bounds.
         ``missing=`` says what a missing value counts as.
         """
-        statistic, n = statistic_of(self.family, data, column, options)
+        statistic, n = self.family.read(data, column, options)
         if n != self.n:
             raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
         return statistic
@@ -148,9 +148,9 @@ def posterior_sampler(
     """Posterior sampling by name for a family, calibrated to a target before any data is opened.
 
     ``epsilon`` with ``order``: Rényi privacy of that order. ``epsilon`` with ``delta``: (ε, δ), on the exact
-    profile. ``direct`` needs no target and reports what it gives. ``family``: ``"beta"``, ``"dirichlet"``,
-    ``"gaussian"`` (``sigma=``, ``bounds=``), ``"gaussian-vector"`` (``sigma=``, ``radius=``, ``dimension=``),
-    ``"poisson"`` and ``"exponential"`` (``bounds=``), or a family object. ``grid`` is the width of the cells
+    profile. ``direct`` needs no target and reports what it gives. ``family``: its name with its options, such
+    as ``"beta"``, ``"gaussian"`` (``sigma=``, ``bounds=``), ``"binomial"`` (``trials=``), of which
+    ``docs/posterior-sampling.md`` has the list, or a family object. ``grid`` is the width of the cells
     to which draws are rounded; a fine one is chosen from public parameters. ``per_person``: the target is met
     for a person of whom at most so many records are among the n, by group privacy.
 
@@ -281,7 +281,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         if option not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
             raise InvalidInput(f"{option!r} is not an option of family {family!r}; {takes}")
-    if "sigma" in known and "sigma" not in options:
+    if "sigma" in known - set(options) and cls.__dataclass_fields__["sigma"].default is MISSING:
         raise InvalidInput(f"family {family!r} needs sigma=, the known standard deviation of one record")
     given = {name: options.get(name) for name in known if name in options or name == "bounds"}
     for own in fields(cls):
@@ -341,57 +341,3 @@ def as_members(per_person: Any) -> int:
     if number < 1:
         raise InvalidInput(f"per_person={per_person!r} must be at least 1")
     return number
-
-
-def statistic_of(
-    family: Family, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
-) -> tuple[Any, int]:
-    """The exact statistic of the records that a family takes, and how many there are.
-
-    ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet.data.Contribution`.
-    """
-    known = {"levels": {"levels", "other", "missing"}, "vectors": set()}.get(family.records, {"missing"})
-    for option in options:
-        if option not in known:
-            takes = ", ".join(sorted(known)) or "none"
-            raise InvalidInput(
-                f"{option!r} is not an option for the records of {family.name!r}; it takes: {takes}"
-            )
-    if family.records == "levels":
-        if "levels" not in options:
-            raise InvalidInput("levels are missing: declare every value that a record may take")
-        counts = count_levels(data, Domain(**options), column=column, **people)
-        return counts, sum(counts)
-    if family.records == "vectors":
-        if any(value is not None for value in people.values()):
-            raise InvalidInput("person= is for a column; of vectors give one row for each person")
-        return _sum_of_vectors(data, getattr(family, "radius", 1.0))
-    bounds = getattr(family, "bounds", (0.0, 1.0))
-    if family.records == "counts":
-        summed = clipped_sum(data, column=column, bounds=bounds, integers=True, **options, **people)
-    else:
-        summed = clipped_sum(data, column=column, bounds=bounds, **options, **people)
-    # By the family's bounds, which are the doubles themselves; data/ reads 0.1 as one tenth.
-    low, high = (Fraction(bound) for bound in bounds)
-    return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps), summed.n
-
-
-def _sum_of_vectors(data: Any, radius: float) -> tuple[tuple[Fraction, ...], int]:
-    """Rows clipped to the norm and rounded towards zero on a grid, so that no norm exceeds the radius."""
-    try:
-        rows = np.asarray(data, dtype=np.float64)
-    except (TypeError, ValueError):
-        rows = np.zeros(0)
-    if rows.ndim != 2 or not len(rows):
-        raise DataError("vectors must be an array of numbers with a row for each record")
-    if not np.isfinite(rows).all():
-        raise DataError("a record has a component that is missing or infinite; map it before")
-    # In units of the largest component, so that no square overflows or vanishes.
-    size = np.abs(rows).max(axis=1, keepdims=True)
-    direction = rows / np.where(size > 0, size, 1.0)
-    length = np.linalg.norm(direction, axis=1, keepdims=True)
-    with np.errstate(over="ignore"):
-        inside = np.minimum(size / radius * length, 1 - 1e-12) / np.where(length > 0, length, 1.0)
-    steps = np.trunc(direction * inside * 2.0**32).astype(np.int64)
-    unit = Fraction(radius) / 2**32
-    return tuple(int(total) * unit for total in steps.astype(object).sum(axis=0)), len(rows)

@@ -20,7 +20,6 @@ from discreet.posterior_sampling.sampler import (
     as_family,
     check_target,
     posterior_sampler,
-    statistic_of,
 )
 from discreet.questions.base import Bound, PeopleQuestion, Question, parameter
 from discreet.questions.text import (
@@ -153,7 +152,7 @@ class PosteriorDraw(DrawQuestion):
 
     family: str | Family = parameter(
         TEXT,
-        "The model: beta, dirichlet, gaussian, poisson, exponential.",
+        "The model: beta, dirichlet, gaussian, normal, poisson, exponential, binomial, geometric.",
         example="gaussian",
         choices=family_names,
     )
@@ -233,7 +232,7 @@ class PosteriorDraw(DrawQuestion):
             missing = float(missing)
         given = {"levels": self.levels, "other": self.other, "missing": missing}
         kept = {name: value for name, value in given.items() if value is not None}
-        return statistic_of(self.model, data, self.column, kept, **self.reading)
+        return self.model.read(data, self.column, kept, **self.reading)
 
     def sampler(self, n: int) -> PosteriorSampler:
         """The sampler, calibrated for n records."""

@@ -95,6 +95,18 @@ class LogisticRelease(Answer):
         low, high = (np.array(ends) for ends in zip(*self.bounds, strict=True))
         return np.asarray(2 * (np.clip(given, low, high) - low) / (high - low) - 1)
 
+    def check_parts(self) -> None:
+        """An intercept and a coefficient of each column for every draw and class."""
+        super().check_parts()
+        models = 1 if len(self.classes) == 2 else len(self.classes)
+        if self.coefficients.ndim != 3 or self.intercepts.shape != (len(self.coefficients), models):
+            raise ValueError("the coefficients are not nested as draws, models, columns")
+        columns = self.coefficients.shape[2]
+        if self.coefficients.shape[1] != models or len(self.features or range(columns)) != columns:
+            raise ValueError("the coefficients are not those of its classes and features")
+        if self.bounds is not None and (len(self.bounds) != columns or any(a >= b for a, b in self.bounds)):
+            raise ValueError("the bounds are not those of its columns")
+
     def rows(self, interval: float = 0.95) -> list[Row]:
         """Empty: draws of coefficients have no intervals; :meth:`tables` has them."""
         return []
@@ -152,7 +164,7 @@ class LogisticRelease(Answer):
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """Reads :meth:`content`."""
         names, bounds = content["features"], content.get("bounds")
-        release = cls(
+        return cls(
             private=bool(content["private"]),
             estimator=str(content["estimator"]),
             classes=tuple(content["classes"]),
@@ -161,17 +173,10 @@ class LogisticRelease(Answer):
             norm_bound=float(content["norm_bound"]),
             guarantee=Guarantee.from_dict(content["guarantee"]),
             settings=content["settings"],
-            features=None if names is None else tuple(names),
+            features=None if names is None else tuple(map(str, names)),
             bounds=None if bounds is None else tuple((float(low), float(high)) for low, high in bounds),
             versions=content["versions"],
         )
-        if release.coefficients.ndim != 3 or release.intercepts.shape != release.coefficients.shape[:2]:
-            raise ValueError("the coefficients are not nested as draws, models, columns")
-        if release.bounds is not None and (
-            len(release.bounds) != release.coefficients.shape[2] or any(a >= b for a, b in release.bounds)
-        ):
-            raise ValueError("the bounds are not those of its columns")
-        return release
 
     @property
     def is_private(self) -> bool:

@@ -15,7 +15,7 @@ which is Beta(aᵢ + r, aⱼ) or Beta(aᵢ, aⱼ + r). Why the pairs below are t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_counts, as_exact, as_prior, as_total
+from discreet.data import count_levels
+from discreet.declarations import Domain, as_counts, as_exact, as_prior, as_total
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
 from discreet.distributions.mixtures import BetaMixture, Law
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
@@ -45,22 +46,27 @@ _DOUBLES = 600.0  # e^{−600} is a double with all its digits
 
 
 @dataclass(frozen=True)
-class _DirichletFamily(Family):
-    """Coordinates η = a, the parameters themselves; C = ΣlnΓ(aᵢ) − lnΓ(Σa)."""
+class ShareFamily(Family):
+    """Coordinates η = a, the parameters themselves; C = ΣlnΓ(aᵢ) − lnΓ(Σa).
+
+    One record adds ``items`` to a in all; moving it from level i to level j is a step of r·``items``.
+    """
 
     parameter: ClassVar[str] = "share"
     is_share: ClassVar[bool] = True
     whole: ClassVar[bool]
-    """Whether a record adds 1 to one level, or may be split between the two of a Beta."""
+    """Whether a record adds whole numbers, or may be split between levels."""
+
+    @property
+    def items(self) -> int:
+        """How much one record adds to all parameters together."""
+        return 1
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
         return dirichlet(as_prior(getattr(parameters, "parameters", parameters)))
 
     def natural(self, distribution: Beta | Dirichlet) -> Natural:
         return tuple(Fraction(value) for value in distribution.parameters)
-
-    def from_natural(self, eta: Natural) -> Beta | Dirichlet:
-        return dirichlet([float(value) for value in eta])
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         total: Ball = sum(eta, start=ball(0))
@@ -85,23 +91,24 @@ class _DirichletFamily(Family):
         proportions = []
         left = Fraction(1)
         for index in range(len(eta) - 1):
-            part = _beta_cell(eta[index], sum(eta[index + 1 :], Fraction(0)), grid, source)
+            part = beta_cell(eta[index], sum(eta[index + 1 :], Fraction(0)), grid, source)
             proportions.append(left * part)
             left *= 1 - part
         return *proportions, left
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        step = r * self.items
         if len(eta) > 2:
             first, second = sorted(eta)[:2]
-            return _both_orders(first, second, r)
-        most = r * (n - 1)
-        return _both_orders(eta[0], eta[1] + most, r) + _both_orders(eta[0] + most, eta[1], r)
+            return _both_orders(first, second, step)
+        most = step * (n - 1)
+        return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
 
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         if len(eta) > 2 or self.whole:
             return self.extreme_pairs(eta, n, r)
-        most = max(Fraction(0), r * (n - 1 - _END))
-        return _both_orders(eta[0], eta[1] + most, r) + _both_orders(eta[0] + most, eta[1], r)
+        step, most = r * self.items, max(Fraction(0), r * (self.items * (n - 1) - _END))
+        return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
         """k = 2, statistics strictly between the ends: ranges low ≤ x ≤ high, each bounded by one pair.
@@ -109,9 +116,10 @@ class _DirichletFamily(Family):
         By the first argument of the module (eta₁ + r·low, eta₂ + r·(n − 1 − high)) is worse than all of
         them. A range whose bound exceeds that of the ends is halved, as long as that can help.
         """
-        if len(eta) > 2 or n < (3 if self.whole else 2):
+        most = float(self.items * (n - 1))
+        if len(eta) > 2 or most < (2 if self.whole else 1):
             return None
-        a, b, scale, most = float(eta[0]), float(eta[1]), float(r), float(n - 1)
+        a, b, scale, step = float(eta[0]), float(eta[1]), float(r), float(r * self.items)
         if self.whole:
             starts = [2.0**i for i in range(int(most).bit_length()) if 2**i < most]
             lows = np.array(sorted({*starts, *(most - start for start in starts)}))
@@ -127,8 +135,8 @@ class _DirichletFamily(Family):
         smallest = 1.0 if self.whole else float(_END)
         for _ in range(40):
             values = np.maximum(
-                _float_hockey_sticks(a + scale * lows, b + scale * (most - highs), scale, epsilons),
-                _float_hockey_sticks(b + scale * (most - highs), a + scale * lows, scale, epsilons),
+                _float_hockey_sticks(a + scale * lows, b + scale * (most - highs), step, epsilons),
+                _float_hockey_sticks(b + scale * (most - highs), a + scale * lows, step, epsilons),
             )
             over = (values > at_ends[:, None]).any(axis=0) & (highs - lows >= smallest)
             if not over.any() or len(lows) > _MOST_CELLS:
@@ -142,6 +150,22 @@ class _DirichletFamily(Family):
                 np.concatenate([middle, highs[over]]),
             )
         return np.asarray(np.maximum(bound, values.max(axis=1)), dtype=np.float64)
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws
+
+    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
+        return shares_given(prior.parameters, self.items * n, r, m, draws)
+
+    def slow_given_draws(self, n: int, number: int) -> bool:
+        return self.items * n * number > _QUICK
+
+    def marginals(self, law: NoiseAware | Beta | Dirichlet) -> list[Law]:
+        number = law.k if isinstance(law, NoiseAware) else len(law.parameters)
+        return [law.marginal(i) for i in range(number)]
+
+    def sample(self, law: NoiseAware, size: int, seed: int | None) -> FloatArray:
+        return law.sample(size, seed)
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         (p, b), (a, q) = pair
@@ -158,7 +182,7 @@ class _DirichletFamily(Family):
         return _float_hockey_sticks(np.array([float(a)]), np.array([float(b)]), float(p - a), epsilons)[:, 0]
 
 
-def _shares(prior: tuple[float, ...], n: int, r: float, m: float, draws: FloatArray) -> NoiseAware:
+def shares_given(prior: tuple[float, ...], n: int, r: float, m: float, draws: FloatArray) -> NoiseAware:
     """π(counts | y) is a product over the levels: Γ(α+x)/x! · Π_j y_j^{r·x} / Γ(α/m + r·x)."""
     from scipy.special import gammaln
 
@@ -175,7 +199,7 @@ def _shares(prior: tuple[float, ...], n: int, r: float, m: float, draws: FloatAr
     return NoiseAware(prior, n, Separable.of(weights, n))
 
 
-def _prior_words(prior: Sequence[float]) -> str:
+def shares_words(prior: Sequence[float]) -> str:
     listed = ", ".join(f"{a:g}" for a in prior)
     said = f"it weighs as much as {sum(prior):g} records"
     if set(prior) == {1.0}:
@@ -194,10 +218,10 @@ def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: Float
     """Divergences of Beta(a + r, b) from Beta(a, b + r): a row for each ε, a column for each (a, b)."""
     z = (epsilons[:, None] + log_gamma_step(a, r) - log_gamma_step(b, r)) / r
     largest = float(max(a.max(), b.max())) + r
-    return in_floats(_upper_tail(a + r, b, z), _upper_tail(a, b + r, z), epsilons[:, None], largest)
+    return in_floats(upper_tail(a + r, b, z), upper_tail(a, b + r, z), epsilons[:, None], largest)
 
 
-def _upper_tail(a: FloatArray, b: FloatArray, z: FloatArray) -> FloatArray:
+def upper_tail(a: FloatArray, b: FloatArray, z: FloatArray) -> FloatArray:
     """P(u > 1/(1 + e^{−z})) for u ~ Beta(a, b), also where the bound is no double other than 0 or 1.
 
     There I_x(a, b) = x^a/(a B(a, b))·(1 + O(x)), which for a small a is far from 0 however small x is.
@@ -216,7 +240,7 @@ def _upper_tail(a: FloatArray, b: FloatArray, z: FloatArray) -> FloatArray:
     return np.asarray(tail, dtype=np.float64)
 
 
-def _beta_cell(a: Fraction, b: Fraction, grid: Fraction, source: Source) -> Fraction:
+def beta_cell(a: Fraction, b: Fraction, grid: Fraction, source: Source) -> Fraction:
     approximate = Beta(float(a), float(b))
 
     def cdf(theta: Fraction) -> Ball:
@@ -228,7 +252,32 @@ def _beta_cell(a: Fraction, b: Fraction, grid: Fraction, source: Source) -> Frac
 
 
 @dataclass(frozen=True)
-class BetaFamily(_DirichletFamily):
+class OneShare(ShareFamily):
+    """Two levels, of which one is read: θ is one share with a Beta(a, b) prior."""
+
+    def prior(self, parameters: Any) -> Beta:
+        return Beta(*as_prior(getattr(parameters, "parameters", parameters), 2))
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws[:, 0]
+
+    def given_draws(self, prior: Beta, n: int, r: float, m: float, draws: FloatArray) -> BetaMixture:
+        share = draws.reshape(-1)
+        both = np.stack([share, 1 - share], axis=1)
+        return shares_given(prior.parameters, self.items * n, r, m, both).marginal(0)
+
+    def slow_given_draws(self, n: int, number: int) -> bool:
+        return False
+
+    def marginals(self, law: Any) -> list[Law]:
+        return [law]
+
+    def sample(self, law: Any, size: int, seed: int | None) -> FloatArray:
+        return Family.sample(self, law, size, seed)
+
+
+@dataclass(frozen=True)
+class BetaFamily(OneShare):
     """Records that are numbers in [0, 1], a yes or no among them; Beta(a, b) prior over their mean.
 
     A record x adds (x, 1 − x) to (a, b). The statistic is the sum of the records, or the pair (sum, n − sum).
@@ -236,9 +285,6 @@ class BetaFamily(_DirichletFamily):
 
     name: ClassVar[str] = "beta"
     whole: ClassVar[bool] = False
-
-    def prior(self, parameters: Any) -> Beta:
-        return Beta(*as_prior(getattr(parameters, "parameters", parameters), 2))
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         if isinstance(statistic, Sequence | np.ndarray) and not isinstance(statistic, str):
@@ -251,25 +297,27 @@ class BetaFamily(_DirichletFamily):
         total = as_total(statistic, Fraction(0), Fraction(n))
         return total, n - total
 
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws[:, 0]
-
-    def given_draws(self, prior: Beta, n: int, r: float, m: float, draws: FloatArray) -> BetaMixture:
-        share = draws.reshape(-1)
-        return _shares(prior.parameters, n, r, m, np.stack([share, 1 - share], axis=1)).marginal(0)
-
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         within = clipped_words(bounds) or " in [0, 1], or the share of yes"
-        return f"the mean of numbers{within}", _prior_words(prior)
+        return f"the mean of numbers{within}", shares_words(prior)
 
 
 @dataclass(frozen=True)
-class DirichletFamily(_DirichletFamily):
+class DirichletFamily(ShareFamily):
     """Records in k declared levels; Dirichlet prior over their proportions. The statistic is the counts."""
 
     name: ClassVar[str] = "dirichlet"
     records: ClassVar[RecordKind] = "levels"
+    reads: ClassVar[tuple[str, ...]] = ("levels", "other", "missing")
     whole: ClassVar[bool] = True
+
+    def gathered(
+        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
+    ) -> tuple[Any, int]:
+        if "levels" not in options:
+            raise InvalidInput("levels are missing: declare every value that a record may take")
+        counts = count_levels(data, Domain(**options), column=column, **people)
+        return counts, sum(counts)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         values = tuple(statistic) if isinstance(statistic, Sequence | np.ndarray) else ()
@@ -277,23 +325,5 @@ class DirichletFamily(_DirichletFamily):
             raise InvalidInput("the statistic must be the counts of the levels")
         return tuple(Fraction(count) for count in as_counts(values, len(values), n))
 
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws
-
-    def given_draws(
-        self, prior: Beta | Dirichlet, n: int, r: float, m: float, draws: FloatArray
-    ) -> NoiseAware:
-        return _shares(prior.parameters, n, r, m, draws)
-
-    def slow_given_draws(self, n: int, number: int) -> bool:
-        return n * number > _QUICK
-
-    def marginals(self, law: NoiseAware | Beta | Dirichlet) -> list[Law]:
-        number = law.k if isinstance(law, NoiseAware) else len(law.parameters)
-        return [law.marginal(i) for i in range(number)]
-
-    def sample(self, law: NoiseAware, size: int, seed: int | None) -> FloatArray:
-        return law.sample(size, seed)
-
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        return "the shares of the levels", _prior_words(prior)
+        return "the shares of the levels", shares_words(prior)

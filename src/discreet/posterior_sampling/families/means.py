@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from discreet.distributions.mixtures import Law
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words, record_rows
 from discreet.privacy.curves import Curve, Gaussian, gaussian_hockey_stick
 from discreet.randomness.cells import normal_cell, power_of_two
 from discreet.randomness.entropy import Source
@@ -128,9 +128,6 @@ class GaussianMean(_MeanFamily):
         precision = 1 / Fraction(distribution.scale) ** 2
         return Fraction(distribution.loc) * precision, precision
 
-    def from_natural(self, eta: Natural) -> Normal:
-        return Normal(float(eta[0] / eta[1]), 1 / math.sqrt(eta[1]))
-
     def _width_squared(self) -> Fraction:
         low, high = self.bounds
         return (Fraction(high) - Fraction(low)) ** 2
@@ -167,6 +164,7 @@ class GaussianVector(_MeanFamily):
     dimension: int = 2
     name: ClassVar[str] = "gaussian-vector"
     records: ClassVar[RecordKind] = "vectors"
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.radius is None:
@@ -200,10 +198,6 @@ class GaussianVector(_MeanFamily):
         precision = 1 / Fraction(distribution[0].scale) ** 2
         return *(Fraction(marginal.loc) * precision for marginal in distribution), precision
 
-    def from_natural(self, eta: Natural) -> tuple[Normal, ...]:
-        *heights, precision = eta
-        return tuple(Normal(float(height / precision), 1 / math.sqrt(precision)) for height in heights)
-
     def _width_squared(self) -> Fraction:
         return (2 * Fraction(self.radius)) ** 2
 
@@ -220,6 +214,11 @@ class GaussianVector(_MeanFamily):
                 f"radius={self.radius:g} before they are summed"
             )
         return *(value * self._unit for value in values), n * self._unit
+
+    def gathered(
+        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
+    ) -> tuple[Any, int]:
+        return sum_in_ball(record_rows(data, people, self.dimension), self.radius)
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         step = r * Fraction(self.radius) * self._unit
@@ -249,3 +248,16 @@ class GaussianVector(_MeanFamily):
         model = f"the mean of vectors with standard deviation {self.sigma:g} on each axis, clipped to length "
         centre = ", ".join(f"{mean:g}" for mean, _ in prior)
         return f"{model}{self.radius:g}", f"mean ({centre}), standard deviation {prior[0][1]:g}"
+
+
+def sum_in_ball(rows: FloatArray, radius: float) -> tuple[tuple[Fraction, ...], int]:
+    """Rows clipped to the norm and rounded towards zero on a grid, so that no norm exceeds the radius."""
+    # In units of the largest component, so that no square overflows or vanishes.
+    size = np.abs(rows).max(axis=1, keepdims=True)
+    direction = rows / np.where(size > 0, size, 1.0)
+    length = np.linalg.norm(direction, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        inside = np.minimum(size / radius * length, 1 - 1e-12) / np.where(length > 0, length, 1.0)
+    steps = np.trunc(direction * inside * 2.0**32).astype(np.int64)
+    unit = Fraction(radius) / 2**32
+    return tuple(int(total) * unit for total in steps.astype(object).sum(axis=0)), len(rows)

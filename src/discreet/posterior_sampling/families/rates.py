@@ -49,9 +49,6 @@ class _GammaFamily(Family):
     def natural(self, distribution: Gamma) -> Natural:
         return Fraction(distribution.shape), Fraction(distribution.rate)
 
-    def from_natural(self, eta: Natural) -> Gamma:
-        return Gamma(float(eta[0]), float(eta[1]))
-
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         shape, rate = eta
         return shape.lgamma() - shape * rate.log()
@@ -158,9 +155,9 @@ def _tail(shape: float, log_x: FloatArray, upper: bool) -> FloatArray:
 class Exponential(_GammaFamily):
     """Waiting times with rate θ, clipped to declared bounds; Gamma(shape, rate) prior.
 
-    A record x adds (1, x) to (shape, rate), so neighbours have equal shapes and rates β < β'. The divergences
-    depend on β'/β only and grow with it (monotone likelihood ratio e^{−θ(β'−β)}): the worst pair has all
-    other times at the lower bound.
+    A record x adds (``events``, x) to (shape, rate), so neighbours have equal shapes and rates β < β'. The
+    divergences depend on β'/β only and grow with it (monotone likelihood ratio e^{−θ(β'−β)}): the worst pair
+    has all other times at the lower bound.
     """
 
     name: ClassVar[str] = "exponential"
@@ -169,16 +166,23 @@ class Exponential(_GammaFamily):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "a waiting time", 0))
 
+    @property
+    def events(self) -> Fraction:
+        """How many events of rate θ one record waits for."""
+        return Fraction(1)
+
     def contribution(self, statistic: Any, n: int) -> Natural:
         low, high = (n * Fraction(bound) for bound in self.bounds)
-        return Fraction(n), as_total(statistic, low, high)
+        return n * self.events, as_total(statistic, low, high)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        return power_of_two((eta[0] + r * n) / (eta[1] + r * n * Fraction(self.bounds[1]))) / 2**32
+        return (
+            power_of_two((eta[0] + r * n * self.events) / (eta[1] + r * n * Fraction(self.bounds[1]))) / 2**32
+        )
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         low, high = (Fraction(bound) for bound in self.bounds)
-        shape, small = eta[0] + r * n, eta[1] + r * n * low
+        shape, small = eta[0] + r * n * self.events, eta[1] + r * n * low
         first, second = (shape, small), (shape, small + r * (high - low))
         return [(first, second), (second, first)]
 
@@ -205,13 +209,13 @@ class Exponential(_GammaFamily):
     def given_draws(self, prior: Gamma, n: int, r: float, m: float, draws: FloatArray) -> GammaMixture:
         shape, rate, number = prior.shape, prior.rate, draws.size
         low, high = (n * float(bound) for bound in self.bounds)
-        total = r * float(draws.sum())
+        total, events = r * float(draws.sum()), n * float(self.events)
 
         def of_times(s: FloatArray) -> FloatArray:
             # Differences to s·(…) cancel for many records, so s^{n−1}/(b+s)^{a+n} is written in b/s.
-            predictive = -(shape + n) * np.log1p(rate / s) - (shape + 1) * np.log(s)
-            drawn = number * (shape / m + r * n) * np.log(rate / m + r * s) - s * total
+            predictive = -(shape + events) * np.log1p(rate / s) - (shape + 1) * np.log(s)
+            drawn = number * (shape / m + r * events) * np.log(rate / m + r * s) - s * total
             return np.asarray(predictive + drawn, dtype=np.float64)
 
         s, weight = weighed_statistics(of_times, low, high, whole=False)
-        return GammaMixture(weight, np.full(len(s), shape + n), rate + s)
+        return GammaMixture(weight, np.full(len(s), shape + events), rate + s)

@@ -1,0 +1,428 @@
+"""``python -m tests.evidence WHAT [--number N]``: evidence in large numbers, on all processors.
+
+kills: processes that spend are killed by SIGKILL at every labelled step of a charge, and at random moments.
+race: processes that spend from one cap at the same time. fuzz: damaged documents, study files, ledgers,
+tables and requests. triples: the exact law of every mechanism over pairs of neighbours, by outcome.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from fractions import Fraction
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
+FIXTURES = TESTS / "fixtures" / "0.1.0"
+SECRET = "Zx7secretQ9"
+"""Stands in tables as a value of a person; no message may hold it."""
+TOO_LONG = 20.0
+"""Seconds after which one input counts as a hang; it is a busy machine that this allows for."""
+
+
+@contextmanager
+def ledger_at(url: str, part: int) -> Iterator[Any]:
+    """A new ledger with a budget of one, in a file of its own or in a schema of its own on a server."""
+    import discreet
+
+    if url:
+        import psycopg
+
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE part{part}")
+        address: str | Path = url.rpartition("/")[0] + f"/part{part}"
+    else:
+        folder = tempfile.mkdtemp()
+        address = Path(folder) / "ledger.db"
+    with discreet.Ledger(address) as ledger:
+        ledger.create("survey", epsilon=1)
+        yield ledger
+    if not url:
+        shutil.rmtree(folder)
+
+
+def kills(part: int, trials: int, url: str = "") -> Counter[str]:
+    """Nine in ten at a labelled step, the others anywhere in the transaction."""
+    from evidence import drivers
+
+    seen = drivers.Killed()
+    with ledger_at(url, part) as ledger:
+        for i in range(9 * trials // 10):
+            drivers.kill_at(ledger, drivers.STEPS[i % len(drivers.STEPS)], f"step-{i}", seen)
+        at_steps = seen.deaths
+        longest = 2.5 * drivers.duration_of(ledger)
+        seen.asked |= {f"warm-{i}" for i in range(50)}
+        for i, delay in enumerate(drivers.delays(trials - 9 * trials // 10, longest, seed=part)):
+            drivers.kill_within(ledger, delay, [f"any-{i}"], seen)
+        verdict = drivers.judge(ledger, seen)
+    return Counter(
+        {
+            "trials": seen.trials,
+            "killed at a step": at_steps,
+            "killed at any moment": seen.deaths - at_steps,
+            "uncharged": verdict.uncharged,
+            "lost": verdict.lost,
+        }
+    )
+
+
+def race(processes: int, url: str = "") -> Counter[str]:
+    """Twice as many tries as the cap allows: exactly those that it allows succeed."""
+    from evidence import drivers
+
+    allowed = 20 * processes
+    with ledger_at(url, 0) as ledger:
+        won = drivers.race(ledger, processes, 40, Fraction(1, allowed))
+        ledger.verify()
+    return Counter(
+        {"processes": processes, "tries": 40 * processes, "allowed": allowed, "wrong": abs(won - allowed)}
+    )
+
+
+def damaged(rng: random.Random, text: bytes) -> bytes:
+    """Bytes lost, doubled, swapped for others, or replaced by what parsers stumble over."""
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        at = rng.randrange(len(text) + 1)
+        to = min(len(text), at + rng.choice((0, 1, 2, 8, 40)))
+        put: bytes = rng.choice(
+            (
+                b"",
+                bytes([rng.randrange(256)]),
+                text[to : to + 20] * 2,
+                *(
+                    b'"',
+                    b"\\",
+                    b"\n",
+                    b"\0",
+                    b"{",
+                    b"]",
+                    b",",
+                    b"=",
+                    b"-1",
+                    b"1e999",
+                    b"NaN",
+                    b"null",
+                    b"true",
+                ),
+                *(b"9" * 40, b"\xff\xfe", "ε\u202e".encode(), b"[" * 50, b"1/0", b"'; --", b"<b>", b"../.."),
+            )
+        )
+        text = text[:at] + put + text[to:]
+    return text
+
+
+def rewritten(rng: random.Random, value: Any) -> Any:
+    """A JSON value with one of its parts replaced by something of another kind or size."""
+    if rng.random() < 0.25 or not isinstance(value, dict | list) or not value:
+        odd = (
+            None,
+            True,
+            -1,
+            0,
+            2**70,
+            0.5,
+            -1e308,
+            "",
+            "x" * 300,
+            "1/0",
+            "1e-99",
+            [],
+            {},
+            [[]],
+            "\n\x1b[2J",
+        )
+        return rng.choice(odd)
+    if isinstance(value, dict):
+        key = rng.choice(list(value))
+        changed = dict(value)
+        if rng.random() < 0.15:
+            del changed[key]
+        elif rng.random() < 0.15:
+            changed[f"{key}x"] = value[key]
+        else:
+            changed[key] = rewritten(rng, value[key])
+        return changed
+    place = rng.randrange(len(value))
+    return [*value[:place], rewritten(rng, value[place]), *value[place + 1 :]][: rng.choice((99, 99, place))]
+
+
+def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
+    """Damaged text, or a damaged part under a checksum that is right: so what lies behind it is tried too."""
+    from discreet.documents.answer import load_answer
+    from discreet.documents.base import checksum
+
+    text = rng.choice(sorted((FIXTURES / "documents").glob("*.json"))).read_bytes()
+    if rng.random() < 0.7:
+        document = json.loads(text)
+        document["release"] = rewritten(rng, document["release"])
+        if isinstance(document["release"], dict):
+            document["checksum"] = checksum(document["release"])
+        text = json.dumps(document).encode()
+    else:
+        text = damaged(rng, text)
+
+    def show() -> object:
+        answer = load_answer(text.decode())
+        return str(answer)
+
+    return show
+
+
+def a_study(rng: random.Random, place: Path) -> Callable[[], object]:
+    from discreet.study.study_file import read_study
+
+    path = place / "study.toml"
+    path.write_bytes(damaged(rng, (FIXTURES / "studies" / "all-kinds.toml").read_bytes()))
+    return lambda: read_study(path)
+
+
+def an_export(rng: random.Random, place: Path) -> Callable[[], object]:
+    import discreet
+
+    path = place / "export.jsonl"
+    lines = rng.choice(sorted((FIXTURES / "ledgers").glob("*.jsonl"))).read_bytes().splitlines(keepends=True)
+    which = rng.randrange(len(lines))
+    lines[which] = damaged(rng, lines[which])
+    path.write_bytes(b"".join(lines))
+    return lambda: discreet.Ledger.verify_export(path)
+
+
+def a_table(rng: random.Random, place: Path) -> Callable[[], object]:
+    """A CSV file with a secret in it, counted as levels or in bins, or summed."""
+    import discreet
+
+    path = place / "people.csv"
+    rows = b"name,smoker,age\n" + b"".join(
+        b"%s,%s,%d\n" % (SECRET.encode(), rng.choice((b"yes", b"no", SECRET.encode())), rng.randrange(90))
+        for _ in range(8)
+    )
+    path.write_bytes(damaged(rng, rows))
+    asked: list[dict[str, Any]] = [
+        {"column": "smoker", "levels": ("no", "yes")},
+        {"column": "smoker", "levels": ("no", "yes"), "other": "other", "relation": "add-remove"},
+        {"column": "age", "edges": (0, 30, 60, 90)},
+    ]
+    if rng.random() < 0.2:
+        return lambda: discreet.mean(path, column="age", bounds=(0, 90), epsilon=1)
+    return lambda: discreet.release(path, epsilon=1, **rng.choice(asked))
+
+
+class Requests:
+    """The studio without a network: every request goes through its guard, pages and error pages."""
+
+    PATHS = (
+        "/plan",
+        "/release",
+        "/release/columns",
+        "/release/review",
+        "/ledger",
+        "/audit",
+        "/evidence",
+        "/",
+    )
+    FIELDS = ("levels", "column", "epsilon", "source", "request", "dataset", "kind", "name", "csrf", "token")
+
+    def __init__(self, place: Path) -> None:
+        from discreet.studio.app import create_app
+        from discreet.studio.settings import StudioSettings
+
+        settings = StudioSettings(port=8765, ledger=f"sqlite:///{place / 'studio.db'}")
+        self._app, self._host, self._origin = create_app(settings), settings.hosts[0], settings.origins[0]
+        found = asyncio.run(self._send("GET", f"/?token={settings.token}", b"", {}))
+        headers = dict(found[1])
+        self._cookie = headers.get(b"set-cookie", b"").partition(b";")[0]
+
+    async def _send(self, method: str, target: str, body: bytes, more: dict[bytes, bytes]) -> Any:
+        path, _, query = target.partition("?")
+        headers = {b"host": self._host.encode(), **more}
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [*headers.items()],
+            "client": ("127.0.0.1", 50000),
+            "server": ("127.0.0.1", 8765),
+        }
+        sent: list[dict[str, Any]] = []
+        waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            return waiting.pop() if waiting else {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await self._app(scope, receive, send)
+        return sent[0]["status"], sent[0]["headers"], b"".join(part.get("body", b"") for part in sent[1:])
+
+    def one(self, rng: random.Random, place: Path) -> Callable[[], object]:
+        method = rng.choice(("GET", "GET", "GET", "POST", "PUT", "HEAD"))
+        path = rng.choice(self.PATHS)
+        if rng.random() < 0.3:
+            path = quote(damaged(rng, path.encode() + b"/x.png"), safe="/<>\"'")
+        fields = {
+            rng.choice(self.FIELDS): damaged(rng, rng.choice((b"yes\r\nno", b"0.5", b"100", b"proportion")))
+            for _ in range(rng.randrange(4))
+        }
+        body = urlencode(fields).encode() if method == "POST" else b""
+        target = path if body or not fields else f"{path}?{urlencode(fields)}"
+        more = {b"cookie": self._cookie} if rng.random() < 0.9 else {}
+        if method == "POST":
+            more |= {b"origin": self._origin.encode(), b"content-type": b"application/x-www-form-urlencoded"}
+        if rng.random() < 0.1:
+            more[rng.choice((b"cookie", b"origin", b"range", b"accept"))] = damaged(rng, b"a=b; c").replace(
+                b"\n", b""
+            )
+
+        def ask() -> object:
+            status, _, content = asyncio.run(self._send(method, "/" + target.lstrip("/"), body, more))
+            assert status < 500, (status, method, target)
+            return content.decode("utf-8", "replace")
+
+        return ask
+
+
+def fuzz(part: int, inputs: int) -> Counter[str]:
+    """Each input ends in an answer or in one of our errors, soon, with no person's value in what it says."""
+    import discreet
+
+    rng, found = random.Random(f"fuzz {part}"), Counter[str]()
+    place = Path(tempfile.mkdtemp())
+    os.chdir(place)
+    kinds = {"document": a_document, "study": a_study, "ledger": an_export, "table": a_table}
+    kinds["request"] = Requests(place).one
+    warnings.simplefilter("ignore")
+    for i in range(inputs):
+        kind = rng.choice(list(kinds))
+        ask = kinds[kind](rng, place)
+        begun, said = time.perf_counter(), ""
+        try:
+            with redirect_stdout(StringIO()):
+                said = str(ask()) if kind != "table" else (ask(), "")[1]
+            found["answered"] += 1
+        except (discreet.DiscreetError, UnicodeDecodeError) as error:
+            said = str(error)
+            found["refused"] += 1
+        except Exception as error:  # a traceback: what is looked for
+            found["tracebacks"] += 1
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [f"{Path(at.filename).name}:{at.lineno}" for at in frames if "discreet" in at.filename]
+            at = " < ".join(own[:-4:-1])
+            print(f"{kind} {part}/{i}: {type(error).__name__}: {str(error)[:200]} at {at}", flush=True)
+        if time.perf_counter() - begun > TOO_LONG:
+            found["hangs"] += 1
+            print(f"{kind} {part}/{i}: {time.perf_counter() - begun:.0f} s", flush=True)
+        if SECRET in said:
+            found["secrets"] += 1
+            print(f"{kind} {part}/{i}: {said[:300]}", flush=True)
+        found[kind] += 1
+    shutil.rmtree(place)
+    return found
+
+
+def triples(part: int, wanted: int) -> Counter[str]:
+    """Random settings: each pair of neighbours and each outcome once; losses above the claim are counted."""
+    import numpy as np
+
+    import discreet
+    from conformance.cases import MECHANISMS
+    from conformance.oracle import law_matrix, neighbours
+
+    rng, found = random.Random(f"triples {part}"), Counter[str]()
+    warnings.simplefilter("ignore")
+    while found["triples"] < wanted:
+        name, options = rng.choice([row for row in MECHANISMS if row[0] not in ("ehdl", "optimal")])
+        k = rng.choice((2, 2, 3))
+        n = rng.randrange(1, 60 if k == 2 else 13)
+        prior = tuple(rng.choice((0.1, 0.5, 1.0, 2.0, 7.0, 40.0)) for _ in range(k))
+        epsilon = Fraction(rng.randrange(5, 400), 100)
+        m = discreet.mechanism(name, prior=prior, n=n, epsilon=epsilon, **options)
+        points, matrix = law_matrix(m)
+        index = {c: i for i, c in enumerate(points)}
+        pairs = np.array([(index[c], index[d]) for c in points for d in neighbours(c)])
+        for some in np.array_split(pairs, 1 + len(pairs) * matrix.shape[1] // 10**7):
+            x, y = matrix[some[:, 0]], matrix[some[:, 1]]
+            if m.guarantee.delta:
+                stick = np.maximum(np.exp(x) - np.exp(m.guarantee.epsilon + y), 0).sum(1)
+                above = stick > m.guarantee.delta + 1e-10
+            else:
+                above = (x - y).max(1) > float(epsilon) + 1e-10
+                worst = int(1e6 * (x - y).max() / float(epsilon))
+                found["largest loss over claim, in millionths"] = max(
+                    found["largest loss over claim, in millionths"], worst
+                )
+            found["triples"] += x.size
+            found["above the claim"] += int(above.sum())
+        found["settings"] += 1
+    return found
+
+
+def gathered(work: Callable[..., Counter[str]], number: int, processes: int, *more: Any) -> Counter[str]:
+    """The work divided over processes, and what they found, together; the largest of what is a largest."""
+    total = Counter[str]()
+    share = -(-number // processes)
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        parts = [pool.apply_async(work, (i, share, *more)) for i in range(processes)]
+        for each in parts:
+            for key, value in each.get().items():
+                total[key] = max(total[key], value) if "largest" in key else total[key] + value
+    return total
+
+
+NUMBERS = {"kills": 10_000, "race": 64, "fuzz": 10**6, "triples": 10**9}
+WRONG = ("uncharged", "lost", "wrong", "tracebacks", "hangs", "secrets", "above the claim")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.evidence", description=__doc__)
+    parser.add_argument("what", choices=NUMBERS)
+    parser.add_argument("--number", type=int, help="trials, processes, inputs or triples")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share the work")
+    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own")
+    given = parser.parse_args()
+    number = given.number or NUMBERS[given.what]
+    begun = time.perf_counter()
+    from evidence import postgres
+
+    with postgres.server() if given.postgres else _nowhere() as server:
+        url = server.url if given.postgres else ""
+        if given.what == "race":
+            found = race(number, url)
+        elif given.what == "kills":
+            found = gathered(kills, number, given.processes, url)
+        else:
+            found = gathered({"fuzz": fuzz, "triples": triples}[given.what], number, given.processes)
+    print(f"{given.what}: " + ", ".join(f"{value:,} {key}" for key, value in found.items()), end="; ")
+    print(f"{time.perf_counter() - begun:.0f} s")
+    return int(any(found[key] for key in WRONG))
+
+
+@contextmanager
+def _nowhere() -> Iterator[Any]:
+    yield None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

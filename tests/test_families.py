@@ -1,0 +1,327 @@
+"""Families that lean on others: worst pairs by directed search, records, draws, what draws say."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from scipy.special import gammaln
+
+import discreet
+from discreet import posterior_sampler
+from discreet.distributions.beta_dirichlet import Beta
+from discreet.distributions.gamma import Gamma
+from discreet.numerics.enclosures import above
+from discreet.posterior_sampling.families.binomial import Binomial
+from discreet.posterior_sampling.families.correlated import CorrelatedVector
+from discreet.posterior_sampling.families.gamma import GammaTimes
+from discreet.posterior_sampling.families.multinomial import Multinomial
+from discreet.posterior_sampling.families.negative_binomial import Geometric, NegativeBinomial
+from discreet.posterior_sampling.families.normal import NormalFamily
+from discreet.posterior_sampling.families.soft_categories import SoftCategories
+from discreet.posterior_sampling.family import Family, renyi
+from discreet.randomness.entropy import SeededEntropy
+from test_drawn import check
+
+SCALINGS = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.2)]
+
+
+def dirichlet_renyi(first: np.ndarray, second: np.ndarray, order: float) -> float:
+    """D_λ of two Dirichlet laws of equal total, in floats."""
+    mixed = order * first + (1 - order) * second
+    if mixed.min() <= 0:
+        return math.inf
+    terms = gammaln(mixed) - order * gammaln(first) + (order - 1) * gammaln(second)
+    return float(terms.sum()) / (order - 1)
+
+
+@pytest.mark.parametrize("order", [1.1, 2.0, 6.0])
+@pytest.mark.parametrize("prior", [(0.5, 0.5, 0.5), (0.5, 2.0, 0.7), (3.0, 1.0, 8.0, 0.6)])
+def test_no_two_points_of_the_simplex_are_worse_than_corners(prior: tuple[float, ...], order: float) -> None:
+    """A directed search from many starts over both records and the sum of the others."""
+    k, n, r = len(prior), 4, 0.5 / order
+    curve = SoftCategories(k).curve(tuple(map(Fraction, prior)), n, Fraction(r))
+    rng = np.random.default_rng(5)
+
+    def simplex(x: np.ndarray) -> np.ndarray:
+        weight = np.exp(x - x.max())
+        return weight / weight.sum()
+
+    def loss(x: np.ndarray) -> float:
+        p, q, others = simplex(x[:k]), simplex(x[k : 2 * k]), (n - 1) * simplex(x[2 * k :])
+        start = np.array(prior) + r * others
+        return -dirichlet_renyi(start + r * p, start + r * q, order)
+
+    found = [
+        -optimize.minimize(loss, rng.normal(size=3 * k) * 3, method="Powell", bounds=[(-12, 12)] * 3 * k).fun
+        for _ in range(6)
+    ]
+    assert max(found) <= curve.rdp(order) * (1 + 1e-9)
+    assert max(found) >= 0.98 * curve.rdp(order)
+
+
+def test_below_a_half_records_that_spread_are_worse_so_such_priors_are_refused() -> None:
+    prior, order, r = np.full(3, 0.02), 1.05, 0.2
+    corner, spread, other = np.eye(3)[0], np.array([0.5, 0.5, 0.0]), np.eye(3)[2]
+    at_corner = dirichlet_renyi(prior + r * corner, prior + r * other, order)
+    assert dirichlet_renyi(prior + r * spread, prior + r * other, order) > 1.02 * at_corner
+    with pytest.raises(discreet.InvalidInput, match=r"at least 0\.5"):
+        posterior_sampler("direct", "soft-categories", prior=(0.4, 1, 1), n=10, dimension=3)
+    with pytest.raises(discreet.InvalidInput, match=r"at least 0\.5"):
+        SoftCategories(3).curve((Fraction(1, 3),) * 3, 5, Fraction(1)).rdp(2)
+    assert posterior_sampler("direct", "soft-categories", prior=(0.4, 1), n=10, dimension=2).r == 1
+
+
+@pytest.mark.parametrize("shape", [0.2, 0.9, 1.0, 2.5, 40.0])
+def test_failures_tell_less_the_more_of_them_there_are(shape: float) -> None:
+    """Beta(A, B) against Beta(A, B + t): the whole trade-off between errors falls in B, for A below 1 too."""
+    level = np.linspace(0.001, 0.97, 400)
+    for t in (0.3, 3.0):
+        curves = [
+            stats.beta.cdf(stats.beta.ppf(level, b + t, shape), b, shape) for b in (0.1, 0.5, 1.0, 3.0, 20.0)
+        ]
+        for one, next_one in itertools.pairwise(curves):
+            assert (one >= next_one - 1e-12).all()
+
+
+@pytest.mark.parametrize("order", [1.2, 2.0, 4.0])
+@pytest.mark.parametrize("prior", [(0.0, 1.0, 3.0, 9.0), (0.7, 0.2, 2.0, 5.0), (4.0, 3.0, 1.5, 20.0)])
+def test_no_two_normal_datasets_exceed_the_bound(prior: tuple[float, ...], order: float) -> None:
+    """A directed search over both records and all others; the bound is near what it finds."""
+    family, n, r = NormalFamily((-1.0, 2.0)), 4, 0.3
+    curve = family.curve(family.natural(prior), n, Fraction(r))
+    start = np.array([float(x) for x in family.natural(prior)])
+
+    def added(values: Any) -> np.ndarray:
+        x = np.array(values)
+        return start + r * np.array([n, x.sum(), (x**2).sum() / 2, n / 2])
+
+    def rate(eta: np.ndarray) -> float:
+        return float(eta[2] - eta[1] ** 2 / (2 * eta[0]))
+
+    def loss(x: np.ndarray) -> float:
+        first, second = added([x[0], *x[2:]]), added([x[1], *x[2:]])
+        mixed = rate(order * first + (1 - order) * second)
+        if mixed <= 0:
+            return -1e9
+        logs = order * math.log(rate(first)) - math.log(mixed) - (order - 1) * math.log(rate(second))
+        return -first[3] * logs / (order - 1)
+
+    rng = np.random.default_rng(3)
+    bounds = [(-1.0, 2.0)] * (n + 1)
+    found = max(
+        -optimize.minimize(loss, rng.uniform(-1, 2, n + 1), method="Powell", bounds=bounds).fun
+        for _ in range(8)
+    )
+    assert found <= curve.rdp(order) * (1 + 1e-9)
+    assert curve.rdp(order) <= 1.6 * found or found == 1e9  # infinite
+
+
+def test_normal_divergence_is_the_integral() -> None:
+    """Over mean and precision, by Gauss's rule on both."""
+    family = NormalFamily((-1.0, 2.0))
+    start = family.natural((0.5, 1.0, 3.0, 9.0))
+    etas = []
+    for records in ((2.0, 0.0, 1.0), (-1.0, 0.0, 1.0)):
+        own = family.contribution((sum(map(Fraction, records)), sum(Fraction(x) ** 2 for x in records)), 3)
+        etas.append(tuple(a + b for a, b in zip(start, own, strict=True)))
+
+    def log_density(eta: Any, mean: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        strength, height, square, shape = map(float, eta)
+        rate = square - height**2 / (2 * strength)
+        law = stats.gamma.logpdf(precision, shape, scale=1 / rate)
+        return law + stats.norm.logpdf(mean, height / strength, 1 / np.sqrt(strength * precision))
+
+    node, weight = np.polynomial.legendre.leggauss(400)
+    precision = np.exp(-10 + 7 * (node + 1))[None, :]
+    mean = (14 * node)[:, None] / np.sqrt(precision)
+    area = 14 * weight[:, None] / np.sqrt(precision) * 7 * weight[None, :] * precision
+    for order in (1.5, 2.0, 3.0):
+        p, q = (log_density(eta, mean, precision) for eta in etas)
+        wanted = math.log((np.exp(order * p + (1 - order) * q) * area).sum()) / (order - 1)
+        value = renyi(family, (etas[0], etas[1]), Fraction(order))
+        assert above(value) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_normal_draws_have_the_joint_law() -> None:
+    family = NormalFamily((-4.0, 4.0))
+    eta = (Fraction(5), Fraction(3), Fraction(12), Fraction(4))
+    source = SeededEntropy(11)
+    draws = np.array([[float(x) for x in family.draw(eta, Fraction(1, 2**30), source)] for _ in range(600)])
+    rate = 12 - 9 / 10
+    mean, deviation = draws.T
+    assert stats.kstest(rate / deviation**2, stats.gamma(4).cdf).pvalue > 1e-6
+    standard = (mean - 0.6) * math.sqrt(5) / deviation
+    assert stats.kstest(standard, stats.norm.cdf).pvalue > 1e-6
+    assert abs(stats.spearmanr(standard, deviation).statistic) < 5.5 / math.sqrt(600)
+    floats = family.simulate(eta, 20_000, np.random.default_rng(0))
+    assert stats.ks_2samp(floats[:, 1], deviation).pvalue > 1e-6
+
+
+RECORDS: list[tuple[str, dict[str, Any], Any, Any]] = [
+    ("binomial", {"prior": (1, 1), "trials": 3}, [0, 3, 5, 1], Fraction(7)),
+    ("geometric", {"prior": (1, 1), "bounds": (0, 5)}, [0, 3, 9, 1], Fraction(9)),
+    ("negative-binomial", {"prior": (1, 1), "bounds": (1, 5), "successes": 2}, [0, 3, 9, 1], Fraction(10)),
+    ("gamma", {"prior": (1, 1), "bounds": (0, 4), "shape": 2}, [0.5, 1, 9, 1], Fraction(13, 2)),
+    ("multinomial", {"prior": (1, 1, 1), "dimension": 3, "trials": 2}, [[1, 1, 0], [0, 0, 2]] * 2, (2, 2, 4)),
+    (
+        "soft-categories",
+        {"prior": (1, 1, 1), "dimension": 3},
+        [[0.5, 0.25, 0.25], [0, 0, 1]] * 2,
+        (1, 0.5, 2.5),
+    ),
+    ("normal", {"prior": (0, 1, 1, 1), "bounds": (-1, 1)}, [-1, 0.5, 3, 0], (0.5, 2.25)),
+    (
+        "correlated-vector",
+        {"prior": ((0, 0), 1), "radius": 4, "covariance": ((4, 0), (0, 1))},
+        [[2, 1], [-1, 1], [80, 0], [0, 0]],
+        (4.5, 2),
+    ),
+]
+
+
+@pytest.mark.parametrize(("family", "options", "records", "wanted"), RECORDS, ids=lambda x: str(x)[:20])
+def test_records_are_read_drawn_from_and_written(
+    family: str, options: Any, records: Any, wanted: Any
+) -> None:
+    sampler = posterior_sampler("diffused", family, n=4, epsilon=1, order=2, **options)
+    statistic = sampler.statistic(records)
+    np.testing.assert_allclose(np.array(statistic, dtype=float), np.array(wanted, dtype=float), atol=1e-4)
+    sample = sampler.release(statistic, 2)
+    again = discreet.Sample.from_json(sample.to_json())
+    assert again == sample
+    assert len(sample.parameters()) == np.atleast_2d(sample.values).reshape(2, -1).shape[1]
+    assert sample.family["name"] in str(sample.words().headline)
+    if family != "normal":
+        assert len(sample.table(0.9)) == len(sample.parameters())
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("binomial", {"prior": (1, 1), "trials": 0}, "at least 1"),
+    ("geometric", {"prior": (1, 1), "bounds": (0, 1.5)}, "whole numbers"),
+    ("gamma", {"prior": (1, 1), "bounds": (0, 1), "shape": -1}, "shape=-1"),
+    ("multinomial", {"prior": (1, 1), "dimension": 3, "trials": 2}, "3 parameters"),
+    ("multinomial", {"prior": (1, 1), "dimension": 1, "trials": 2}, "at least 2"),
+    ("normal", {"prior": (0, 1, 1), "bounds": (0, 1)}, "strength, shape, rate"),
+    ("normal", {"prior": 3, "bounds": (0, 1)}, "strength, shape, rate"),
+    ("normal", {"prior": (0, 1, 1, 1)}, "bounds are missing"),
+    ("correlated-vector", {"prior": ((0, 0), 1), "radius": 1}, "positive definite"),
+    ("correlated-vector", {"prior": ((0, 0), 1), "radius": 1, "covariance": ((1, 2), (2, 1))}, "definite"),
+    ("correlated-vector", {"prior": (0, 1), "radius": 1, "covariance": ((1, 0), (0, 1))}, "2 means"),
+]
+
+
+@pytest.mark.parametrize(("family", "options", "words"), BAD, ids=str)
+def test_wrong_declarations_are_refused(family: str, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(discreet.InvalidInput, match=words):
+        posterior_sampler("direct", family, n=4, **options)
+
+
+@pytest.mark.parametrize(
+    ("family", "records"),
+    [
+        (Multinomial(3, trials=2), [[1, 1, 1]]),
+        (Multinomial(3, trials=2), [[0.5, 0.5, 1]]),
+        (Multinomial(3, trials=2), [[3, -1, 0]]),
+        (Multinomial(3, trials=2), [[1e300, 0, 0]]),
+        (SoftCategories(3), [[0.5, 0.4, 0]]),
+        (SoftCategories(3), [[math.nan, 0.4, 0]]),
+        (SoftCategories(3), [[1.5, -0.5, 0]]),
+    ],
+    ids=str,
+)
+def test_records_that_are_none_are_refused(family: Family, records: Any) -> None:
+    with pytest.raises(discreet.DataError):
+        family.read(records, None, {})
+
+
+@pytest.mark.parametrize(
+    ("family", "statistic"),
+    [
+        (NormalFamily((-1, 1)), (0, 3)),
+        (NormalFamily((-1, 1)), (2, 1)),
+        (NormalFamily((-1, 1)), 1),
+        (Multinomial(3, trials=2), (1, 1, 1)),
+        (SoftCategories(3), (3, -1, 0)),
+        (Binomial(2), 5),
+    ],
+    ids=str,
+)
+def test_statistics_of_no_records_are_refused(family: Family, statistic: Any) -> None:
+    with pytest.raises(discreet.InvalidInput, match="the statistic"):
+        family.contribution(statistic, 2)
+
+
+@pytest.mark.parametrize(("r", "m"), SCALINGS)
+def test_probability_of_failures_is_what_quadrature_gives(r: float, m: float) -> None:
+    a, b, n, successes, draws = 1.5, 2.0, 4, 3, np.array([0.4, 0.55])
+    s = np.arange(n * 60 + 1)
+    drawn = np.prod(stats.beta.pdf(draws[:, None], a / m + r * n * successes, b / m + r * s), axis=0)
+    law = NegativeBinomial((0, 60), successes=successes).given_draws(Beta(a, b), n, r, m, draws)
+    check(
+        law,
+        lambda t: stats.beta.pdf(t, a, b) * (stats.nbinom.pmf(s, n * successes, t) @ drawn),
+        0.02,
+        1 - 1e-9,
+        1e-6,
+    )
+
+
+@pytest.mark.parametrize(("r", "m"), SCALINGS)
+def test_share_of_successes_is_what_quadrature_gives(r: float, m: float) -> None:
+    a, b, n, trials, draws = 0.7, 2.0, 3, 4, np.array([0.3])
+    s = np.arange(n * trials + 1)
+    drawn = stats.beta.pdf(draws[0], a / m + r * s, b / m + r * (n * trials - s))
+    law = Binomial(trials).given_draws(Beta(a, b), n, r, m, draws)
+    density = lambda t: stats.beta.pdf(t, a, b) * (stats.binom.pmf(s, n * trials, t) @ drawn)  # noqa: E731
+    check(law, density, 1e-12, 1 - 1e-9, 1e-5)
+
+
+def test_a_record_of_known_shape_is_so_many_waiting_times() -> None:
+    """Three records of shape 2 are six waiting times, in the draws and in what they say."""
+    prior, draws, eta = Gamma(3.0, 0.8), np.array([2.0, 1.5]), (Fraction(3), Fraction(4, 5))
+    pairs, times = GammaTimes((0, 2e4), shape=2), discreet.Exponential((0, 1e4))
+    one, other = pairs.given_draws(prior, 3, 0.4, 1.0, draws), times.given_draws(prior, 6, 0.4, 1.0, draws)
+    assert one.mean() == pytest.approx(other.mean(), rel=1e-9)
+    assert one.interval(0.9) == pytest.approx(other.interval(0.9), rel=1e-6)
+    whole = tuple(a + b for a, b in zip(eta, pairs.contribution(7, 3), strict=True))
+    assert whole == tuple(a + b for a, b in zip(eta, times.contribution(7, 6), strict=True))
+
+
+def test_correlated_draws_say_what_uncorrelated_ones_do() -> None:
+    """With a diagonal covariance each axis is a Gaussian mean of its own, in its own units."""
+    family = CorrelatedVector(radius=3.0, covariance=((4.0, 0.0), (0.0, 9.0)))
+    prior = family.prior(((1.0, 2.0), 0.5))
+    law = family.marginals(family.given_draws(prior, 6, 0.4, 1.0, np.array([[2.0, -1.0]])))
+    for axis, (centre, sigma, drawn) in enumerate(((1.0, 2.0, 2.0), (2.0, 3.0, -1.0))):
+        alone = discreet.GaussianMean(sigma, (-9, 9))
+        wanted = alone.given_draws(alone.prior((centre, 0.5 * sigma)), 6, 0.4, 1.0, np.array([drawn]))
+        assert law[axis].mean() == pytest.approx(wanted.mean(), rel=1e-12)
+        assert law[axis].std() == pytest.approx(wanted.std(), rel=1e-12)
+
+
+def test_correlated_draws_keep_the_covariance() -> None:
+    covariance = np.array(((4.0, 1.5), (1.5, 1.0)))
+    sampler = posterior_sampler(
+        "direct", "correlated-vector", prior=((0, 1), 2), n=5, radius=3, covariance=covariance.tolist()
+    )
+    draws = sampler.simulate((0, 0), 40_000, seed=3)
+    np.testing.assert_allclose(np.cov(draws.T), covariance / (1 / 4 + 5), rtol=0.05)
+    sample = sampler.release(sampler.statistic(np.zeros((5, 2))))
+    law = sample.noise_aware()
+    again = sample.model.sample(law, 40_000, 1)
+    np.testing.assert_allclose(again.std(axis=0), [part.std() for part in sample.marginals()], rtol=0.03)
+    assert np.corrcoef(again.T)[0, 1] == pytest.approx(1.5 / 2, abs=0.02)
+
+
+def test_one_trial_is_a_yes_or_no() -> None:
+    eta, epsilon = (Fraction(2), Fraction(3)), 0.7
+    single, level = (one.curve(eta, 9, Fraction(1, 2)) for one in (Binomial(1), discreet.DirichletFamily()))
+    assert single.delta_at(epsilon) == level.delta_at(epsilon)
+    once, times = Geometric((0, 3)), NegativeBinomial((0, 3), successes=1)
+    assert once.curve(eta, 9, Fraction(1)).rdp(2) == times.curve(eta, 9, Fraction(1)).rdp(2)
