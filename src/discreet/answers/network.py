@@ -111,7 +111,7 @@ class NetworkRelease(Answer):
             log_weight = gammaln(alpha + totals) - gammaln(shaped.shape[-1] * alpha + totals)
             chosen = resampled(log_weight.sum(axis=1), size, rng)
             shaped, prior = shaped[chosen], prior[chosen]
-        return shaped, prior[:, 0]
+        return shaped.astype(np.float64), prior[:, 0]
 
     @cached_property
     def _drawn(self) -> NetworkDraws:
@@ -216,8 +216,8 @@ class NetworkRelease(Answer):
         found = []
         for column in self.parents:
             for row in self.distribution(column).table(interval):
-                numbers = [float(row[name]) for name in ("mean", "sd", "low", "high")]
-                found.append(Row(f"{column}: {row['name']}", *numbers, share=True))
+                numbers = {name: float(row[name]) for name in ("mean", "sd", "low", "high")}
+                found.append(Row(f"{column}: {row['name']}", **numbers, share=True))  # type: ignore[arg-type]
         return found
 
     def figure(self, interval: float = 0.95) -> Figure:
