@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.inference.likelihoods import noises
+from discreet.numerics import noises
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 SHAPE = (4, 4, 12)

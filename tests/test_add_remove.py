@@ -11,7 +11,7 @@ from scipy.special import betainc, gammaln
 
 from discreet.errors import InvalidInput
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform, gauss_rule
-from discreet.numerics.noisy_cells import GeometricNoise, RoundedGaussianNoise
+from discreet.numerics.noises import DiscreteLaplace, RoundedGaussian
 
 RANGE = LogUniform(1.0, 1e4)
 
@@ -21,7 +21,7 @@ def brute_force(z: Any, prior: Any, noise: Any, level: int, thetas: Any) -> tupl
     alpha = np.asarray(prior, dtype=float)
     x = np.arange(max(z) + 90)
     logs = [
-        gammaln(a + x) - gammaln(x + 1) - gammaln(a) + noise.log_pmf(v - x)
+        gammaln(a + x) - gammaln(x + 1) - gammaln(a) + noise.log_prob(v, x, noise.scale)
         for a, v in zip(alpha, z, strict=True)
     ]
     logs = [np.asarray(log) for log in logs]
@@ -50,12 +50,12 @@ def brute_force(z: Any, prior: Any, noise: Any, level: int, thetas: Any) -> tupl
 @pytest.mark.parametrize(
     ("z", "prior", "noise"),
     [
-        ((7, -2), (1.0, 1.0), GeometricNoise(0.5)),
-        ((30, 12), (0.5, 2.0), GeometricNoise(0.3)),
-        ((7, 3, -1), (1.0, 1.0, 1.0), GeometricNoise(1.0)),
-        ((40, 0, -3), (0.1, 0.1, 0.1), GeometricNoise(1.0)),
-        ((25, 9), (1.0, 1.0), RoundedGaussianNoise(5.0)),
-        ((-5, -9), (1.0, 1.0), GeometricNoise(0.5)),
+        ((7, -2), (1.0, 1.0), DiscreteLaplace(1 / 0.5)),
+        ((30, 12), (0.5, 2.0), DiscreteLaplace(1 / 0.3)),
+        ((7, 3, -1), (1.0, 1.0, 1.0), DiscreteLaplace(1 / 1.0)),
+        ((40, 0, -3), (0.1, 0.1, 0.1), DiscreteLaplace(1 / 1.0)),
+        ((25, 9), (1.0, 1.0), RoundedGaussian(5.0)),
+        ((-5, -9), (1.0, 1.0), DiscreteLaplace(1 / 0.5)),
     ],
 )
 def test_against_all_true_counts(z: Any, prior: Any, noise: Any) -> None:

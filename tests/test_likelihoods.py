@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from scipy.special import digamma, gammaln, logsumexp
 
+from discreet.distributions.given_total import GivenTotal
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
-from discreet.inference.likelihoods import noises
 from discreet.inference.likelihoods.kinds import Listed, RandomisedResponse, likelihood
 from discreet.inference.likelihoods.models import (
     Binomial,
@@ -21,11 +21,11 @@ from discreet.inference.likelihoods.models import (
     PoissonCells,
 )
 from discreet.inference.likelihoods.releases import likelihood_of
-from discreet.inference.likelihoods.summation import gauss_rule
-from discreet.inference.true_counts import GivenTotal
 from discreet.mechanisms import mechanism
+from discreet.numerics import noises
 from discreet.numerics.count_vectors import Separable
 from discreet.numerics.log_gamma import log_rising
+from discreet.numerics.summation import gauss_rule
 
 TOTAL = 12
 ALL = np.array([c for c in itertools.product(range(TOTAL + 1), repeat=3) if sum(c) == TOTAL])

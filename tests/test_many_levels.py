@@ -12,14 +12,17 @@ from scipy.stats import chi2
 
 import discreet
 from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, quantiles
+from discreet.distributions.given_total import GivenTotal
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import UnknownStrength, noise_aware
 from discreet.mechanisms.lattice import decoding
-from discreet.mechanisms.lattice.many_levels import ManyLevels
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.noisy_cells import GeometricNoise, RoundedGaussianNoise, TiltedCells
+from discreet.numerics.cells import Cells
+from discreet.numerics.count_vectors import Separable, compositions
+from discreet.numerics.counts import RisingLaw
+from discreet.numerics.log_gamma import log_rising
+from discreet.numerics.noises import DiscreteLaplace, LatticeNoise, RoundedGaussian
 from statistical.goodness import ALPHA, chi_square
 
 
@@ -32,6 +35,10 @@ def noisy_counts(k: int, n: int, epsilon: float, prior: Any, seed: int) -> Any:
     v[: abs(int(v.sum()))] -= int(np.sign(v.sum()))
     v[-1] -= int(v.sum())
     return counts + v
+
+
+def lattice(z: Any, prior: Any, n: int, epsilon: float) -> GivenTotal:
+    return GivenTotal(z, LatticeNoise(2 / epsilon), prior, n)
 
 
 def total_variation(a: tuple[int, Any], b: tuple[int, Any]) -> float:
@@ -63,7 +70,7 @@ def test_marginals_agree_with_convolutions(
     z = noisy_counts(k, n, epsilon, prior, 3)
     exact = decoding.true_counts(z.tolist(), (prior,) * k, n, epsilon)
     assert exact is not None
-    ours = ManyLevels.lattice(z.tolist(), (prior,) * k, n, epsilon).marginals()
+    ours = lattice(z.tolist(), (prior,) * k, n, epsilon).marginals()
     assert max(map(total_variation, ours, exact.marginals())) < 1e-10
 
 
@@ -71,11 +78,9 @@ def test_marginals_with_different_priors() -> None:
     rng = np.random.default_rng(1)
     prior = tuple(rng.choice([0.1, 1.0, 7.0, 200.0], 30).tolist())
     z = noisy_counts(30, 5000, 0.3, prior, 4)
-    from discreet.numerics.count_vectors import Separable
-
-    law = ManyLevels.lattice(z.tolist(), prior, 5000, 0.3)
+    law = lattice(z.tolist(), prior, 5000, 0.3)
     x = np.arange(5001.0)
-    logs = [law.cells.log_weight(x[None], np.array([row]))[0] for row in law.cells.inverse]
+    logs = [log_rising(a, x) - 0.15 * np.abs(c - x) for a, c in zip(prior, z, strict=True)]
     exact = Separable.of(logs, 5000).marginals()
     assert max(map(total_variation, law.marginals(), exact)) < 1e-10
 
@@ -83,7 +88,7 @@ def test_marginals_with_different_priors() -> None:
 def test_draws_follow_the_marginals_and_sum_to_n() -> None:
     k, n = 90, 200
     z = noisy_counts(k, n, 1.0, 0.3, 5)
-    law = ManyLevels.lattice(z.tolist(), (0.3,) * k, n, 1.0)
+    law = lattice(z.tolist(), (0.3,) * k, n, 1.0)
     draws = law.sample(6000, np.random.default_rng(0))
     assert (draws.sum(axis=1) == n).all()
     statistics = []
@@ -96,7 +101,7 @@ def test_draws_follow_the_marginals_and_sum_to_n() -> None:
 
 def test_medians_are_those_of_the_marginals() -> None:
     z = noisy_counts(50, 3000, 0.5, 1.0, 6)
-    law = ManyLevels.lattice(z.tolist(), (1.0,) * 50, 3000, 0.5)
+    law = lattice(z.tolist(), (1.0,) * 50, 3000, 0.5)
     for median, (start, p) in zip(law.medians(), law.marginals(), strict=True):
         below = p[: max(0, int(np.floor(median + 0.5)) - start)].sum()
         at = int(np.floor(median + 0.5)) - start
@@ -130,7 +135,7 @@ def test_quantiles_of_many_mixtures(sigma: int) -> None:
 
 def test_noise_aware_intervals_are_those_of_each_mixture() -> None:
     z = noisy_counts(40, 400, 0.5, 0.2, 7)
-    aware = NoiseAware((0.2,) * 40, 400, ManyLevels.lattice(z.tolist(), (0.2,) * 40, 400, 0.5))
+    aware = NoiseAware((0.2,) * 40, 400, lattice(z.tolist(), (0.2,) * 40, 400, 0.5))
     low, high = aware.interval(0.9)
     for level in range(0, 40, 5):
         one = aware.marginal(level)
@@ -140,25 +145,28 @@ def test_noise_aware_intervals_are_those_of_each_mixture() -> None:
         assert aware.std()[level] == pytest.approx(one.std(), rel=1e-9)
 
 
-@pytest.mark.parametrize("noise", [GeometricNoise(0.7), RoundedGaussianNoise(2.5), RoundedGaussianNoise(0.2)])
+@pytest.mark.parametrize("noise", [DiscreteLaplace(1.4), RoundedGaussian(2.5), RoundedGaussian(0.2)])
 def test_noise_laws_sum_to_one(noise: Any) -> None:
     v = np.arange(-200.0, 201.0)
-    assert np.exp(noise.log_pmf(v)).sum() == pytest.approx(1.0, abs=1e-12)
+    law = np.exp(noise.log_prob(v, np.zeros(1), noise.scale))
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    if noise.scale > 1:
+        assert (law * v**2).sum() == pytest.approx(float(noise.variance), rel=1e-9)
 
 
 @pytest.mark.parametrize("tilt", [-1.5, -0.4, 0.0, 0.2])
 def test_windows_leave_out_nothing_that_matters(tilt: float) -> None:
-    z = np.array([-40, -3, 0, 1, 7, 60, 900])
+    z = np.array([-40.0, -3.0, 0.0, 1.0, 7.0, 60.0, 900.0])
+    x = np.arange(6000.0)
     for prior in (0.01, 1.0, 5.0, 300.0):
-        for noise in (GeometricNoise(0.5), RoundedGaussianNoise(4.0)):
-            cells = TiltedCells.of(z, np.full(len(z), prior), noise)
-            first, last = cells.windows(tilt, tilt)
-            x = np.arange(6000.0)
-            for row in range(len(cells)):
-                weight = cells.log_weight(x[None], np.array([row]))[0] + tilt * x
+        for noise in (DiscreteLaplace(2.0), RoundedGaussian(4.0)):
+            law, _ = RisingLaw.of(np.full(len(z), prior), 6000.0).tilted(np.full(len(z), tilt), 6000.0)
+            cells = Cells(law, noise, z, noise.scales(len(z)))
+            for row, value in enumerate(z):
+                weight = log_rising(prior, x) + noise.log_prob(value, x, noise.scale) + tilt * x
                 near = np.flatnonzero(weight > weight.max() - 40)
-                assert first[row] <= near[0]
-                assert last[row] >= min(near[-1], 5999)
+                assert cells.first[row] <= near[0]
+                assert cells.last[row] >= near[-1]
 
 
 def test_an_unknown_prior_against_all_datasets() -> None:
@@ -167,7 +175,8 @@ def test_an_unknown_prior_against_all_datasets() -> None:
     z = (9, 1, -2)
     m = discreet.mechanism("gaussian", prior=(1.0,) * k, n=n, mu="0.9")
     rows = compositions(n, k)
-    noise = RoundedGaussianNoise(float(m.noise_scale)).log_pmf(np.array(z) - rows.astype(float)).sum(axis=1)
+    law = RoundedGaussian(float(m.noise_scale))
+    noise = law.log_prob(np.array(z), rows.astype(float), law.scale).sum(axis=1)
     nodes, widths = np.polynomial.legendre.leggauss(60)
     middle, half = math.log(strength.low * strength.high) / 2, math.log(strength.high / strength.low) / 2
     logs, means, cdfs = [], [], []
@@ -188,10 +197,9 @@ def test_an_unknown_prior_against_all_datasets() -> None:
     assert found.marginal(0).interval(0.8) == pytest.approx((low[0], high[0]), rel=1e-5)
     draws = found.sample(20_000, seed=0)
     np.testing.assert_allclose(draws.mean(axis=0), found.predictive(), atol=0.01)
-    for start, p in found.counts.marginals():
-        assert start >= 0
-        assert p.sum() == pytest.approx(1.0)
-    assert (found.counts.sample(10, np.random.default_rng(0)).sum(axis=1) == n).all()
+    counts, alpha = found.sample_counts(10, np.random.default_rng(0))
+    assert (counts.sum(axis=1) == n).all()
+    assert ((alpha > strength.low) & (alpha < strength.high)).all()
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])

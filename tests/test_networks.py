@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -331,10 +332,16 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     assert page.count("<polygon") >= 2
     assert "b ← a; c ← b" in page
     assert max(map(len, printed.splitlines())) <= 80
-    content = answer.content()
-    content["parents"] = {"a": [], "b": [], "c": ["a", "b"]}
-    with pytest.raises(ValueError, match="not those of the graph"):
-        NetworkRelease.from_content(content)
+    other = discreet.release_network(records(), parents=PARENTS, levels=LEVELS, epsilon=1)
+    levels = {**LEVELS, "b": ("x", "z", "y")}
+    turned = discreet.release_network(records(), parents=PARENTS, levels=levels, epsilon=8)
+    for changed, message in (
+        ({"parents": {"a": (), "b": (), "c": ("a", "b")}}, "not those of the graph"),
+        ({"guarantee": other.guarantee}, "another guarantee"),
+        ({"releases": (answer.releases[0], turned.releases[1])}, "different levels"),
+    ):
+        with pytest.raises(discreet.CorruptReleaseError, match=message):
+            load_answer(replace(answer, **changed).to_json())
     with pytest.raises(ValueError, match="stamped"):
         NetworkRelease.from_content({**answer.content(), "private": False})
 

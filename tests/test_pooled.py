@@ -12,8 +12,8 @@ from scipy.special import betaln, gammaln, logsumexp
 
 import discreet
 from discreet.errors import InvalidInput
-from discreet.inference.likelihoods import noises
 from discreet.inference.pooled import PooledDraws, noisy_groups, pooled, released_groups
+from discreet.numerics import noises
 
 pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
 

@@ -21,6 +21,7 @@ from discreet.distributions.shared_margins import agreeing, resampled
 from discreet.documents.answer import Answer, Figure, Row, Table, Words
 from discreet.errors import InvalidInput
 from discreet.inference.comparisons import Quantity
+from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -104,14 +105,16 @@ class NetworkRelease(Answer):
         likelier it makes them: Γ(α + N)/Γ(kα + N) for each combination with N records. Where the prior is
         inferred from the table itself there is nothing to correct.
         """
-        counts, prior = release.sample_counts(size if release.strength else 4 * size, rng)
+        number = size if release.strength else 4 * size
+        counts, given = release.noise_aware().sample_counts(number, rng)
+        prior = np.broadcast_to(given, counts.shape)[:, 0]
         shaped = counts.reshape(len(counts), *(len(own) for own in (release.axes or {}).values()))
         if release.strength is None:
-            alpha, totals = prior[0, 0], shaped.sum(axis=-1).reshape(len(shaped), -1)
+            alpha, totals = prior[0], shaped.sum(axis=-1).reshape(len(shaped), -1)
             log_weight = gammaln(alpha + totals) - gammaln(shaped.shape[-1] * alpha + totals)
             chosen = resampled(log_weight.sum(axis=1), size, rng)
             shaped, prior = shaped[chosen], prior[chosen]
-        return shaped.astype(np.float64), prior[:, 0]
+        return shaped.astype(np.float64), prior
 
     @cached_property
     def _drawn(self) -> NetworkDraws:
@@ -291,10 +294,20 @@ class NetworkRelease(Answer):
         """Reads :meth:`content`."""
         parents = {str(column): tuple(map(str, given)) for column, given in content["parents"].items()}
         releases = tuple(Release.from_json(one) for one in content["releases"])
-        families = [{*family} for family in largest_families(parents)]
-        if [{*(one.axes or {})} for one in releases] != families:
-            raise ValueError("the tables are not those of the graph")
         found = cls(parents, releases, Guarantee.from_dict(content["guarantee"]))
         if content["private"] is not found.guarantee.is_private:
             raise ValueError("it is stamped otherwise than its guarantee says")
         return found
+
+    def check_parts(self) -> None:
+        """The tables are those of the graph, agree about levels and relation, and cost what is said."""
+        if [tuple(one.axes or {}) for one in self.releases] != largest_families(self.parents):
+            raise ValueError("the tables are not those of the graph")
+        if any(
+            tuple(own) != self.levels[name] for one in self.releases for name, own in (one.axes or {}).items()
+        ):
+            raise ValueError("its tables have different levels of one column")
+        parts = compose([one.guarantee for one in self.releases])
+        if (parts.exact_epsilon, parts.protects) != (self.guarantee.exact_epsilon, self.guarantee.protects):
+            raise ValueError("it claims another guarantee than its tables have together")
+        super().check_parts()

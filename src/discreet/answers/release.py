@@ -13,10 +13,9 @@ import numpy as np
 
 from discreet._interop import inference_data
 from discreet._registry import MECHANISMS
-from discreet._typing import FloatArray, IntArray
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
-from discreet.distributions.noise_aware import NoiseAware
+from discreet.distributions.noise_aware import UncertainShares
 from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
@@ -106,7 +105,7 @@ class Release(Bridged, Answer):
         """Beta (two levels: the law of the first level's probability) or Dirichlet."""
         return dirichlet([a + count for a, count in zip(self.prior, self.counts, strict=True)])
 
-    def noise_aware(self) -> NoiseAware | AddRemovePosterior:
+    def noise_aware(self) -> UncertainShares:
         """The posterior that accounts for the mechanism's noise: wider than ``posterior``, and honest.
 
         Where the number of records is private, its ``total`` is what is known of that.
@@ -114,7 +113,7 @@ class Release(Bridged, Answer):
         return self._noise_aware
 
     @cached_property
-    def _noise_aware(self) -> NoiseAware | AddRemovePosterior:
+    def _noise_aware(self) -> UncertainShares:
         expected, strength = (
             None if pair is None else LogUniform(*pair) for pair in (self.total_prior, self.strength)
         )
@@ -176,7 +175,7 @@ class Release(Bridged, Answer):
         rows = super().table(interval)
         return [{**row, "level": level} for row, level in zip(rows, self.levels, strict=True)]
 
-    def noise_aware_or_none(self) -> NoiseAware | AddRemovePosterior | None:
+    def noise_aware_or_none(self) -> UncertainShares | None:
         """The noise-aware posterior where it can be computed: displays fall back on the plug-in one."""
         try:
             return self._noise_aware
@@ -340,16 +339,10 @@ class Release(Bridged, Answer):
         axes = self._axes()
         if sorted(axes) != sorted((first, second)):
             raise InvalidInput(f"independence is for tables of two columns; this one has: {', '.join(axes)}")
-        counts, _ = self.sample_counts(size, np.random.default_rng(seed))
+        aware = self._noise_aware
+        counts, _ = aware.sample_counts(size, np.random.default_rng(seed))
         rows, columns = (len(levels) for levels in axes.values())
         return independence(np.asarray(counts, dtype=np.float64), np.array(self.prior), (rows, columns))
-
-    def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        """Draws of the true counts given what was published, shape (size, k), and the prior beside them."""
-        aware = self._noise_aware
-        if isinstance(aware, AddRemovePosterior):
-            return aware.sample_counts(size, rng)
-        return aware.counts.sample(size, rng), np.broadcast_to(aware.prior, (size, len(self.levels)))
 
     def to_frame(self, interval: float = 0.95) -> Any:
         """The rows as a pandas data frame, a column for each axis of a table."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_counts, as_prior
+from discreet.distributions.law import IntervalKind, Law
 from discreet.errors import InvalidInput
 from discreet.numerics.log_gamma import stirling_remainder
 
 _NORMAL = 1e12  # above, a Beta is normal to 1e-6 of its standard deviation, and incomplete Betas lose digits
-
-IntervalKind = Literal["equal-tailed", "highest-density"]
 
 
 def beta_logpdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatArray:
@@ -61,39 +60,8 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatA
     return np.asarray(np.where(np.minimum(a, b) > _NORMAL, normal, exact), dtype=np.float64)
 
 
-def credible_interval(
-    quantile: Callable[[FloatArray], FloatArray], level: float, kind: IntervalKind
-) -> tuple[float, float]:
-    """An interval of probability ``level``: as much on both sides, or the shortest."""
-    if not 0 < level < 1:
-        raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
-    if kind == "highest-density":
-        return shortest_interval(quantile, level)
-    if kind != "equal-tailed":
-        raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
-    low, high = quantile(np.array([(1 - level) / 2, (1 + level) / 2]))
-    return float(low), float(high)
-
-
-def shortest_interval(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:
-    """The shortest interval of probability ``level``: for a unimodal density its highest-density interval."""
-    low, high = 0.0, 1.0 - level
-    best = low
-    for _ in range(12):  # a grid that narrows 16-fold each time, for any number of local minima
-        starts = np.linspace(low, high, 65)
-        widths = quantile(np.minimum(starts + level, 1.0)) - quantile(starts)
-        at = int(np.argmin(widths))
-        best = float(starts[at])
-        step = float(starts[1] - starts[0])
-        low, high = max(0.0, best - 2 * step), min(1.0 - level, best + 2 * step)
-        if step < 1e-8:  # there the width is flat to its last digits
-            break
-    ends = quantile(np.array([best, min(best + level, 1.0)]))
-    return float(ends[0]), float(ends[1])
-
-
 @dataclass(frozen=True)
-class Beta:
+class Beta(Law):
     """Beta(a, b) over one probability θ: of the first of two levels. The second level has 1 − θ."""
 
     a: float
@@ -127,9 +95,6 @@ class Beta:
         total = self.a + self.b
         return (self.a / total) * (self.b / total) / (total + 1)
 
-    def std(self) -> float:
-        return math.sqrt(self.var())
-
     def mode(self) -> float:
         """The most probable θ; NaN where the density is unbounded at both ends or flat."""
         if self.a > 1 and self.b > 1:
@@ -141,9 +106,6 @@ class Beta:
     def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
         return beta_logpdf(self.a, self.b, theta)
 
-    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
-        return np.exp(self.logpdf(theta))
-
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
         return beta_cdf(self.a, self.b, theta)
 
@@ -153,13 +115,6 @@ class Beta:
         if min(self.a, self.b) > _NORMAL:
             return np.asarray(np.clip(self.mean() + self.std() * ndtri(probability), 0, 1), dtype=np.float64)
         return np.asarray(betaincinv(self.a, self.b, probability), dtype=np.float64)
-
-    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """A credible interval (low, high) for θ of probability ``level``.
-
-        ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
-        """
-        return credible_interval(self.ppf, level, kind)
 
     def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
         """Draws of θ. The parameters are public once released, so this costs no privacy."""

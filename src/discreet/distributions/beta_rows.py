@@ -11,7 +11,7 @@ something linear in j: one exponential function for each entry and each step of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,21 @@ class BetaPart:
     s: FloatArray
     sigma: int
 
+    @classmethod
+    def of(cls, mass: FloatArray, a: FloatArray, s: FloatArray, sigma: int, least: float = 1e-14) -> BetaPart:
+        """A part from where its rows exceed ``least`` times their maximum to where they cease to."""
+        kept = mass > least * mass.max(axis=1, keepdims=True)
+        first = kept.argmax(axis=1)
+        length = int((mass.shape[1] - kept[:, ::-1].argmax(axis=1) - first).max())
+        index = first[:, None] + np.arange(length)
+        inner = np.take_along_axis(mass, np.minimum(index, mass.shape[1] - 1), axis=1)
+        return cls(np.where(index < mass.shape[1], inner, 0.0), a + first, s + sigma * first, sigma)
+
+    def flat(self) -> FloatArray:
+        """Weights and both parameters of the Betas of a part with one row."""
+        steps = np.arange(self.mass.shape[1])
+        return np.stack([self.mass[0], self.a[0] + steps, self.s[0] + self.sigma * steps])
+
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Σ mass·E[θ] and Σ mass·E[θ²] of each row."""
         steps = np.arange(self.mass.shape[1])
@@ -40,6 +55,14 @@ class BetaPart:
         total = a + (self.s[:, None] + self.sigma * steps if self.sigma else self.s[:, None])
         first = self.mass * (a / total)
         return first.sum(axis=1), np.asarray((first * ((a + 1) / (total + 1))).sum(axis=1))
+
+
+def padded(laws: Sequence[FloatArray]) -> FloatArray:
+    """Laws of different lengths in the rows of one array."""
+    mass = np.zeros((len(laws), max(map(len, laws))))
+    for row, law in zip(mass, laws, strict=True):
+        row[: len(law)] = law
+    return mass
 
 
 def _stacked(parts: list[BetaPart]) -> Iterator[BetaPart]:

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_exact, as_numbers, as_size
-from discreet.distributions.beta_dirichlet import IntervalKind, credible_interval
+from discreet.distributions.law import Law
 from discreet.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Gamma:
+class Gamma(Law):
     """Gamma(shape, rate) over a rate θ > 0; its mean is shape/rate."""
 
     shape: float
@@ -60,9 +60,6 @@ class Gamma:
     def var(self) -> float:
         return self.shape / self.rate / self.rate
 
-    def std(self) -> float:
-        return math.sqrt(self.shape) / self.rate
-
     def mode(self) -> float:
         return max(0.0, self.shape - 1) / self.rate
 
@@ -74,9 +71,6 @@ class Gamma:
         value = xlogy(self.shape - 1, x) - self.rate * x + self.shape * math.log(self.rate)
         return np.asarray(np.where(theta >= 0, value - gammaln(self.shape), -np.inf), dtype=np.float64)
 
-    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
-        return np.exp(self.logpdf(theta))
-
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
         from scipy.special import gammainc
 
@@ -87,10 +81,6 @@ class Gamma:
         from scipy.special import gammaincinv
 
         return np.asarray(gammaincinv(self.shape, probability) / self.rate, dtype=np.float64)
-
-    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """A credible interval for θ: ``equal-tailed``, or ``highest-density``, the shortest."""
-        return credible_interval(self.ppf, level, kind)
 
     def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
         """Draws of θ, in floats: for a distribution that may be known. Not a private release."""

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray
-from discreet.distributions.beta_dirichlet import IntervalKind, beta_cdf, beta_logpdf, credible_interval
-
-
-class Law(Protocol):
-    """A law of one number, as every posterior of this package has it."""
-
-    def mean(self) -> float: ...
-    def std(self) -> float: ...
-    def pdf(self, theta: npt.ArrayLike) -> FloatArray: ...
-    def cdf(self, theta: npt.ArrayLike) -> FloatArray: ...
-    def ppf(self, probability: npt.ArrayLike) -> FloatArray: ...
-    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]: ...
-    def sample(self, size: int = 1, seed: int | None = None) -> FloatArray: ...
+from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
+from discreet.distributions.law import IntervalKind, Law
 
 
 @dataclass(frozen=True)
-class Mixture(ABC):
+class Mixture(Law, ABC):
     """Σ_j weight_j · component_j. A subclass says what the components are."""
 
     weight: FloatArray
@@ -58,9 +46,6 @@ class Mixture(ABC):
         means, within = self.moments()
         return float(self.weight @ (within + (means - self.weight @ means) ** 2))
 
-    def std(self) -> float:
-        return math.sqrt(self.var())
-
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
         values = self.cdfs(np.asarray(theta, dtype=np.float64)[..., None])
         return np.asarray(values @ self.weight, dtype=np.float64)
@@ -68,6 +53,10 @@ class Mixture(ABC):
     def pdf(self, theta: npt.ArrayLike) -> FloatArray:
         values = np.exp(self.logpdfs(np.asarray(theta, dtype=np.float64)[..., None]))
         return np.asarray(values @ self.weight, dtype=np.float64)
+
+    def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.pdf(theta))
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
         """Quantiles, by Newton's method kept inside a shrinking bracket."""
@@ -95,10 +84,6 @@ class Mixture(ABC):
             if found.all():
                 break
         return np.asarray(theta, dtype=np.float64)
-
-    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """A credible interval (low, high) of probability ``level``."""
-        return credible_interval(self.ppf, level, kind)
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
         """Draws. What this law is made from is public, so they cost no privacy."""
@@ -164,7 +149,7 @@ class GammaMixture(Mixture):
 
 
 @dataclass(frozen=True)
-class Rescaled:
+class Rescaled(Law):
     """The law of low + (high − low)·θ for θ with a law on [0, 1]."""
 
     law: Any
@@ -180,14 +165,11 @@ class Rescaled:
     def mean(self) -> float:
         return float(self._value(self.law.mean()))
 
-    def std(self) -> float:
-        return float((self.high - self.low) * self.law.std())
-
     def var(self) -> float:
-        return self.std() ** 2
+        return float((self.high - self.low) * self.law.std()) ** 2
 
-    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
-        return np.asarray(self.law.pdf(self._unit(theta)) / (self.high - self.low), dtype=np.float64)
+    def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
+        return np.asarray(self.law.logpdf(self._unit(theta)) - np.log(self.high - self.low), dtype=np.float64)
 
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
         return np.asarray(self.law.cdf(self._unit(theta)), dtype=np.float64)

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_exact, as_numbers
-from discreet.distributions.beta_dirichlet import IntervalKind, credible_interval
+from discreet.distributions.law import Law
 from discreet.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(Law):
     """N(mean, sd²) over one real number."""
 
     loc: float
@@ -68,9 +68,6 @@ class Normal:
         away = (np.asarray(theta, dtype=np.float64) - self.loc) / self.scale
         return np.asarray(-away * away / 2 - math.log(self.scale * math.sqrt(2 * math.pi)), dtype=np.float64)
 
-    def pdf(self, theta: npt.ArrayLike) -> FloatArray:
-        return np.exp(self.logpdf(theta))
-
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
         from scipy.special import ndtr
 
@@ -81,10 +78,6 @@ class Normal:
         from scipy.special import ndtri
 
         return np.asarray(self.loc + self.scale * ndtri(probability), dtype=np.float64)
-
-    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """A credible interval; both kinds are the same one."""
-        return credible_interval(self.ppf, level, kind)
 
     def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
         """Draws, in floats: for a distribution that may be known. Not a private release."""

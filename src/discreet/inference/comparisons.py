@@ -13,6 +13,7 @@ from scipy.special import gammaln
 
 from discreet._text import aligned
 from discreet._typing import FloatArray
+from discreet.distributions.law import tails
 from discreet.errors import InvalidInput
 
 
@@ -31,9 +32,7 @@ class Quantity:
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal tails."""
-        if not 0 < level < 1:
-            raise InvalidInput(f"level={level!r} must be between 0 and 1, such as 0.95")
-        low, high = np.quantile(self.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        low, high = np.quantile(self.draws, tails(level), axis=0)
         return low[()], high[()]
 
     def probability(self, above: float = 0.0) -> Any:

@@ -15,20 +15,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.special import digamma, expit, gammaln, polygamma, zeta
 
 from discreet._typing import FloatArray, IntArray
+from discreet.distributions.law import tails
 from discreet.documents.answer import Figure, Row
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference.likelihoods.noises import Noise
-from discreet.inference.likelihoods.releases import noise_of
+from discreet.inference.add_remove import integrate
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.outputs import CountNoise
 from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import log_normalisers
+from discreet.numerics.noises import Noise
 
 Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]
 """A mechanism, the counts that it released, and the noisy counts where it keeps them."""
@@ -110,12 +111,10 @@ def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], leve
     """Groups of which each has a release of its own, or None where it has no records."""
     alike: dict[Any, list[int]] = {}
     rows: list[tuple[Groups, IntArray]] = []
-    carried: list[CountNoise | None] = []
-    for g, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-        noise = None if part is None else part[0].count_noise(*part[1:])
-        carried.append(noise)
-        if noise is not None:
-            alike.setdefault((*noise[1:], size if noise.clamped else None), []).append(g)
+    carried = [None if part is None else part[0].count_noise(*part[1:]) for part in parts]
+    for g, (part, own) in enumerate(zip(parts, carried, strict=True)):
+        if own is not None:
+            alike.setdefault(repr(own.noise), []).append(g)
         elif part is None:
             alike.setdefault(None, []).append(g)
         elif levels == 2:
@@ -133,13 +132,13 @@ def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], leve
         first = carried[members[0]]
         assert first is not None
         values = [noise.values for g in members if (noise := carried[g]) is not None]
-        rows.append((noisy_groups(values, noise_of(first, int(n[0])), n), np.array(members)))
+        rows.append((noisy_groups(values, first.noise, n), np.array(members)))
     width = max(made.log_weight.shape[2] for made, _ in rows)
     low = np.zeros((len(parts), levels), dtype=np.int64)
     weight = np.full((len(parts), levels, width), -np.inf)
-    for made, own in rows:
-        low[own] = made.low
-        weight[own, :, : made.log_weight.shape[2]] = made.log_weight
+    for made, which in rows:
+        low[which] = made.low
+        weight[which, :, : made.log_weight.shape[2]] = made.log_weight
     return Groups(low, weight, np.asarray(sizes, dtype=np.int64))
 
 
@@ -267,72 +266,38 @@ class PooledPairs(Pooled):
         law = self._weight * np.exp(first[self._x] + second[self._rest] - normaliser[:, None])
         return np.asarray(np.log(law.sum(axis=1)))
 
-    def _log_posterior(self, log_kappa: float, logit: float) -> float:
-        return self._log_prior(log_kappa, logit) + float(self._log_group(log_kappa, logit).sum())
-
     def _log_prior(self, log_kappa: float, logit: float) -> float:
         """Density by (log κ, logit μ): 1/(1 + κ) and μ uniform, both logistic."""
         return -sum(abs(v) + 2 * math.log1p(math.exp(-abs(v))) for v in (log_kappa, logit))
-
-    def _ridge(self, log_kappa: float, start: float) -> tuple[float, float, float]:
-        """Near the mode of logit μ at a given κ: the place, the curvature, and log of the mass there."""
-        v, h = start, 0.02
-        for _ in range(20):
-            left, here, right = (self._log_posterior(log_kappa, v + d) for d in (-h, 0.0, h))
-            slope, curve = (right - left) / (2 * h), -(right - 2 * here + left) / h**2
-            step = slope / max(curve, abs(slope), 1e-2)
-            v += step
-            if abs(step) < 0.3 / math.sqrt(max(curve, 1e-2)):
-                break
-        curve = max(curve, 1e-2)
-        return v, curve, here + slope * step / 2 - 0.5 * math.log(curve)
-
-    def _walk(self, centre: float, near: float, step: float) -> dict[float, tuple[float, float, float]]:
-        """The ridge at log κ = centre ± step, ± 2 step, … as far as it carries mass."""
-        found: dict[float, tuple[float, float, float]] = {}
-        best = -math.inf
-        for direction in (-1, 1):
-            at, v = centre, near
-            while -12 < at < 25:
-                if at not in found:
-                    found[at] = self._ridge(at, v)
-                v, _, height = found[at]
-                best = max(best, height)
-                if height < best - 10:
-                    break
-                at += direction * step
-        return found
 
     @cached_property
     def _nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(log κ, logit μ), their share of the posterior, and log P(z_g | node), shape (groups, nodes)."""
         likely = (self._weight * self._x).sum(axis=1) / self._weight.sum(axis=1)
         share = float((likely.sum() + 1) / (self.sizes.sum() + 2))
-        centre, near, step = math.log(20.0), math.log(share / (1 - share)), 1.0
-        for _ in range(8):
-            found = self._walk(centre, near, step)
-            centre = max(found, key=lambda at: found[at][2])
-            near, _, peak = found[centre]
-            inside = sum(height > peak - 3 for _, _, height in found.values())
-            if inside >= 7:
-                break
-            step *= 0.5 if inside >= 3 else 0.25
-        nodes, columns, values = [], [], []
-        for at, (v, curve, height) in sorted(found.items()):
-            if height < peak - 9:
-                continue
-            for direction in (1, -1):
-                for j in range(direction == -1, 40):  # 0.8 standard deviations apart, as far as there is mass
-                    logit = v + direction * 0.8 * j / math.sqrt(curve)
-                    nodes.append((at, logit))
-                    columns.append(self._log_group(at, logit))
-                    value = self._log_prior(at, logit) + float(columns[-1].sum()) - 0.5 * math.log(curve)
-                    values.append(value)
-                    if value < max(values) - 9:
-                        break
-        weight = np.exp(np.array(values) - max(values))
-        kept = weight > 1e-5 * weight.max()
-        return np.array(nodes)[kept], weight[kept] / weight[kept].sum(), np.stack(columns, axis=1)[:, kept]
+        seen: dict[tuple[float, float], FloatArray] = {}
+        ridge: dict[float, tuple[list[tuple[float, float]], float]] = {}
+        mode = math.log(share / (1 - share))
+
+        def at(log_kappa: float, logit: float) -> float:
+            if (log_kappa, logit) not in seen:
+                seen[log_kappa, logit] = self._log_group(log_kappa, logit)
+            return self._log_prior(log_kappa, logit) + float(seen[log_kappa, logit].sum())
+
+        def along(log_kappa: float) -> float:
+            nonlocal mode
+            if log_kappa not in ridge:
+                found = integrate(partial(at, log_kappa), -40.0, 40.0, start=mode, scale=0.3, negligible=9.0)
+                ridge[log_kappa], mode = found, max(found[0], key=lambda node: node[1])[0]
+            return ridge[log_kappa][1]
+
+        begin, end = -12.0, 25.0
+        outer, _ = integrate(along, begin, end, math.log(20.0), 1.0, negligible=9.0, spacing=0.5)
+        nodes = {(x, y): w * v for x, w in outer for y, v in ridge[x][0]}
+        least = 1e-5 * max(nodes.values())
+        kept = {node: weight for node, weight in nodes.items() if weight > least}
+        weight = np.array(list(kept.values()))
+        return np.array(list(kept)), weight / weight.sum(), np.stack([seen[node] for node in kept], axis=1)
 
     @cached_property
     def _grid(self) -> tuple[FloatArray, FloatArray]:
@@ -388,7 +353,7 @@ class PooledPairs(Pooled):
             t, r = log_theta[rows, :, None], log_rest[rows, :, None]
             own = log_choose[rows, None, :] + t * self._x[rows, None, :] + r * self._rest[rows, None, :]
             others = (told[rows] + log_beta)[:, None, :] + t * a + r * b
-            density[rows] = _log_sum(own) + _log_sum(others)
+            density[rows] = log_normalisers(own) + log_normalisers(others)
         density = width * np.exp(density - density.max(axis=1, keepdims=True))
         return u, density / density.sum(axis=1, keepdims=True)
 
@@ -403,12 +368,10 @@ class PooledPairs(Pooled):
         return np.sqrt(np.maximum(self._moment(2) - self._moment(1) ** 2, 0.0))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        if not 0 < level < 1:
-            raise InvalidInput(f"level={level!r} must be between 0 and 1, such as 0.9")
-        u, density = self._density
+        targets, (u, density) = tails(level), self._density
         cdf = np.cumsum(density, axis=1) - density / 2
         ends = []
-        for target in ((1 - level) / 2, (1 + level) / 2):
+        for target in targets:
             i = np.clip((cdf < target).sum(axis=1), 1, cdf.shape[1] - 1)
             row = np.arange(len(u))
             low, high = cdf[row, i - 1], cdf[row, i]
@@ -476,12 +439,6 @@ def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
     return low + first, np.where(inside, np.exp(value[row, index]), 0.0)
 
 
-def _log_sum(values: FloatArray) -> FloatArray:
-    """log Σ exp over the last axis."""
-    peak = values.max(axis=-1)
-    return np.asarray(peak + np.log(np.exp(values - peak[..., None]).sum(axis=-1)))
-
-
 class PooledDraws(Pooled):
     """More levels, or sizes that are not public: a Gibbs sampler in arrays over all groups."""
 
@@ -520,9 +477,7 @@ class PooledDraws(Pooled):
         return self._face(self._chain[0].std(axis=0))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        if not 0 < level < 1:
-            raise InvalidInput(f"level={level!r} must be between 0 and 1, such as 0.9")
-        low, high = np.quantile(self._chain[0], [(1 - level) / 2, (1 + level) / 2], axis=0)
+        low, high = np.quantile(self._chain[0], tails(level), axis=0)
         return self._face(low), self._face(high)
 
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:

@@ -13,13 +13,14 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_integer, as_prior
+from discreet.distributions.given_total import GivenTotal
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.errors import FileError, InvalidInput
+from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.bridged import Bridged
-from discreet.inference.likelihoods import noises
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells, as_values, likelihood
 from discreet.inference.likelihoods.models import Model
-from discreet.inference.true_counts import GivenTotal, UnknownTotal
+from discreet.numerics import noises
 
 _NAMES: dict[str, tuple[type[noises.Noise], str]] = {
     "discrete-laplace": (noises.DiscreteLaplace, "scale"),
@@ -59,11 +60,15 @@ class Published(Bridged):
         """The posterior of the shares with the noise accounted for, under a Dirichlet prior.
 
         Where the total is not public it is integrated, never plugged in: its prior is 1/total, over
-        ``total_range`` where one is given.
+        ``total_range`` where one is given. What is known of it is then ``total``.
         """
         alphas = as_prior(prior, len(self.values))
         if self.total is None:
-            return UnknownTotal(self.values, self.noise, alphas, total_range)
+            if total_range is None:
+                scales = self.noise.scales(len(self.values))
+                total_range = 1.0, 1e3 * float(np.abs(self.values).sum() + 10 * scales.sum() + 1)
+            expected = LogUniform.of(total_range, "total_range")
+            return AddRemovePosterior(self.values, alphas, noise=self.noise, total_prior=expected)
         return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
 
     def pooled(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:

@@ -151,6 +151,15 @@ class Mechanism(ABC):
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         """The law of the true counts given what was released, the prior predictive before it."""
+        carried = self.count_noise(counts, noisy)
+        if carried is not None:
+            from discreet.distributions.given_total import GivenTotal
+
+            if self.n >= 2**53:
+                raise TooLargeError(
+                    f"the noise-aware posterior of {self.name} works up to n = 2**53, not {self.n}"
+                )
+            return GivenTotal(carried.values, carried.noise, self.prior, self.n)
         datasets = number_of_compositions(self.n, self.k)
         if datasets > MAX_ENUMERATED_DATASETS:
             raise TooLargeError(

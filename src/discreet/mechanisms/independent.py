@@ -13,22 +13,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from operator import add
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation, as_epsilon, as_size
 from discreet.distributions.noise_aware import TrueCounts
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInput
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.lattice.many_levels import ManyLevels
 from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
-from discreet.numerics.noisy_cells import CellNoise, GeometricNoise, RoundedGaussianNoise
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.bulk import two_sided_geometric
 from discreet.randomness.entropy import Source
+
+if TYPE_CHECKING:
+    from discreet.numerics.noises import Noise
 
 _REACH = 36.0  # what lies beyond this many nats is below e^{−36} < 3e-16, and is counted with the end
 
@@ -39,10 +40,9 @@ class IndependentNoise(Mechanism):
 
     keeps_noisy: ClassVar[bool] = True
     exchangeable: ClassVar[bool] = True
-    noise_name: ClassVar[str]
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        return None if noisy is None else CountNoise(noisy, self.noise_name, self.noise_scale)
+        return None if noisy is None else CountNoise(noisy, self.noise)
 
     @property
     def relation(self) -> Relation:
@@ -51,7 +51,7 @@ class IndependentNoise(Mechanism):
 
     @property
     @abstractmethod
-    def noise(self) -> CellNoise:
+    def noise(self) -> Noise:
         """The law of the noise, in floats: for inference and plans."""
 
     @abstractmethod
@@ -99,9 +99,12 @@ class IndependentNoise(Mechanism):
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
         return self.log_pmf(counts)
 
-    @abstractmethod
     def clipped_law(self, count: int, upper: int) -> FloatArray:
         """Log-law on {0, …, upper} of one noisy count clipped to it: both ends take their whole tail."""
+        from discreet.numerics.noises import Clamped
+
+        law = Clamped(self.noise, 0, upper)
+        return law.log_prob(np.arange(upper + 1.0), np.array(float(count)), np.array(self.noise_scale))
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         if not self.n:
@@ -111,11 +114,7 @@ class IndependentNoise(Mechanism):
             )
         if noisy is None:
             raise InvalidInput(f"noisy=None: {self.name} publishes noisy counts, and inference needs them")
-        if self.n >= 2**53:
-            raise TooLargeError(
-                f"the noise-aware posterior of {self.name} works up to n = 2**53, not {self.n}"
-            )
-        return ManyLevels(noisy, self.prior, self.n, self.noise)
+        return super().true_counts(counts, noisy)
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,6 @@ class Geometric(IndependentNoise):
 
     n: int = field(init=False, default=0)
     name: ClassVar[str] = "geometric"
-    noise_name: ClassVar[str] = "discrete-laplace"
     relations: ClassVar[tuple[Relation, ...]] = (Relation.ADD_REMOVE,)
     words: ClassVar[str] = (
         "A random whole number was added to the count of every level, independently. How many records there "
@@ -143,8 +141,10 @@ class Geometric(IndependentNoise):
         return 1 / float(self.epsilon)
 
     @property
-    def noise(self) -> CellNoise:
-        return GeometricNoise(float(self.epsilon))
+    def noise(self) -> Noise:
+        from discreet.numerics.noises import DiscreteLaplace
+
+        return DiscreteLaplace(self.noise_scale)
 
     @property
     def reach(self) -> int:
@@ -152,19 +152,6 @@ class Geometric(IndependentNoise):
 
     def _noise(self, source: Source) -> list[int]:
         return two_sided_geometric(self.k, self.epsilon, source).tolist()  # type: ignore[no-any-return]
-
-    def clipped_law(self, count: int, upper: int) -> FloatArray:
-        rate = float(self.epsilon)
-        law = self.noise.log_pmf(np.arange(upper + 1.0) - count)
-        tail = -math.log1p(math.exp(-rate))  # P(v ≥ g) = e^{−rate·g}/(1 + e^{−rate}) for g ≥ 0
-
-        def beyond(distance: int) -> float:  # log P(v ≥ distance)
-            if distance >= 0:
-                return tail - rate * distance
-            return math.log1p(-math.exp(tail - rate * (1 - distance)))
-
-        law[0], law[-1] = beyond(count), beyond(upper - count)
-        return law
 
     def published_loss(self) -> PublishedLoss:
         """c + v against c + e_i + v: the log-ratio is ε or −ε, and ε with probability 1/(1 + e^{−ε})."""
@@ -192,7 +179,6 @@ class GaussianCounts(IndependentNoise):
     rho: Fraction = Fraction(0)
     mu: Fraction = Fraction(0)
     name: ClassVar[str] = "gaussian"
-    noise_name: ClassVar[str] = "rounded-gaussian"
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     words: ClassVar[str] = (
         "Normal noise was added to the count of every level, independently, and the sums were rounded to "
@@ -244,8 +230,10 @@ class GaussianCounts(IndependentNoise):
         return math.sqrt(self.variance)
 
     @property
-    def noise(self) -> CellNoise:
-        return RoundedGaussianNoise(math.sqrt(self.variance))
+    def noise(self) -> Noise:
+        from discreet.numerics.noises import RoundedGaussian
+
+        return RoundedGaussian(self.noise_scale)
 
     @property
     def reach(self) -> int:
@@ -255,14 +243,6 @@ class GaussianCounts(IndependentNoise):
         from discreet.randomness.gaussian import rounded_gaussians
 
         return list(rounded_gaussians(self.variance, self.k, source))
-
-    def clipped_law(self, count: int, upper: int) -> FloatArray:
-        from scipy.special import log_ndtr
-
-        law = self.noise.log_pmf(np.arange(upper + 1.0) - count)
-        law[0] = log_ndtr((0.5 - count) / self.noise_scale)
-        law[-1] = log_ndtr((count - upper + 0.5) / self.noise_scale)
-        return law
 
     def published_loss(self) -> PublishedLoss:
         """Of the noise before it is rounded: what is published is a function of that."""

@@ -15,17 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.distributions.noise_aware import TrueCounts
-from discreet.errors import TooLargeError
 from discreet.mechanisms.base import Mechanism, log1mexp
 from discreet.mechanisms.outputs import CountNoise, Output
-from discreet.numerics.count_vectors import Separable
-from discreet.numerics.log_gamma import log_rising
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import floor_laplace
-
-MAX_TRUE_COUNTS_N = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,11 @@ class NoisyCounts(Mechanism):
         return 1 / float(self.rate)
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        return CountNoise(counts, "floor-laplace", self.noise_scale, True, self.noisy_coordinates)
+        from discreet.numerics.noises import Clamped, FloorLaplace, Partly
+
+        noise = Clamped(FloorLaplace(self.noise_scale), 0, self.n)
+        published = np.arange(self.k) < self.noisy_coordinates
+        return CountNoise(counts, noise if published.all() else Partly(noise, published))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -63,18 +61,6 @@ class NoisyCounts(Mechanism):
     @property
     def number_of_outputs(self) -> int:
         return int((self.n + 1) ** self.noisy_coordinates)
-
-    def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
-        """Separable: the noise of the levels is independent."""
-        if self.n > MAX_TRUE_COUNTS_N:
-            raise TooLargeError(f"the noise-aware posterior of {self.name} works up to n = 10⁶, not {self.n}")
-        x = np.arange(self.n + 1)
-        log_weights = [log_rising(a, x) for a in self.prior]
-        for i in range(self.noisy_coordinates):
-            log_weights[i] = log_weights[i] + clamped_floor_laplace_likelihood(
-                counts[i], self.n, float(self.rate)
-            )
-        return Separable.of(log_weights, self.n)
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
         p, q = self.rate.numerator, self.rate.denominator
@@ -166,18 +152,3 @@ def clamped_floor_laplace(count: int, n: int, rate: float) -> FloatArray:
     log_probability[n] = math.log(0.5) - rate * (n - count)
     log_probability[0] = math.log(0.5) - rate * (count - 1) if count else math.log1p(-0.5 * math.exp(-rate))
     return np.asarray(log_probability, dtype=np.float64)
-
-
-def clamped_floor_laplace_likelihood(released: int, n: int, rate: float) -> FloatArray:
-    """log P(released | count) for count = 0, …, n under the law of :func:`clamped_floor_laplace`."""
-    counts = np.arange(n + 1)
-    shift = released - counts
-    steps = np.where(shift >= 0, shift, -1 - shift)
-    exponent = np.asarray(-rate * steps, dtype=np.float64)
-    if 0 < released < n:
-        return exponent + math.log(0.5) + log1mexp(rate)
-    if released == n:
-        return np.asarray(math.log(0.5) - rate * shift, dtype=np.float64)
-    exponent += math.log(0.5)  # released = 0: the tail from −count down, one step more likely
-    exponent[0] = math.log1p(-0.5 * math.exp(-rate))
-    return exponent

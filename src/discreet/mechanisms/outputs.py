@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from discreet.numerics.noises import Noise
 
 
 class Output:
@@ -41,17 +44,10 @@ class Output:
 
 
 class CountNoise(NamedTuple):
-    """What was published of the counts, as values and the noise that they carry: inference reads this."""
+    """What was published of the counts: values, and the law of the noise that they carry; for inference."""
 
     values: tuple[int, ...]
-    name: str
-    """``"lattice"``, ``"floor-laplace"``, ``"discrete-laplace"`` or ``"rounded-gaussian"``, with
-    ``scale``."""
-    scale: float
-    clamped: bool = False
-    """Whether values were clamped to [0, n]."""
-    cells: int | None = None
-    """How many cells, the first, have noise of their own; the others say nothing. None: all."""
+    noise: Noise
 
 
 class PublishedLoss(NamedTuple):

@@ -12,7 +12,7 @@ is kept as ``truncation``: drop the constraint to bound the lost mass, divide by
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,7 @@ from discreet.errors import InvalidInput
 _DIRECT_PRODUCT = 1 << 21  # below this many multiplications np.convolve beats the FFT, and is all positive
 _DROP = 1e-22  # share of the tilted mass below which an entry at the edge of a long window is dropped
 _SHORT = 4096  # windows that are short together are kept whole
+_LAST = 64  # so many coordinates are drawn together, given their sum
 
 
 def number_of_compositions(n: int, k: int) -> int:
@@ -45,7 +46,7 @@ def compositions(n: int, k: int) -> IntArray:
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """Probabilities (or convolutions of them) on {low, …, low + len − 1}; zero elsewhere."""
 
     low: int
@@ -55,11 +56,11 @@ class _Window:
     def high(self) -> int:
         return self.low + len(self.mass) - 1
 
-    def restricted(self, low: int, high: int) -> _Window:
+    def restricted(self, low: int, high: int) -> Window:
         low, high = max(low, self.low), min(high, self.high)
         if low > high:
-            return _Window(low, np.zeros(1))
-        return _Window(low, self.mass[low - self.low : high - self.low + 1])
+            return Window(low, np.zeros(1))
+        return Window(low, self.mass[low - self.low : high - self.low + 1])
 
     def at(self, index: IntArray) -> FloatArray:
         inside = (index >= self.low) & (index <= self.high)
@@ -73,7 +74,7 @@ class Separable:
     offsets: tuple[int, ...]
     total: int
     """What is left of the constraint after the offsets: Σ j = total."""
-    tilted: tuple[_Window, ...]
+    tilted: tuple[Window, ...]
     dropped: float
     log_scale: float
 
@@ -112,23 +113,30 @@ class Separable:
             kept = np.flatnonzero(mass > drop)
             low, high = int(kept[0]), int(kept[-1])
             dropped += float(mass[:low].sum() + mass[high + 1 :].sum())
-            windows.append(_Window(low, mass[low : high + 1]))
+            windows.append(Window(low, mass[low : high + 1]))
         return cls(starts, left, tuple(windows), dropped, log_scale)
 
     @property
     def k(self) -> int:
         return len(self.tilted)
 
-    @cached_property
-    def _suffix(self) -> tuple[_Window, ...]:
-        """_suffix[i]: law of the sum of coordinates i, …, k − 1; _suffix[k] is the point mass at 0."""
-        tables = [_Window(0, np.ones(1))]
-        for i in range(self.k - 1, -1, -1):
-            before_low = sum(w.low for w in self.tilted[:i])
-            before_high = sum(w.high for w in self.tilted[:i])
-            table = _convolve(self.tilted[i], tables[0])
+    def _suffixes(self, order: Sequence[int], last: int) -> list[Window]:
+        """The laws of the sums of the last, the last but one, …, coordinates in that order, longest first."""
+        tables = [Window(0, np.ones(1))]
+        low, high = (sum(getattr(w, end) for w in self.tilted) for end in ("low", "high"))
+        after_low = after_high = 0
+        for i in reversed(order[-last:]):
+            own = self.tilted[i]
+            after_low, after_high = after_low + own.low, after_high + own.high
+            before_low, before_high = low - after_low, high - after_high
+            table = _convolve(own, tables[0])
             tables.insert(0, table.restricted(self.total - before_high, self.total - before_low))
-        return tuple(tables)
+        return tables
+
+    @cached_property
+    def _suffix(self) -> list[Window]:
+        """_suffix[i]: law of the sum of coordinates i, …, k − 1; _suffix[k] is the point mass at 0."""
+        return self._suffixes(range(self.k), self.k)
 
     @cached_property
     def _hit(self) -> float:
@@ -147,7 +155,7 @@ class Separable:
     def marginals(self) -> list[tuple[int, FloatArray]]:
         """For each coordinate (start, p): P(bᵢ = start + j) = p[j]."""
         result = []
-        before = _Window(0, np.ones(1))
+        before = Window(0, np.ones(1))
         for i, own in enumerate(self.tilted):
             rest = _convolve(before, self._suffix[i + 1])
             index = self.total - np.arange(own.low, own.high + 1)
@@ -161,33 +169,55 @@ class Separable:
         return [start + float(p @ np.arange(len(p))) for start, p in self.marginals()]
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
-        """``size`` draws, shape (size, k), by floats from a seeded generator: for planning, not private."""
+        """``size`` draws, shape (size, k), by floats from a seeded generator: for planning, not private.
+
+        All but the last coordinates are drawn from their tilted laws and kept with probability ∝ P(the last
+        ones make up the rest); the last are then drawn given their sum, one after the other.
+        """
+        order, suffix = list(range(self.k)), self._suffix if self.k <= _LAST else None
+        if suffix is None:
+            order.sort(key=lambda i: len(self.tilted[i].mass))
+            suffix = self._suffixes(order, _LAST)
+        free, last = order[:-_LAST], order[-_LAST:]
+        alike: dict[int, list[int]] = {}
+        for i in free:
+            alike.setdefault(id(self.tilted[i]), []).append(i)
         draws = np.empty((size, self.k), dtype=np.int64)
-        for rows in _chunks(size, max(len(w.mass) for w in self.tilted)):
-            left = np.full(rows.stop - rows.start, self.total, dtype=np.int64)
-            for i, own in enumerate(self.tilted):
-                values = np.arange(own.low, own.high + 1)
-                cumulative = np.cumsum(own.mass * self._suffix[i + 1].at(left[:, None] - values), axis=1)
-                uniform = rng.random(len(left)) * cumulative[:, -1]
-                chosen = own.low + (cumulative <= uniform[:, None]).sum(axis=1)
-                draws[rows, i] = chosen + self.offsets[i]
-                left -= chosen
-        return draws
+        widest = max(self.k, max(len(w.mass) for w in self.tilted))
+        filled = 0
+        while filled < size:
+            batch = min((4 if free else 1) * (size - filled), max(8, (1 << 22) // widest))
+            values = np.empty((batch, self.k), dtype=np.int64)
+            left = np.full(batch, self.total, dtype=np.int64)
+            for columns in alike.values():
+                own = self.tilted[columns[0]]
+                cumulative = np.cumsum(own.mass)
+                uniform = rng.random((batch, len(columns))) * cumulative[-1]
+                values[:, columns] = own.low + np.searchsorted(cumulative, uniform, side="right")
+                left -= values[:, columns].sum(axis=1)
+            if free:
+                kept = np.flatnonzero(rng.random(batch) * suffix[0].mass.max() < suffix[0].at(left))
+                values, left = values[kept], left[kept]
+            values, left = values[: size - filled], left[: size - filled]
+            for i, rest in zip(last, suffix[1:], strict=True):
+                own = self.tilted[i]
+                possible = np.arange(own.low, own.high + 1)
+                cumulative = np.cumsum(own.mass * rest.at(left[:, None] - possible), axis=1)
+                uniform = rng.random((len(left), 1)) * cumulative[:, -1:]
+                values[:, i] = own.low + (cumulative <= uniform).sum(axis=1)
+                left -= values[:, i]
+            draws[filled : filled + len(left)] = values
+            filled += len(left)
+        return np.asarray(draws + np.array(self.offsets))
 
 
-def _chunks(size: int, width: int) -> Iterator[slice]:
-    step = max(1, (1 << 22) // width)
-    for start in range(0, size, step):
-        yield slice(start, min(start + step, size))
-
-
-def _convolve(a: _Window, b: _Window) -> _Window:
+def _convolve(a: Window, b: Window) -> Window:
     if len(a.mass) * len(b.mass) <= _DIRECT_PRODUCT:
-        return _Window(a.low + b.low, np.convolve(a.mass, b.mass))
+        return Window(a.low + b.low, np.convolve(a.mass, b.mass))
     length = len(a.mass) + len(b.mass) - 1
     padded = 1 << (length - 1).bit_length()
     spectrum = np.fft.rfft(a.mass, padded) * np.fft.rfft(b.mass, padded)
-    return _Window(a.low + b.low, np.maximum(np.fft.irfft(spectrum, padded)[:length], 0.0))
+    return Window(a.low + b.low, np.maximum(np.fft.irfft(spectrum, padded)[:length], 0.0))
 
 
 def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:

@@ -63,6 +63,19 @@ def stirling_remainder(t: npt.ArrayLike) -> FloatArray:
     return np.asarray(np.where(t >= 10.0, _stirling_series(np.maximum(t, 10.0)), direct), dtype=np.float64)
 
 
+def log_factorial_excess(x: FloatArray) -> FloatArray:
+    """log Γ(x+1) − x log x + x for x ≥ 0: small and smooth where the terms are huge."""
+    from scipy.special import gammaln, xlogy
+
+    large = np.maximum(x, 10.0)
+    result = np.asarray(_stirling_series(large) + 0.5 * np.log(large) + _HALF_LOG_2PI)
+    small = x < 10
+    if np.any(small):
+        few = x[small]
+        result[small] = gammaln(few + 1) - xlogy(few, few) + few
+    return result
+
+
 def log_gamma_step(a: npt.ArrayLike, r: npt.ArrayLike) -> FloatArray:
     """lnΓ(a + r) − lnΓ(a) for a, r > 0, elementwise, where the two logarithms would cancel for a large a."""
     a, r = np.asarray(a, dtype=np.float64), np.asarray(r, dtype=np.float64)

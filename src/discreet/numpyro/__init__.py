@@ -25,9 +25,9 @@ from discreet.errors import InvalidInput, missing_extra
 from discreet.inference.likelihoods import bridging
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
 from discreet.inference.likelihoods.models import Binomial, Multinomial
-from discreet.inference.likelihoods.noises import Noise
 from discreet.inference.likelihoods.tables import ENOUGH
 from discreet.inference.published import as_noise
+from discreet.numerics.noises import Noise
 
 try:
     import jax

@@ -26,7 +26,7 @@ from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
 from discreet.declarations import as_rational, as_size
-from discreet.distributions.mixtures import Law
+from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
 from discreet.numerics.search import boundary

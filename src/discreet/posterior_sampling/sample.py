@@ -13,7 +13,8 @@ import numpy as np
 from discreet._interop import inference_data
 from discreet._typing import FloatArray
 from discreet.declarations import as_size
-from discreet.distributions.mixtures import Law, Rescaled
+from discreet.distributions.law import Law
+from discreet.distributions.mixtures import Rescaled
 from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.posterior_sampling.family import Family

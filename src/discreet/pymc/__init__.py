@@ -21,8 +21,8 @@ from discreet.errors import missing_extra
 from discreet.inference.likelihoods import bridging
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
 from discreet.inference.likelihoods.models import Binomial, Multinomial
-from discreet.inference.likelihoods.noises import Noise
 from discreet.inference.published import as_noise
+from discreet.numerics.noises import Noise
 
 try:
     import pymc as pm

@@ -17,8 +17,8 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
-from discreet.inference.likelihoods.noises import Noise
 from discreet.inference.published import as_noise
+from discreet.numerics.noises import Noise
 
 __all__ = ["Program", "brms_family", "functions", "observe"]
 

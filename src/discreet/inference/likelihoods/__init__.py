@@ -15,7 +15,8 @@ from discreet.inference.likelihoods.models import (
     NegativeBinomial,
     PoissonCells,
 )
-from discreet.inference.likelihoods.noises import (
+from discreet.numerics import noises
+from discreet.numerics.noises import (
     Clamped,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -50,4 +51,5 @@ __all__ = [
     "RoundedGaussian",
     "RoundedLaplace",
     "likelihood",
+    "noises",
 ]

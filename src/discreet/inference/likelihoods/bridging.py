@@ -15,11 +15,11 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.inference.likelihoods import tables
-from discreet.inference.likelihoods.cells import Cells
-from discreet.inference.likelihoods.counts import BinomialLaw, PoissonLaw
 from discreet.inference.likelihoods.kinds import NoisyCells
 from discreet.inference.likelihoods.models import Multinomial
-from discreet.inference.likelihoods.noises import Noise
+from discreet.numerics.cells import Cells
+from discreet.numerics.counts import BinomialLaw, PoissonLaw
+from discreet.numerics.noises import Noise
 
 
 def independent(noise: Noise) -> Noise:

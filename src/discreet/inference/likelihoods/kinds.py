@@ -15,9 +15,9 @@ from scipy.special import gammaln, xlogy
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import as_integer
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference.likelihoods.cells import Cells, Constrained, Statistic
 from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, PoissonCells
-from discreet.inference.likelihoods.noises import Noise
+from discreet.numerics.cells import Cells, Constrained, Statistic
+from discreet.numerics.noises import Noise
 
 _CELLS_AT_ONCE = 1 << 16
 _MAX_RESULT = 1 << 29  # numbers in one answer: 4 GiB
@@ -150,7 +150,7 @@ class NoisyCells(Likelihood):
 
     def _constrained(self, parameters: Parameters) -> Constrained:
         assert self._total is not None
-        return Constrained(self._cells(parameters), self.k, self._total)
+        return Constrained(self._cells(parameters), np.ones(self.k), self._total)
 
     def _log_prob(self, parameters: Parameters) -> FloatArray:
         result = np.empty(len(parameters[0]))

@@ -14,8 +14,8 @@ from scipy.special import digamma
 from discreet._typing import FloatArray
 from discreet.declarations import as_integer
 from discreet.errors import InvalidInput
-from discreet.inference.likelihoods.cells import Statistic
-from discreet.inference.likelihoods.counts import (
+from discreet.numerics.cells import Statistic
+from discreet.numerics.counts import (
     BinomialLaw,
     CountLaw,
     PoissonLaw,

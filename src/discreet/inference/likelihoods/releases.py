@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,17 +10,7 @@ from discreet._text import about
 from discreet.errors import NotPrivateError, TooLargeError
 from discreet.inference.likelihoods.kinds import Likelihood, Listed, NoisyCells
 from discreet.inference.likelihoods.models import Multinomial, PoissonCells
-from discreet.inference.likelihoods.noises import (
-    Clamped,
-    DiscreteLaplace,
-    FloorLaplace,
-    LatticeNoise,
-    Noise,
-    Partly,
-    RoundedGaussian,
-)
 from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, Mechanism
-from discreet.mechanisms.outputs import CountNoise
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 
 
@@ -37,7 +27,7 @@ def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[i
     model = Multinomial(n) if n else PoissonCells()
     carried = mechanism.count_noise(tuple(counts), None if noisy is None else tuple(noisy))
     if carried is not None:
-        return NoisyCells(np.array(carried.values, dtype=np.float64), noise_of(carried, n), model)
+        return NoisyCells(np.array(carried.values, dtype=np.float64), carried.noise, model)
     datasets = number_of_compositions(n, k)
     if datasets > MAX_ENUMERATED_DATASETS:
         raise TooLargeError(
@@ -47,19 +37,3 @@ def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[i
         )
     rows = compositions(n, k)
     return Listed(rows, mechanism.log_likelihood(rows, counts), model)
-
-
-_NOISES: dict[str, Callable[[float], Noise]] = {
-    one.name: one for one in (LatticeNoise, FloorLaplace, DiscreteLaplace, RoundedGaussian)
-}
-
-
-def noise_of(carried: CountNoise, n: int) -> Noise:
-    """The law behind a mechanism's description of its noise."""
-    noise = _NOISES[carried.name](carried.scale)
-    if carried.clamped:
-        noise = Clamped(noise, 0, n)
-    cells = len(carried.values)
-    if carried.cells is not None and carried.cells < cells:
-        noise = Partly(noise, np.arange(cells) < carried.cells)
-    return noise

@@ -29,9 +29,10 @@ from typing import Any
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.inference.likelihoods.cells import Cells
-from discreet.inference.likelihoods.counts import BinomialLaw, CountLaw, PoissonLaw, log_factorial_excess
-from discreet.inference.likelihoods.noises import Noise
+from discreet.numerics.cells import Cells
+from discreet.numerics.counts import BinomialLaw, CountLaw, PoissonLaw
+from discreet.numerics.log_gamma import log_factorial_excess
+from discreet.numerics.noises import Noise
 
 LARGEST_RATE = 4e9
 ORDERS = 9

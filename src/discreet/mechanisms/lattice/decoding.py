@@ -20,15 +20,18 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import TooLargeError
-from discreet.mechanisms.lattice.many_levels import ManyLevels
 from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
 from discreet.numerics.hellinger import PairWindow, candidate_distances
 from discreet.numerics.log_gamma import log_rising
+
+if TYPE_CHECKING:
+    from discreet.distributions.given_total import GivenTotal
 
 MAX_CANDIDATES = 2048
 """Up to this many candidate posteriors the minimiser is found among all of them."""
@@ -214,11 +217,15 @@ def _support_of_pair(z: int, prior: tuple[float, ...], n: int, epsilon: float) -
 
 def true_counts(
     noisy: Sequence[int], prior: tuple[float, ...], n: int, epsilon: float
-) -> Separable | ManyLevels | None:
+) -> Separable | GivenTotal | None:
     """π(x|z), or None where its windows would be too wide."""
     k = len(prior)
     if k > FEW_LEVELS and n < 2**53:
-        law = ManyLevels.lattice(noisy, prior, n, epsilon)
+        from discreet.distributions.given_total import GivenTotal
+        from discreet.numerics.noises import LatticeNoise
+
+        # Noisy counts matter between 0 and n only: so more of them are alike.
+        law = GivenTotal([min(max(z, 0), n) for z in noisy], LatticeNoise(2 / epsilon), prior, n)
         try:
             law.check()
         except TooLargeError:
@@ -242,15 +249,14 @@ def _decode_by_medians(
     law = true_counts(clipped, prior, n, epsilon)
     if law is None:
         return round_to_total(clipped, [0.0] * len(clipped), n)
-    if isinstance(law, ManyLevels):
+    from discreet.distributions.given_total import GivenTotal, interpolated_median
+
+    if isinstance(law, GivenTotal):
         nearest = np.floor(law.medians())
         return round_to_total(nearest.astype(np.int64).tolist(), (law.medians() - nearest).tolist(), n)
     starts, medians = [], []
     for start, mass in law.marginals():
-        cumulative = np.cumsum(mass)
-        at = int(np.searchsorted(cumulative, 0.5))
-        below = float(cumulative[at - 1]) if at else 0.0
-        median = at - 0.5 + (0.5 - below) / float(mass[at])
+        median = interpolated_median(mass)
         starts.append(start)
         medians.append(max(median, 0.0) if start == 0 else median)
     return round_to_total(starts, medians, n)

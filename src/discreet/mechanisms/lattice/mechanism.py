@@ -56,7 +56,9 @@ class Lattice(Mechanism):
         return (1 if self.k == 2 else 2) / float(self.epsilon)
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        return None if noisy is None else CountNoise(noisy, "lattice", 2 / float(self.epsilon))
+        from discreet.numerics.noises import LatticeNoise
+
+        return None if noisy is None else CountNoise(noisy, LatticeNoise(2 / float(self.epsilon)))
 
     @property
     def decoder(self) -> Decoder:
@@ -123,8 +125,9 @@ class Lattice(Mechanism):
 
     def log_noise_normaliser(self) -> float:
         """log Σ_v exp(−ε‖v‖₁/2) over the lattice, for any k and ε."""
-        rate = max(float(self.epsilon) / 4, 1e-300)
-        return -self.k * math.log(math.tanh(rate)) + _log_chance_of_zero(rate, self.k)
+        from discreet.numerics.noises import LatticeNoise
+
+        return LatticeNoise(2 / float(self.epsilon)).log_normaliser(self.k)
 
     def published_loss(self) -> PublishedLoss:
         """Of the noisy counts, of which the released ones are a function (``proofs/lattice.md``).
@@ -134,8 +137,10 @@ class Lattice(Mechanism):
         q^{|s|}/(1−q²): the weight of one coordinate instead of two, so that the probability is that of
         k − 1 coordinates summing to zero over that of k, divided by (1 + q)².
         """
+        from discreet.numerics.noises import log_chance_of_zero
+
         epsilon = float(self.epsilon)
-        ratio = _log_chance_of_zero(epsilon / 4, self.k - 1) - _log_chance_of_zero(epsilon / 4, self.k)
+        ratio = log_chance_of_zero(epsilon / 4, self.k - 1) - log_chance_of_zero(epsilon / 4, self.k)
         chance = math.exp(ratio - 2 * math.log1p(math.exp(-epsilon / 2)))
 
         def delta(e: float) -> float:
@@ -257,20 +262,6 @@ class Lattice(Mechanism):
                 f"decodings among {len(self.decoder.candidates)} candidates; use draw or simulate"
             )
         return grid[rows], log_probability[rows]
-
-
-def _log_chance_of_zero(rate: float, k: int) -> float:
-    """log P(Σv = 0) for k independent two-sided geometric v, P(v) ∝ q^|v|, q = e^{−2·rate}.
-
-    Fourier: P = (1/π)∫₀^π (1 + s·sin²(θ/2))^{−k} dθ with s = 4q/(1−q)². Substituting tan φ = √(1+s)·tan(θ/2)
-    makes it T·(2/π)∫₀^{π/2} (cos²φ + T² sin²φ)^{k−1} dφ, T = (1−q)/(1+q) = tanh(rate): a polynomial of degree
-    k − 1 in cos 2φ, for which k equally spaced points are exact, and all terms are positive.
-    """
-    t = math.tanh(max(rate, 1e-300))
-    phi = (np.arange(k) + 0.5) * (math.pi / 2 / k)
-    log_terms = (k - 1) * np.log(np.cos(phi) ** 2 + t * t * np.sin(phi) ** 2)
-    peak = float(log_terms.max())
-    return math.log(t) + peak + math.log(float(np.exp(log_terms - peak).mean()))
 
 
 def _log_ways(total: IntArray, parts: int) -> FloatArray:

@@ -26,7 +26,8 @@ from discreet._typing import FloatArray
 from discreet.data import count_levels
 from discreet.declarations import Domain, as_counts, as_exact, as_prior, as_total
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
-from discreet.distributions.mixtures import BetaMixture, Law
+from discreet.distributions.law import Law
+from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.count_vectors import Separable

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.distributions.mixtures import Law
+from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
 from discreet.posterior_sampling.families.means import GaussianVector, sum_in_ball

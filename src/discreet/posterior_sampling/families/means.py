@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_bounds, as_exact, as_integer, as_total
-from discreet.distributions.mixtures import Law
+from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball

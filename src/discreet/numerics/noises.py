@@ -17,8 +17,7 @@ from scipy.special import log_ndtr, ndtr
 
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput
-from discreet.inference.likelihoods.counts import RisingLaw
-from discreet.inference.likelihoods.summation import log_sum, log_tail
+from discreet.numerics.summation import log_tail
 
 _HALF_LOG_2PI = 0.9189385332046728
 _LEGENDRE_X, _LEGENDRE_W = np.polynomial.legendre.leggauss(12)
@@ -65,6 +64,10 @@ class Noise(ABC):
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         """log P(z | x), a log-density where published values are continuous; log-concave in x."""
 
+    def log_pmf(self, v: FloatArray) -> FloatArray:
+        """log P(v) of the noise itself: what 0 is published as."""
+        return self.log_prob(np.asarray(v, dtype=np.float64), np.zeros(1), self.scale)
+
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
         """log P(z | x)/P(z | at), to many digits of the ratio where P itself is tiny."""
         return self.log_prob(z, x, scale) - self.log_prob(z, at, scale)
@@ -80,6 +83,11 @@ class Noise(ABC):
     def reach(self, scale: FloatArray, nats: float) -> FloatArray:
         """How far from z the true count may lie before P(z | x) has fallen by so many nats."""
         return np.ceil(nats * scale) + 1
+
+    @property
+    @abstractmethod
+    def variance(self) -> Any:
+        """Of what was added to each cell; where it was clamped afterwards, before that."""
 
     def log_normaliser(self, cells: int) -> float:
         """What log P of so many cells together is too large by: 0 where cells are independent."""
@@ -106,6 +114,10 @@ class Noise(ABC):
 
 
 class _Kinked(Noise):
+    @property
+    def variance(self) -> Any:
+        return 2 * self.scale**2
+
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
         return np.asarray((np.abs(z - at) - np.abs(z - x)) / scale)
 
@@ -117,6 +129,10 @@ class DiscreteLaplace(_Kinked):
     """Two-sided geometric noise, P(v) = tanh(1/2b)·e^{−|v|/b}. ``scale`` is b = sensitivity/ε."""
 
     name: ClassVar[str] = "discrete-laplace"
+
+    @property
+    def variance(self) -> Any:
+        return 2 * np.exp(-1 / self.scale) / np.expm1(-1 / self.scale) ** 2
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         return np.asarray(log1mexp(1 / scale) - np.log1p(np.exp(-1 / scale)) - np.abs(z - x) / scale)
@@ -143,16 +159,9 @@ class LatticeNoise(_Kinked):
         return np.asarray(-np.abs(z - x) / scale)
 
     def log_normaliser(self, cells: int) -> float:
-        """log Σ_v e^{−‖v‖₁/b} over Σv = 0: k log coth(1/2b) + log P(A = B), A and B negative binomial."""
-        scale = float(self.scale)
-        q = math.exp(-1 / scale)
-        mean = cells / math.expm1(1 / scale) if scale > 1 / 700 else 0.0
-        log_coth = math.log1p(q) - float(log1mexp(np.array(1 / scale)))
-        if mean == 0:
-            return 0.0
-        law = RisingLaw.negative_binomial(np.array(mean), np.array(float(cells)))
-        equal = log_sum(lambda m: 2 * law.log_prob(m), 0.0, float(law.mode), math.inf)
-        return cells * log_coth + equal
+        """log Σ_v e^{−‖v‖₁/b} over Σv = 0: that of independent cells, times the chance that they sum to 0."""
+        rate = max(0.5 / float(self.scale), 1e-300)
+        return -cells * math.log(math.tanh(rate)) + log_chance_of_zero(rate, cells)
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
         """A − B for two uniform compositions of one m, P(m) ∝ C(m+k−1, k−1)²·e^{−2m/b}."""
@@ -214,6 +223,10 @@ class Laplace(_Kinked):
 
 
 class _Bell(Noise):
+    @property
+    def variance(self) -> Any:
+        return self.scale**2
+
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
         return np.asarray((x - at) * (2 * z - x - at) / (2 * scale**2))
 
@@ -269,6 +282,10 @@ class RoundedGaussian(_Bell):
     name: ClassVar[str] = "rounded-gaussian"
     relative = Noise.relative
 
+    @property
+    def variance(self) -> Any:
+        return self.scale**2 + 1 / 12
+
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         v, scale = np.broadcast_arrays(np.abs(z - x), scale)
         slope = v / scale**2
@@ -297,10 +314,11 @@ class RoundedGaussian(_Bell):
         return np.rint(GaussianNoise.draw(self, x, rng))  # type: ignore[arg-type]
 
 
-class RoundedLaplace(Noise):
+class RoundedLaplace(_Kinked):
     """Laplace noise rounded to whole numbers: P(0) = 1 − e^{−1/2b}, P(v) = sinh(1/2b)·e^{−|v|/b}."""
 
     name: ClassVar[str] = "rounded-laplace"
+    relative = Noise.relative
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         half = 0.5 / scale
@@ -318,6 +336,20 @@ class RoundedLaplace(Noise):
         return np.rint(Laplace.draw(self, x, rng))  # type: ignore[arg-type]
 
 
+def log_chance_of_zero(rate: float, k: int) -> float:
+    """log P(Σv = 0) for k independent two-sided geometric v, P(v) ∝ q^|v|, q = e^{−2·rate}.
+
+    Fourier: P = (1/π)∫₀^π (1 + s·sin²(θ/2))^{−k} dθ with s = 4q/(1−q)². Substituting tan φ = √(1+s)·tan(θ/2)
+    makes it T·(2/π)∫₀^{π/2} (cos²φ + T² sin²φ)^{k−1} dφ, T = (1−q)/(1+q) = tanh(rate): a polynomial of degree
+    k − 1 in cos 2φ, for which k equally spaced points are exact, and all terms are positive.
+    """
+    t = math.tanh(max(rate, 1e-300))
+    phi = (np.arange(k) + 0.5) * (math.pi / 2 / k)
+    log_terms = (k - 1) * np.log(np.cos(phi) ** 2 + t * t * np.sin(phi) ** 2)
+    peak = float(log_terms.max())
+    return math.log(t) + peak + math.log(float(np.exp(log_terms - peak).mean()))
+
+
 def log_theta(scale: FloatArray) -> FloatArray:
     """log Σ_v e^{−v²/2σ²} over whole numbers, by the sum or by its Fourier dual."""
     steps = np.arange(1, 12).reshape((-1,) + (1,) * scale.ndim)
@@ -327,8 +359,22 @@ def log_theta(scale: FloatArray) -> FloatArray:
     return np.asarray(np.where(scale < 1, direct, dual + np.log(large) + _HALF_LOG_2PI))
 
 
+class _Wrapped(Noise):
+    """Another noise, and what is not as in that."""
+
+    noise: Noise
+
+    @property
+    def integer(self) -> bool:  # type: ignore[override]
+        return self.noise.integer
+
+    @property
+    def variance(self) -> Any:
+        return self.noise.variance
+
+
 @dataclass(frozen=True, eq=False)
-class Clamped(Noise):
+class Clamped(_Wrapped):
     """Noise whose sum with the count was clamped: ``lower`` stands for it and all below, ``upper`` above.
 
     The same law describes suppression: a value that was withheld because it fell below t is one clamped to
@@ -348,10 +394,6 @@ class Clamped(Noise):
             raise InvalidInput(f"{noise.name} noise cannot be clamped: its cells are not independent")
         if not lower < upper:
             raise InvalidInput(f"lower={lower!r} must be below upper={upper!r}")
-
-    @property
-    def integer(self) -> bool:  # type: ignore[override]
-        return self.noise.integer
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         z, x, scale = np.broadcast_arrays(z, x, scale)
@@ -397,7 +439,7 @@ class Clamped(Noise):
 
 
 @dataclass(frozen=True, eq=False)
-class Partly(Noise):
+class Partly(_Wrapped):
     """Noise on the cells that were ``published``; nothing is said of the others."""
 
     noise: Noise
@@ -412,10 +454,6 @@ class Partly(Noise):
             object.__setattr__(self, field, value)
         if noise.together:
             raise InvalidInput(f"{noise.name} noise is published for all cells or for none")
-
-    @property
-    def integer(self) -> bool:  # type: ignore[override]
-        return self.noise.integer
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         silent = np.isnan(scale)

@@ -15,8 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet._typing import FloatArray, IntArray
 
@@ -88,36 +92,124 @@ class Panels:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of one block, and the normalised terms at their nodes."""
+    """The log-terms of problems at the nodes of their panels, and what follows from them."""
 
     panels: Panels
-    log_total: FloatArray
     x: FloatArray
     """Nodes, shape (panels, 16)."""
-    weight: FloatArray
-    """Share of the sum that each node stands for."""
-    local: IntArray
-    """For each panel, the number of its problem within the block."""
+    log_term: FloatArray
+    """At every node, with the logarithm of how many whole numbers it stands for."""
+    around: FloatArray
+    """A whole number of each problem; tilts turn around it, and moments are about it."""
+
+    @cached_property
+    def local(self) -> IntArray:
+        """For each panel, the number of its problem among these."""
+        return np.repeat(np.arange(len(self)), np.diff(np.append(self.panels.first, len(self.x))))
+
+    def __len__(self) -> int:
+        return len(self.panels.first)
+
+    @cached_property
+    def away(self) -> FloatArray:
+        """Nodes less :attr:`around`."""
+        return np.asarray(self.x - self.around[self.local][:, None])
+
+    @cached_property
+    def _normalised(self) -> tuple[FloatArray, FloatArray]:
+        peak = np.maximum.reduceat(self.log_term.max(axis=1), self.panels.first)
+        shift = np.where(np.isfinite(peak), peak, 0.0)
+        weight = np.exp(self.log_term - shift[self.local][:, None])
+        total = self.sum(weight)
+        with np.errstate(divide="ignore"):
+            log_total = shift + np.log(total)
+        weight /= np.where(total > 0, total, 1.0)[self.local][:, None]
+        return weight, log_total
+
+    @property
+    def weight(self) -> FloatArray:
+        """The share of its sum that each node stands for."""
+        return self._normalised[0]
+
+    @property
+    def log_total(self) -> FloatArray:
+        """log Σ e^f of each problem."""
+        return self._normalised[1]
+
+    def sum(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Over the nodes of each problem."""
+        return np.asarray(np.add.reduceat(values.sum(axis=1), self.panels.first))
 
     def mean(self, values: FloatArray) -> FloatArray:
         """Σ weight · values for each problem; values of the shape of ``x``."""
-        return np.asarray(np.add.reduceat((self.weight * values).sum(axis=1), self.panels.first))
+        return self.sum(self.weight * values)
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """E[x] − around."""
+        return self.mean(self.away)
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return self.mean((self.away - self.offset[self.local][:, None]) ** 2)
+
+    def cumulants(self, orders: int) -> FloatArray:
+        """Of x − around: shape (orders, problems)."""
+        gap = self.away - self.offset[self.local][:, None]
+        moments, power = [np.ones(len(self)), np.zeros(len(self))], self.weight * gap
+        for _ in range(2, orders + 1):
+            power = power * gap
+            moments.append(self.sum(power))
+        found = np.stack([self.offset, *moments[2:]])
+        for order in range(4, orders + 1):
+            for j in range(2, order - 1):
+                found[order - 1] -= math.comb(order - 1, j - 1) * found[j - 1] * moments[order - j]
+        return found[:orders]
+
+    def tilted(self, s: FloatArray) -> Sums:
+        """Terms e^{f + s(x − around)}, s one number for each problem."""
+        return Sums(self.panels, self.x, self.log_term + s[self.local][:, None] * self.away, self.around)
+
+    @property
+    def starts(self) -> FloatArray:
+        """The first node of each problem, where every whole number is a node."""
+        return self.panels.start[self.panels.first]
+
+    @cached_property
+    def _bounds(self) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """Where each problem begins among the nodes that are not padding, and which those are."""
+        real = np.isfinite(_LOG_W[self.panels.row])
+        return np.append(0, np.cumsum(real.sum(axis=1)))[np.append(self.panels.first, len(real))], real
+
+    @property
+    def lengths(self) -> IntArray:
+        """The number of nodes of each problem."""
+        return np.diff(self._bounds[0])
+
+    def laws(self, weight: FloatArray | None = None) -> list[FloatArray]:
+        """Where every whole number is a node: probabilities from the first on, of each problem.
+
+        They are the weights of the nodes, or in proportion to what is given instead.
+        """
+        begin, real = self._bounds
+        mass = (self.weight if weight is None else weight)[real]
+        every = [mass[start:end] for start, end in pairwise(begin)]
+        return [law / law.sum() for law in every]
+
+    def rows(self, which: IntArray) -> FloatArray:
+        """The same for some problems, in the rows of an array, padded with zeros."""
+        begin, real = self._bounds
+        index = begin[which][:, None] + np.arange(int(self.lengths[which].max()))
+        inside = index < begin[which + 1][:, None]
+        return np.where(inside, self.weight[real][np.where(inside, index, 0)], 0.0)
 
 
-def evaluate(terms: Terms, panels: Panels) -> Sums:
-    """Sum the terms over the panels of one block."""
+def evaluate(terms: Terms, panels: Panels, around: FloatArray | None = None) -> Sums:
+    """The terms at the nodes of one block of panels."""
     x = panels.start[:, None] + _X[panels.row]
     f = terms(x, panels.problem[:, None])
     f += _LOG_W[panels.row]
-    local = np.repeat(np.arange(len(panels.first)), np.diff(np.append(panels.first, len(panels.problem))))
-    peak = np.maximum.reduceat(f.max(axis=1), panels.first)
-    shift = np.where(np.isfinite(peak), peak, 0.0)
-    weight = np.exp(f - shift[local][:, None])
-    total = np.add.reduceat(weight.sum(axis=1), panels.first)
-    with np.errstate(divide="ignore"):
-        log_total = shift + np.log(total)
-    weight /= np.where(total > 0, total, 1.0)[local][:, None]
-    return Sums(panels, log_total, x, weight, local)
+    return Sums(panels, x, f, np.zeros(len(panels.first)) if around is None else around)
 
 
 def climb(relative: Ratio, start: FloatArray, end: FloatArray) -> FloatArray:
@@ -154,11 +246,12 @@ def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: 
     return np.asarray(start + direction * np.where(outside >= most, most, outside))
 
 
-def cut(edges: Sequence[FloatArray], graded: bool) -> Panels:
+def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) -> Panels:
     """Panels that cover [edges[0], edges[-1]) of every problem and do not straddle an edge.
 
     Edges are non-decreasing whole numbers. With ``graded`` the panels grow from sixteen points away from
-    every edge, at most doubling: that resolves a pole just outside, and a decay of any speed.
+    every edge, at most doubling: that resolves a pole just outside, and a decay of any speed. With ``whole``
+    every whole number is a node.
     """
     problems = len(edges[0])
     lows, highs = list(edges[:-1]), list(edges[1:])
@@ -172,7 +265,8 @@ def cut(edges: Sequence[FloatArray], graded: bool) -> Panels:
     low = np.stack(lows, axis=1).ravel()  # by problem, then by segment
     length = np.stack(highs, axis=1).ravel() - low
     backwards = graded & (np.arange(len(low)) % 2 == 1)
-    level = np.maximum(np.ceil(np.log2(np.maximum(length / (_PANELS * _NODES), 1.0))), 0).astype(np.int64)
+    longest = np.maximum(length / (_PANELS * _NODES), 1.0)
+    level = np.zeros(len(low), dtype=np.int64) if whole else np.ceil(np.log2(longest)).astype(np.int64)
     depth = int(level.max(initial=0))
     sixteens, partial = np.divmod(length, _NODES)
     counts = np.zeros((len(low), depth + 2), dtype=np.int64)  # column 0: what is left of sixteen
@@ -204,14 +298,6 @@ def cut(edges: Sequence[FloatArray], graded: bool) -> Panels:
     problem = segment // (len(low) // max(problems, 1)) if problems else segment
     first = np.searchsorted(problem, np.arange(problems))
     return Panels(problem, start, row, first)
-
-
-def log_sum(terms: Callable[[FloatArray], FloatArray], low: float, mode: float, high: float) -> float:
-    """log Σ e^{f(x)} over x = low, …, high for one concave f with its largest term near ``mode``."""
-    middle = np.array([min(max(mode, low), high)])
-    ends = (np.array([end]) for end in (low, high))
-    left, right = (descend(lambda x, at: terms(x) - terms(at), middle, -TAIL, end) for end in ends)
-    return float(evaluate(lambda x, _: terms(x), cut([left, middle, right + 1], graded=True)).log_total[0])
 
 
 def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:

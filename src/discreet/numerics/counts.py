@@ -12,28 +12,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
 from discreet._typing import FloatArray, IntArray
+from discreet.numerics.log_gamma import log_factorial_excess
 
-_HALF_LOG_2PI = 0.9189385332046728
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-
-
-def log_factorial_excess(x: FloatArray) -> FloatArray:
-    """log Γ(x+1) − x log x + x for x ≥ 0: small and smooth where the terms are huge."""
-    large = np.maximum(x, 16.0)
-    inverse = 1 / large
-    square = inverse * inverse
-    series = np.zeros_like(large)
-    for coefficient in reversed(_STIRLING):
-        series = series * square + coefficient
-    result = series * inverse + 0.5 * np.log(large) + _HALF_LOG_2PI
-    small = x < 16
-    if np.any(small):
-        few = x[small]
-        result[small] = gammaln(few + 1) - xlogy(few, few) + few
-    return np.asarray(result)
+_SMALL = 300.0  # logarithms of factorials up to here lose no more than 12 digits to each other
 
 
 def deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
@@ -48,6 +31,10 @@ def deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
 
 def log_factorial_ratio(x: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(f, m) with log Γ(x+1)/Γ(at+1) = f + (x − at)·m: the large part is m = log at, left to the caller."""
+    if max(x.max(initial=0.0), at.max(initial=0.0)) < _SMALL:
+        from scipy.special import gammaln
+
+        return np.asarray(gammaln(x + 1) - gammaln(at + 1)), np.zeros_like(at)
     here = np.where(at > 0, at, 1.0)  # 0! = 1!
     ratio = log_factorial_excess(x) - log_factorial_excess(here) + deviance(x, here)
     return np.asarray(ratio), np.log(here)
