@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
     from discreet.posterior_sampling.families.rates import Exponential, Poisson
     from discreet.posterior_sampling.family import Family
+    from discreet.posterior_sampling.public import PublicPlan, plan_public
     from discreet.posterior_sampling.sample import Sample
     from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
     from discreet.privacy.composition import Odometer, compose, parallel
@@ -159,6 +160,10 @@ _HOME = {
         "Poisson",
     ),
     "posterior_sampling.family": ("Family",),
+    "posterior_sampling.public": (
+        "PublicPlan",
+        "plan_public",
+    ),
     "posterior_sampling.sample": ("Sample",),
     "posterior_sampling.sampler": (
         "PosteriorSampler",
@@ -238,6 +243,7 @@ __all__ = [
     "Poisson",
     "PosteriorSampler",
     "PrivacyWarning",
+    "PublicPlan",
     "Published",
     "Receipt",
     "Relation",
@@ -261,6 +267,7 @@ __all__ = [
     "optimal_mechanism",
     "parallel",
     "plan",
+    "plan_public",
     "plots",
     "posterior_sample",
     "posterior_sampler",
