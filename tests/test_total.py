@@ -179,6 +179,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "table": {"kind": "table", "columns": {"a": ["no", "yes"], "n": [1, 2, 3]}, "epsilon": 1},
     "groups": {"kind": "conditional", "outcome": "a", "given": "g", "levels": ["no", "yes"],
                "groups": ["f", "m"], "epsilon": 1},
+    "net": {"kind": "network", "parents": {"n": ["a"]}, "levels": {"a": ["no", "yes"], "n": [1, 2, 3]},
+            "epsilon": 1},
     "mean": {"kind": "mean", "column": "x", "bounds": [0, 10], "epsilon": 1},
     "by": {"kind": "mean", "column": "x", "bounds": [0, 10], "epsilon": 1, "by": "a",
            "levels": ["no", "yes"]},

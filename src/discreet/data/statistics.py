@@ -98,27 +98,53 @@ def contingency(
     and undeclared values of its own column. Where missing values of a column are left out and n is public,
     they are the last place of its axis. For the rest see :func:`count_levels`.
     """
+    if not isinstance(domains, Mapping) or not domains:
+        raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
+    return contingencies(data, domains, [tuple(domains)], **bound)[0]
+
+
+def contingencies(
+    data: Any,
+    domains: Mapping[str, Domain],
+    tables: Sequence[Sequence[str]],
+    **bound: Unpack[RecordBound],
+) -> list[NDArray[np.int64]]:
+    """Exact counts of several cross tables, each of some of the columns, in one pass over the data.
+
+    They are margins of one table of all columns, of which only the cells that occur are ever listed, so they
+    agree with each other also where the records of a person are bounded, or missing values left out.
+    """
     import numpy as np
 
     kept = Contribution.of(**bound)
-    if not isinstance(domains, Mapping) or not domains:
-        raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
     coders: dict[str | None, Coder] = {column: kept.levels(domain) for column, domain in domains.items()}
-    shape = tuple(coder.size for coder in coders.values())
-    if prod(shape) > MOST_CELLS:
+    whole = [coder.size for coder in coders.values()]
+    places = [[list(domains).index(column) for column in table] for table in tables]
+    shapes = [tuple(whole[place] for place in table) for table in places]
+    largest = max(map(prod, shapes))
+    if largest > MOST_CELLS:
         raise TooLargeError(
-            f"a table of {prod(shape)} cells; at most {MOST_CELLS} are counted: take fewer columns"
+            f"a table of {largest} cells; at most {MOST_CELLS} are counted: take fewer columns"
+        )
+    if prod(coder.codes for coder in coders.values()) >= 2**63:
+        raise TooLargeError(
+            "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
         )
     with _opened(data, coders, kept) as table:
         if table is None:
             raise InvalidInput("a contingency table needs a table or a file with the named columns")
         cells = _cells(table, kept, [f"column {column!r}: " for column in coders])
-    counts = np.zeros(shape, dtype=np.int64)
-    for cell, records in cells.items():
-        if all(map(lt, cell, shape)):  # not one that is left out
-            counts[cell] = records
-    kept.checked((int(counts.sum()),))
-    return counts
+    # not one that is left out
+    present = {cell: records for cell, records in cells.items() if all(map(lt, cell, whole))}
+    codes = np.array(list(present), dtype=np.int64).reshape(len(present), len(whole))
+    records = np.fromiter(present.values(), dtype=np.int64, count=len(present))
+    counted = []
+    for place, shape in zip(places, shapes, strict=True):
+        counts = np.zeros(shape, dtype=np.int64)
+        np.add.at(counts, tuple(codes[:, place].T), records)
+        counted.append(counts)
+    kept.checked((int(records.sum()),))
+    return counted
 
 
 def clipped_sum(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet.data import contingency
 from discreet.declarations import EXCLUDE, Domain
@@ -14,6 +14,10 @@ from discreet.errors import InvalidInput
 from discreet.questions.base import parameter
 from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import DOMAINS, TextForm, plain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["CrossTable"]
 
@@ -64,7 +68,11 @@ class CrossTable(WholeCountQuestion):
 
     def read(self, data: Any) -> tuple[int, ...]:
         """The counts of the cells, and of the records that are left out where they are counted."""
-        table = contingency(data, self.domains, **self.reading)
+        return self.flat(contingency(data, self.domains, **self.reading))
+
+    def flat(self, table: NDArray[np.int64]) -> tuple[int, ...]:
+        """The counts of an array with an axis for each column, which may have a last place for those left
+        out."""
         cells = table[tuple(slice(one.k) for one in self.domains.values())]
         rest = (int(table.sum() - cells.sum()),) if self.leaves_out else ()
         return (*map(int, cells.ravel()), *rest)

@@ -12,6 +12,7 @@ from discreet.questions.base import Question
 
 if TYPE_CHECKING:
     from discreet.answers.conditional import ConditionalRelease
+    from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain
     from discreet.posterior_sampling.family import Family
@@ -150,6 +151,37 @@ def release_conditional(
     from discreet.questions.conditional import Conditional
 
     answer: ConditionalRelease = _asked(Conditional, locals())
+    return answer
+
+
+def release_network(
+    data: Any,
+    *,
+    parents: Mapping[str, Sequence[str]],
+    levels: Mapping[str, Sequence[Any] | Domain],
+    epsilon: EpsilonLike,
+    prior: float | None = None,
+    n: int | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    relation: str = "replace-one",
+    total_prior: Sequence[float] | None = None,
+    strict: bool = True,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+) -> NetworkRelease:
+    """Private posteriors of all conditional tables of a Bayesian network; together they cost ``epsilon``.
+
+    ``levels`` maps every column to its levels, or to a :class:`discreet.Domain`; ``parents`` maps columns to
+    the columns that they depend on, and those that depend on none may be left out. The graph is declared,
+    never learned from the data. The tables of columns with their parents are counted in one pass, and ε is
+    split between them by their sizes. The answer has ``probability({"income": "high"}, given={"sex": "f"})``
+    with its interval, for any columns, and ``sample_records``. The rest is as in :func:`discreet.release`.
+    """
+    from discreet.questions.network import Network
+
+    answer: NetworkRelease = _asked(Network, locals())
     return answer
 
 

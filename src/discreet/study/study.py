@@ -20,6 +20,7 @@ from typing import Any
 
 from discreet._registry import QUESTIONS
 from discreet.answers.conditional import ConditionalRelease
+from discreet.answers.network import NetworkRelease
 from discreet.answers.release import Release
 from discreet.declarations import Relation, as_size
 from discreet.documents.study import StudyResult
@@ -163,6 +164,10 @@ class Study:
     def conditional(self, **question: Any) -> ConditionalRelease:
         """P(outcome | group): :func:`discreet.release_conditional`."""
         return self.ask("conditional", **question)  # type: ignore[no-any-return]
+
+    def network(self, **question: Any) -> NetworkRelease:
+        """The tables of a declared network: :func:`discreet.release_network`."""
+        return self.ask("network", **question)  # type: ignore[no-any-return]
 
     def sample(self, family: Any, **question: Any) -> Sample:
         """Draws from a posterior: :func:`discreet.posterior_sample`."""
