@@ -42,7 +42,7 @@ import os
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -76,18 +76,20 @@ LEVEL = 0.9
 
 
 def plain_design(
-    family: str, squares: Any, ends: tuple[float, float] | None = None, bits: int = 10
+    family: str, numbers: Sequence[bool], ends: tuple[float, float] | None = None, bits: int = 10
 ) -> Design:
     """The design of ``y ~ x1 + … + xd`` with all columns between −1 and 1, without a formula.
 
-    ``squares`` are the second moments of columns spread evenly over what is declared of them. The response of
-    a gaussian model has bounds at four deviations of its prior law, unless its ends are given.
+    Columns are numbers or have two levels, −1 and 1. The response of a gaussian model has bounds at four
+    deviations of its prior law, unless its ends are given.
     """
-    unit, steps, columns = 1 << bits, 2 << bits, len(squares)
-    table = tuple(range(-unit, unit + 1))
+    unit, steps, columns = 1 << bits, 2 << bits, len(numbers)
     variables = tuple(
-        Variable(f"x{j}", Grid((-1, 1), steps, False, None), False) for j in range(1, columns + 1)
+        Variable(f"x{j}", Grid((-1, 1), steps if one else 1, False, None), False)
+        for j, one in enumerate(numbers, 1)
     )
+    tables = [tuple(range(-unit, unit + 1)) if one else (-unit, unit) for one in numbers]
+    squares = [1 / 3 if one else 1.0 for one in numbers]
     if family == "binomial":
         response = Variable("y", Levels(Domain(("0", "1"))), False, ("0", "1"))
     elif family == "poisson":
@@ -95,7 +97,7 @@ def plain_design(
     else:
         most = 4 * math.sqrt(2 + sum(squares))
         response = Variable("y", Grid(ends or (-most, most), 1 << 14, False, None), False)
-    named = (Column("Intercept", ()), *(Column(v.name, ((j, table),)) for j, v in enumerate(variables)))
+    named = (Column("Intercept", ()), *(Column(f"x{j + 1}", ((j, one),)) for j, one in enumerate(tables)))
     norm = math.isqrt((columns + 1) * unit**2 - 1) + 1
     moments = np.diag([1.0, *squares])
     return Design("y ~ …", variables, response, named, bits, norm, np.eye(columns + 1), moments)
@@ -234,7 +236,7 @@ def repetitions(cell: Cell, seed: int, number: int, folder: Path | None = None) 
     numbers = (True,) * cell.columns if known is None else known.numbers[: cell.columns]
     own = known.of(cell.family, cell.columns) if known is not None and cell.truth == "own" else None
     ends = None if own is None else own[2]
-    design = plain_design(cell.family, [1 / 3 if one else 1.0 for one in numbers], ends)
+    design = plain_design(cell.family, numbers, ends)
     model = model_of(cell.family, design)
     size, scale = cell.columns + 1, DEVIATIONS[cell.family]
     unit, shift = 1.0, np.zeros(size)

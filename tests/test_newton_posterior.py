@@ -14,10 +14,10 @@ from scipy.special import expit
 from discreet.declarations import Relation
 from discreet.privacy.curves import largest_gaussian
 from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton.design import Column, Design, Variable
+from discreet.regression.newton.design import Column, Design, Variable, design
 from discreet.regression.newton.models import MODELS
 from discreet.regression.newton.models.poisson import windowed
-from discreet.regression.newton.moments import ResponseCurve, RowMoments, clipped_moments
+from discreet.regression.newton.moments import ResponseCurve, RowMoments, clipped_moments, learned
 from discreet.regression.newton.posterior import CoefficientPrior, targets_of
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
 from discreet.regression.newton.sums import RowBlock, exact_sums
@@ -69,6 +69,40 @@ def test_means_over_normal_rows_are_those_of_a_grid() -> None:
         assert moments.weighted(points, means[1])[at] == pytest.approx(bent, abs=2e-4)
 
 
+def test_numbers_are_learned_as_by_a_sum_over_all_of_them() -> None:
+    """Two numbers about a common one with an unknown scatter: a sum over a grid of all four is the oracle."""
+    values, noise, own, records = np.array([0.4, -0.1]), np.array([0.02, 0.05]), np.array([0.0, 0.01]), 400.0
+    mean, variance = learned(values, noise, own, records)
+    axis = np.linspace(-1.6, 1.6, 161)
+    common, first, second = np.meshgrid(axis, axis, axis, indexing="ij", sparse=True)
+    total, moments = 0.0, np.zeros((2, 2))
+    for scatter in np.geomspace(1 / math.sqrt(records), 0.5, 12):
+        density = stats.norm.pdf(common, 0, 0.5) * np.ones_like(first + second)
+        for at, number in enumerate((first, second)):
+            density = density * stats.norm.pdf(number, common, math.sqrt(scatter**2 + own[at]))
+            density = density * stats.norm.pdf(values[at], number, math.sqrt(noise[at]))
+        total += density.sum()
+        moments += [[(density * one**power).sum() for one in (first, second)] for power in (1, 2)]
+    assert mean == pytest.approx(moments[0] / total, abs=2e-3)
+    assert variance == pytest.approx(moments[1] / total - (moments[0] / total) ** 2, rel=0.02)
+
+
+def test_moments_that_every_record_has_alike_are_known() -> None:
+    pytest.importorskip("formulaic")
+    found = design(
+        "y ~ C(sex) + C(region) + age",
+        family="gaussian",
+        bounds={"y": (0, 1), "age": (0, 9)},
+        levels={"sex": ("f", "m"), "region": ("n", "s", "w", "e")},
+    )
+    rows = found.scaled([np.tile([0, 1], 8), np.arange(16) // 4, np.arange(16)])
+    products = np.einsum("ij,ik->ijk", rows, rows)
+    same = np.ptp(products, axis=0) == 0
+    assert (np.isfinite(found.settled) == same).all()
+    assert found.settled[same] == pytest.approx(products[0][same])
+    assert same.sum() == 1 + 1 + 6, "intercept, sex, and three pairs of regions, both ways"
+
+
 def asked(family: str, size: int, epsilon: str) -> PublicSetting:
     """``y ~ x`` with x between −1 and 1, made without a formula."""
     unit = 1 << 10
@@ -81,15 +115,13 @@ def asked(family: str, size: int, epsilon: str) -> PublicSetting:
     columns = (Column("Intercept", ()), Column("x", ((0, tuple(range(-unit, unit + 1))),)))
     norm = math.isqrt(2 * unit**2 - 1) + 1
     moments = np.diag([1.0, 1 / 3])
-    design = Design(
-        "y ~ x", (variable,), Variable("y", response, False), columns, 10, norm, np.eye(2), moments
-    )
+    made = Design("y ~ x", (variable,), Variable("y", response, False), columns, 10, norm, np.eye(2), moments)
     prior = CoefficientPrior(
         np.zeros(2), np.eye(2) * {"gaussian": 0.1, "binomial": 1.0, "poisson": 0.3}[family]
     )
     budget = largest_gaussian(Fraction(epsilon), Fraction(1, 10**6))
-    model = MODELS[family].of(design)
-    return PublicSetting(design, model, prior, budget, Relation.REPLACE_ONE, size)
+    model = MODELS[family].of(made)
+    return PublicSetting(made, model, prior, budget, Relation.REPLACE_ONE, size)
 
 
 def answered(setting: PublicSetting, seed: int) -> Outcome:

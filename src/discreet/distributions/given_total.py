@@ -23,13 +23,19 @@ class GivenTotal:
         scale = noise.scales(len(z))
         first, self.inverse, times = distinct(z, scale, alpha)
         """``inverse`` says which of the distinct levels each level is."""
-        self.n, self._strength = n, math.fsum(alpha)
+        self.n, self.strength = n, math.fsum(alpha)
+        self.prior = alpha[first]
+        """Of each distinct level."""
         cells = Cells(RisingLaw.of(alpha[first], n), noise, z[first], scale[first])
         self._law = Constrained(cells, times, n, whole=True)
 
     def under(self, prior: Sequence[float]) -> GivenTotal:
         """The same under another prior."""
         return GivenTotal(self._values, self._noise, prior, self.n)
+
+    def with_total(self, n: int) -> GivenTotal:
+        """The same for another total."""
+        return GivenTotal(self._values, self._noise, self.prior[self.inverse].tolist(), n)
 
     def check(self) -> None:
         """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
@@ -38,7 +44,7 @@ class GivenTotal:
     @cached_property
     def log_evidence(self) -> float:
         """log P(z), up to what does not depend on the prior."""
-        prior = math.lgamma(self._strength) - math.lgamma(self._strength + self.n)
+        prior = math.lgamma(self.strength) - math.lgamma(self.strength + self.n)
         return float(self._law.log_prob()[0]) + prior
 
     @cached_property

@@ -25,7 +25,8 @@ import numpy as np
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
-from discreet.declarations import as_rational, as_size
+from discreet.data.grids import MOST_STEPS
+from discreet.declarations import as_exact, as_rational, as_size
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
@@ -79,6 +80,20 @@ class Family(ABC):
     @abstractmethod
     def natural(self, distribution: Any) -> Natural:
         """η of a prior or posterior, exactly."""
+
+    @abstractmethod
+    def from_natural(self, eta: Natural) -> Any:
+        """The prior or posterior with coordinates η."""
+
+    def informed(self, prior: Any, public: Any, column: str | None = None, **options: Any) -> Any:
+        """The prior that knows public records too, read and clipped as private ones are.
+
+        They cost no privacy, and private ones stand out less from such a prior. Never call it with
+        private records.
+        """
+        statistic, number = self.read(public, column, options)
+        own = self.natural(self.prior(prior))
+        return self.from_natural(added(own, self.contribution(statistic, number)))
 
     def read(
         self, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
@@ -195,13 +210,45 @@ class Family(ABC):
         return PosteriorCurve(self, eta, n, r)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, **{f.name: _as_json(getattr(self, f.name)) for f in fields(self)}}
+        values = {own.name: getattr(self, own.name) for own in fields(self)}
+        if values.get("nearby", 0) is None:
+            del values["nearby"]
+        return {"name": self.name, **{name: _as_json(value) for name, value in values.items()}}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
         options = dict(content)
         family: type[Family] = FAMILIES[options.pop("name")]
         return family(**{name: _from_json(value) for name, value in options.items()})
+
+
+def as_nearby(nearby: Any, bounds: tuple[float, float], whole: bool) -> float | None:
+    """How far apart two records may be that are to be hard to tell apart: checked."""
+    if nearby is None:
+        return None
+    value = float(as_exact(nearby, "nearby"))
+    if not 0 < value <= bounds[1] - bounds[0] or (whole and not value.is_integer()):
+        kind = "a whole number" if whole else "positive"
+        raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of bounds={bounds!r}")
+    return value
+
+
+def largest_move(bounds: tuple[float, float], nearby: float | None, whole: bool = False) -> Fraction:
+    """How far one record can move: the width of the bounds, or what counts as near by.
+
+    On the grid of the records two numbers may be a step farther apart than they are.
+    """
+    width = Fraction(bounds[1]) - Fraction(bounds[0])
+    if nearby is None:
+        return width
+    return min(width, Fraction(nearby) + (0 if whole else width / MOST_STEPS))
+
+
+def added(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural:
+    """η + scale·more."""
+    if len(more) != len(eta):
+        raise InvalidInput(f"the statistic has {len(more)} parts and the prior {len(eta)}")
+    return tuple(own + scale * part for own, part in zip(eta, more, strict=True))
 
 
 def clipped_words(bounds: Sequence[float] | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from discreet.regression.newton.models import ResponseModel
     from discreet.regression.newton.posterior import Evidence
 
-__all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "moments_of"]
+__all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "curve_of", "moments_of"]
 
 _PASSES = 3
-_DIAGONAL, _ACROSS, _COMMON = 0.05, 0.008, 0.1
-"""First guesses, as relative variances: of diagonal entries, of others, and of what others have in common."""
+_SCATTERS = 12
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _WEIGHTS = np.column_stack([_WEIGHTS, _WEIGHTS * _NODES, _WEIGHTS * (_NODES**2 - 1)]) / _WEIGHTS.sum()
 
@@ -117,78 +116,133 @@ class RowMoments:
 def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], records: float) -> RowMoments:
     """The moments given all rounds, starting from rows that are spread evenly over what is declared.
 
-    Each round's curvature is divided by its mean weight; what depends on the point is taken off at the
-    moments known so far, a few times. How far the guess is off is told by all of them (empirical Bayes).
+    Each round's curvature is divided by its mean weight, and what depends on the point is taken off, at the
+    moments known so far, a few times. As rows are not normal, a quarter of that is an error, and what counts
+    are weights as at the last point: so earlier rounds, which looked elsewhere, count for less.
     """
     guess, constant = model.guess(design), design.constant if model.outputs == 1 else None
+    settled = design.settled.copy() if model.outputs == 1 else np.full_like(guess, np.nan)
+    if constant is not None:
+        settled[constant, constant] = guess[constant, constant]
     found = RowMoments(guess, np.outer(np.diag(guess), np.diag(guess)) / 4, records, constant)
     curved = [(one, one.curvature) for one in seen if one.curvature is not None]
-    for _ in range(_PASSES if model.curved else 1):
-        total, precision = np.zeros_like(guess), 0.0
-        for one, curvature in curved:
-            level, change = 1.0, np.zeros_like(guess)
-            if model.curved:
-                point = one.point[None, :]
-                means = model.curve(one.clip).expected(*found.predictors(point))[1]
-                level = max(float(means[0, 0]), 1e-6)
-                change = found.weighted(point, means)[0] - records * level * found.mean
-            known = (records * level) ** 2 / one.curvature_variance
-            total += known * (curvature - change) / (records * level)
+    for _ in range((_PASSES if model.curved else 1) if curved else 0):
+        total, precision = np.zeros_like(guess), np.zeros_like(guess)
+        bends = [_bend(model, found, one) for one, _ in curved]
+        for (one, curvature), (level, bend) in zip(curved, bends, strict=True):
+            noise = one.curvature_variance / level**2 * (np.eye(len(guess)) + 1) / 2
+            known = 1 / (noise + (bend - bends[-1][1]) ** 2 / 16)
+            total += known * (curvature / level - bend)
             precision += known
-        if not curved:
-            return found
-        noise = (np.eye(len(guess)) + 1) / 2 / precision
-        centre, variance = _shrinkage(guess, total / precision, noise, constant)
-        gain = variance / (variance + noise)
-        centre, variance = centre + gain * (total / precision - centre), variance * (1 - gain)
-        size = len(guess)
-        blur = 2 * math.sqrt(size / 2 / precision) / (float(np.trace(centre)) / size)
-        found = RowMoments(positive(centre, variance), variance, records, constant, blur)
+        mean, variance = _entries(guess, total / precision, 1 / precision, settled, constant, records)
+        blur = 2 * math.sqrt(2 * float(np.triu(1 / precision, 1).sum()) / max(len(guess) - 1, 1))
+        found = RowMoments(
+            positive(mean, variance), variance, records, constant, blur * len(guess) / float(np.trace(mean))
+        )
     return found
 
 
-def _shrinkage(
-    guess: FloatArray, found: FloatArray, noise: FloatArray, constant: int | None
-) -> tuple[FloatArray, FloatArray]:
-    """A normal law for the entries before they are seen: centre and variances, from how they scatter.
+def _bend(model: ResponseModel, found: RowMoments, one: Evidence) -> tuple[float, FloatArray]:
+    """The sum of weights at a round's point, and what a curvature there has, over it, besides M."""
+    if not model.curved:
+        return found.records, np.zeros_like(found.mean)
+    point = one.point[None, :]
+    means = curve_of(model, found, one)[0].expected(*found.predictors(point))[1]
+    level = found.records * max(float(means[0, 0]), 1e-6)
+    return level, found.weighted(point, means)[0] / level - found.mean
 
-    Diagonal entries are about the guess times a common factor; others about the guess, moved by a common
-    correlation, and by another one for the means of columns. How far they are off is estimated from all
-    entries together, with an allowance for that estimate's own error.
+
+def curve_of(model: ResponseModel, found: RowMoments, one: Evidence) -> tuple[ResponseCurve, float]:
+    """The curve of a round's response times a factor, and the factor's variance.
+
+    Rows are not normal, and their mean weight at the round's point, which the constant column's entry of the
+    curvature shows, is not that of normal ones. Beforehand the ratio has the deviation ¼, or 0 where every
+    record has the same predictor.
     """
-    size = len(guess)
-    free = np.array([at for at in range(size) if at != constant], dtype=np.intp)
-    centre, variance = guess.copy(), np.zeros_like(guess)
-    if not free.size:
-        return centre, variance
-    own = np.diag(guess)[free]
-    ratio, ratio_noise = np.diag(found)[free] / own, np.diag(noise)[free] / own**2
-    trust = 1 / (1 + ratio_noise)
-    factor = float(np.clip((ratio @ trust + 1) / (trust.sum() + 1), 0.05, 4.0))
-    spread = _excess(ratio - factor, ratio_noise, _DIAGONAL * factor**2, 2.0)
-    centre[np.ix_(free, free)] *= factor
-    scale = np.sqrt(np.outer(np.diag(centre), np.diag(centre)))
-    rows, columns = np.triu_indices(len(free), 1)
-    pairs = [(free[rows], free[columns])]
-    if constant is not None:
-        pairs.append((np.full(len(free), constant), free))
-    for rows, columns in pairs:
-        values, unsure = ((found - centre) / scale)[rows, columns], (noise / scale**2)[rows, columns]
-        known = 1 / (_ACROSS + unsure)
-        common = float(values @ known / (known.sum() + 1 / _COMMON))
-        apart = _excess(values - common, unsure, _ACROSS, 4.0)
+    curve, at = model.curve(one.clip), found.constant
+    centre, variance = found.predictors(one.point[None, :])
+    if at is None or one.curvature is None or variance[0] < 1e-9:
+        return curve, 0.0
+    level = max(float(curve.expected(centre, variance)[1, 0, 0]), 1e-6) * found.records * found.mean[at, at]
+    gain = 1 / (1 + 16 * one.curvature_variance / level**2)
+    factor = max(1 + gain * (float(one.curvature[at, at]) / level - 1), 0.1)
+    return replace(curve, tables=curve.tables * factor), (1 - gain) / 16
+
+
+def _entries(
+    guess: FloatArray,
+    found: FloatArray,
+    noise: FloatArray,
+    settled: FloatArray,
+    constant: int | None,
+    records: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of the entries given noisy ones, each kind learned together.
+
+    Squares of columns relative to the guess; then means of columns, relative to their squares; then products,
+    of which those of uncorrelated columns with these means and the guess's correlations are expected.
+    """
+    mean, variance = np.where(np.isnan(settled), guess, settled), np.zeros_like(guess)
+    before = (
+        np.zeros(len(guess)) if constant is None else guess[constant] / math.sqrt(guess[constant, constant])
+    )
+
+    def learn(rows: Any, columns: Any, base: FloatArray, scale: FloatArray, own: Any = 0.0) -> None:
+        unknown = np.isnan(settled[rows, columns])
+        rows, columns = rows[unknown], columns[unknown]
+        if not rows.size:
+            return
+        base, scale, own = (np.broadcast_to(one, unknown.shape)[unknown] for one in (base, scale, own))
+        seen, unsure = (found[rows, columns] - base) / scale, noise[rows, columns] / scale**2
+        moved, left = learned(seen, unsure, own / scale**2, records)
         for one, other in ((rows, columns), (columns, rows)):
-            centre[one, other] += common * scale[one, other]
-            variance[one, other] = apart * scale[one, other] ** 2
-    variance[free, free] = spread * own**2
-    return centre, variance
+            mean[one, other] = base + scale * moved
+            variance[one, other] = scale**2 * left
+
+    every = np.arange(len(guess))
+    learn(every, every, np.diag(guess), np.diag(guess))
+    mean[every, every] = np.maximum(np.diag(mean), 0.02 * np.diag(guess))
+    squares, centre, own = np.diag(mean), np.zeros(len(guess)), np.zeros(len(guess))
+    if constant is not None:
+        others = every[every != constant]
+        learn(np.full_like(others, constant), others, guess[constant, others], np.sqrt(squares[others]))
+        centre, own = mean[constant] / math.sqrt(squares[constant]), variance[constant]
+        centre = np.clip(centre, -0.98 * np.sqrt(squares), 0.98 * np.sqrt(squares))
+        centre[constant] = math.sqrt(squares[constant])
+    spread = np.sqrt(np.maximum(squares - centre**2, 0.02 * squares))
+    stretch = np.sqrt(squares / np.diag(guess))
+    base = (guess - np.outer(before, before)) * np.outer(stretch, stretch) + np.outer(centre, centre)
+    rows, columns = np.triu_indices(len(guess), 1)
+    rows, columns = (one[(rows != constant) & (columns != constant)] for one in (rows, columns))
+    vague = np.outer(centre**2, own)
+    learn(
+        rows, columns, base[rows, columns], spread[rows] * spread[columns], (vague + vague.T)[rows, columns]
+    )
+    return mean, variance
 
 
-def _excess(values: FloatArray, noise: FloatArray, first: float, weight: float) -> float:
-    """Variance of values beyond their noise, shrunk to a first guess that counts as ``weight`` of them."""
-    total = float(np.sum((values**2 - noise) / (1 + noise / first) ** 2))
-    number = float(np.sum(1 / (1 + noise / first) ** 2))
-    return max((total + weight * first) / (number + weight), 0.02 * first)
+def learned(
+    values: FloatArray, noise: FloatArray, own: FloatArray, records: float
+) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of numbers about a common one, given values with noise.
+
+    Before they are seen the common number has the deviation ½, and the scatter about it is log-uniform from
+    1/√n, that of samples of n records, to ½; ``own`` are variances that they have besides.
+    """
+    scatter = np.geomspace(min(1 / math.sqrt(max(records, 1.0)), 0.25), 0.5, _SCATTERS) ** 2
+    before = scatter[:, None] + own
+    known = 1 / (before + noise)
+    total = known.sum(axis=1) + 4
+    common = known @ values / total
+    gaps = values - common[:, None]
+    logs = np.sum(np.log(known) - known * gaps**2, axis=1) / 2 - 2 * common**2 - np.log(total) / 2
+    chance = np.exp(logs - logs.max())
+    chance /= chance.sum()
+    gain = before * known
+    means = common[:, None] + gain * gaps
+    inside = before * (1 - gain) + (1 - gain) ** 2 / total[:, None]
+    mean = chance @ means
+    return mean, chance @ (inside + (means - mean) ** 2)
 
 
 def positive(matrix: Any, variance: FloatArray | None = None) -> FloatArray:

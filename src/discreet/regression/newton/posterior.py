@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import ResponseModel
-from discreet.regression.newton.moments import RowMoments, clipped_moments, moments_of
+from discreet.regression.newton.moments import RowMoments, clipped_moments, curve_of, moments_of
 from discreet.regression.newton.sums import Round, RoundSums
 
 __all__ = [
@@ -278,7 +278,7 @@ class _Curved(_Target):
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
-        self.curves = [model.curve(one.clip) for one in seen]
+        self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
         self.points = np.array([one.point for one in seen])
         at = moments.predictors(self.points)
         means = [curve.expected(*at)[:, :, t] for t, curve in enumerate(self.curves)]
@@ -287,16 +287,18 @@ class _Curved(_Target):
         self.starts = np.array([one.gradient for one in seen]) - np.array(sums)
 
     def look(self, point: FloatArray, log_sigma: float) -> None:
-        """A quarter of what a straight line leaves out on the way counts as error: rows are not normal."""
+        """A quarter of what a straight line leaves out on the way counts as error: rows are not normal; and
+        so does what is not known of the mean weight."""
         moments, here = self.moments, point[None, :]
         slopes, errors = [], []
         at = moments.predictors(here)
-        for one, curve, start in zip(self.seen, self.curves, self.starts, strict=True):
+        for one, curve, start, unsure in zip(self.seen, self.curves, self.starts, self.unsure, strict=True):
             means = curve.expected(*at)
             straight = moments.weighted(here, means[1])[0] @ (one.point - point)
             bent = one.gradient - start - moments.sums(here, means[0])[0] - straight
             slopes.append(float(means[1, 0, 0]))
-            errors.append(one.gradient_variance + float(bent @ bent) / len(point) / 16)
+            wrong = float(bent @ bent) / 16 + unsure * float(straight @ straight)
+            errors.append(one.gradient_variance + wrong / len(point))
         self.weigh(slopes, errors)
         tables = np.tensordot(self.shares, np.array([curve.tables for curve in self.curves]), 1)
         self.curve = replace(self.curves[0], tables=tables)
