@@ -15,6 +15,7 @@ from discreet._version import __version__ as __version__
 if TYPE_CHECKING:
     from discreet import plots
     from discreet.answers.conditional import ConditionalRelease
+    from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain, Relation
     from discreet.distributions.beta_dirichlet import Beta, Dirichlet
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         release,
         release_conditional,
         release_logistic,
+        release_network,
         release_table,
         statistical_query,
     )
@@ -175,6 +177,7 @@ _HOME = {
     "privacy.guarantee": ("Guarantee",),
     "questions.asking": ("acknowledge_large_delta",),
     "answers.conditional": ("ConditionalRelease",),
+    "answers.network": ("NetworkRelease",),
     "regression.newton.fit": ("Fit",),
     "regression.means": ("Mean", "Means"),
     "questions.verbs": (
@@ -184,6 +187,7 @@ _HOME = {
         "release",
         "release_conditional",
         "release_logistic",
+        "release_network",
         "release_table",
         "statistical_query",
     ),
@@ -230,6 +234,7 @@ __all__ = [
     "Mean",
     "Means",
     "Mechanism",
+    "NetworkRelease",
     "NoiseWarning",
     "Normal",
     "NotPrivateError",
@@ -270,6 +275,7 @@ __all__ = [
     "release",
     "release_conditional",
     "release_logistic",
+    "release_network",
     "release_table",
     "report",
     "run_study",

@@ -123,6 +123,7 @@ DOCUMENTS = Registry(
     {
         "discreet/release": "discreet.answers.release:Release",
         "discreet/conditional": "discreet.answers.conditional:ConditionalRelease",
+        "discreet/network": "discreet.answers.network:NetworkRelease",
         "discreet/sample": "discreet.posterior_sampling.sample:Sample",
         "discreet/logistic": "discreet.regression.release:LogisticRelease",
         "discreet/regression": "discreet.regression.newton.fit:Fit",
@@ -139,6 +140,7 @@ QUESTIONS = Registry(
         "proportion": "discreet.questions.proportion:Proportion",
         "table": "discreet.questions.table:CrossTable",
         "conditional": "discreet.questions.conditional:Conditional",
+        "network": "discreet.questions.network:Network",
         "sample": "discreet.questions.sample:PosteriorDraw",
         "query": "discreet.questions.query:StatisticalQuery",
         "logistic": "discreet.questions.logistic:Logistic",
@@ -153,6 +155,10 @@ COMMANDS = {
     "conditional": (
         "conditional",
         "Release a private posterior of an outcome's shares for each public group.",
+    ),
+    "network": (
+        "network",
+        "Release private posteriors of the conditional tables of a declared Bayesian network.",
     ),
     "sample": (
         "sample",

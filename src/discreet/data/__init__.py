@@ -26,6 +26,7 @@ sql = withheld(files.sql)
 read_rows = withheld(rows.read_rows)
 binned = withheld(statistics.binned)
 clipped_sum = withheld(statistics.clipped_sum)
+contingencies = withheld(statistics.contingencies)
 contingency = withheld(statistics.contingency)
 count_levels = withheld(statistics.count_levels)
 
@@ -39,6 +40,7 @@ __all__ = [
     "as_table",
     "binned",
     "clipped_sum",
+    "contingencies",
     "contingency",
     "count_cells",
     "count_levels",

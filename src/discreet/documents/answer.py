@@ -81,12 +81,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """What is to be drawn: a line for each row, and a density for each series."""
+    """What is to be drawn: a line for each row, a density for each series, and a graph, layer by layer.
+
+    ``graph`` names the nodes of each layer, and for each the nodes above it to which it has an arrow.
+    """
 
     title: str
     rows: tuple[Row, ...]
     series: tuple[Series, ...] = ()
     axis: str = ""
+    graph: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from discreet.questions.base import Question
 
 if TYPE_CHECKING:
     from discreet.answers.conditional import ConditionalRelease
+    from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain
     from discreet.posterior_sampling.family import Family
@@ -49,6 +50,7 @@ def release(
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
     acknowledge_not_private: bool = False,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -60,7 +62,9 @@ def release(
     file path with ``column``, or a mapping level → count. ``levels`` are declared, never read from the data;
     ``other`` and ``missing`` name the levels that receive values outside them and missing values. A numeric
     column takes ``edges`` of bins instead, with ``outside="clip"`` or ``"level"`` and ``missing="level"``.
-    ``missing="exclude"``, with add-remove, leaves missing values out: shares are of those who answered.
+    ``missing="exclude"`` leaves missing values out: shares are of those who answered, and who did is private.
+    ``strict=False``: a value without a place counts as missing, and missing values without a place are left
+    out, so that no error depends on a record.
     ``n`` is the public number of records: when it is given, the mechanism is fixed before the data is opened.
     ``mechanism="auto"`` is a rule on public parameters. ``options`` go to the mechanism.
 
@@ -98,6 +102,7 @@ def release_table(
     per_person: int | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -129,6 +134,7 @@ def release_conditional(
     sizes: Sequence[int] | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -148,6 +154,37 @@ def release_conditional(
     return answer
 
 
+def release_network(
+    data: Any,
+    *,
+    parents: Mapping[str, Sequence[str]],
+    levels: Mapping[str, Sequence[Any] | Domain],
+    epsilon: EpsilonLike,
+    prior: float | None = None,
+    n: int | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    relation: str = "replace-one",
+    total_prior: Sequence[float] | None = None,
+    strict: bool = True,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+) -> NetworkRelease:
+    """Private posteriors of all conditional tables of a Bayesian network; together they cost ``epsilon``.
+
+    ``levels`` maps every column to its levels, or to a :class:`discreet.Domain`; ``parents`` maps columns to
+    the columns that they depend on, and those that depend on none may be left out. The graph is declared,
+    never learned from the data. The tables of columns with their parents are counted in one pass, and ε is
+    split between them by their sizes. The answer has ``probability({"income": "high"}, given={"sex": "f"})``
+    with its interval, for any columns, and ``sample_records``. The rest is as in :func:`discreet.release`.
+    """
+    from discreet.questions.network import Network
+
+    answer: NetworkRelease = _asked(Network, locals())
+    return answer
+
+
 def mean(
     data: Any,
     column: str | None = None,
@@ -162,6 +199,7 @@ def mean(
     relation: str = "replace-one",
     person: str | None = None,
     per_person: int | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -200,6 +238,7 @@ def regress(
     per_person: int | None = None,
     norm: float | None = None,
     aim: str = "intervals",
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -244,6 +283,7 @@ def posterior_sample(
     person: str | None = None,
     per_person: int | None = None,
     grid: EpsilonLike | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -286,6 +326,7 @@ def statistical_query(
     missing: float | None = None,
     person: str | None = None,
     per_person: int | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
