@@ -524,7 +524,7 @@ def test_a_defined_family_is_drawn_from_and_written() -> None:
     family = Family.define(
         log_partition="log(-log(1 - exp(t)))", bounds=(1, 6), means=(1, math.inf), support=(-math.inf, 0)
     )
-    sampler = posterior_sampler("diffused", family, prior=(2, 8), n=12, epsilon=1, order=2)
+    sampler = posterior_sampler("diffused", family, prior=(2, 8), n=12, epsilon=1, order=2, grid="0.001")
     assert 0 < sampler.r <= 1
     assert sampler.guarantee.rdp(2) <= 1
     sample = sampler.release(sampler.statistic([1, 1, 2, 9] * 3))

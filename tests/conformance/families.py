@@ -156,6 +156,6 @@ ROWS = [
     Row(SoftCategories(2), (2.5, 3.0), ((0, 1), (HALF, HALF), (1, 0)), _beta, sizes=(1, 2, 3, 6)),
     Row(NormalFamily((-1.0, 2.0)), (-1.0, 0.5, 2.0, 4.0), (-1, -HALF, 0, HALF, 1, 2), _student, (1, 2, 3)),
     Row(CorrelatedVector(1.0, 2.0, covariance=((4, 1), (1, 2))), ((0, 1), 2.0), AROUND, _normal),
-    Row(BERNOULLI, (0.4, 5.0), (Fraction(0), HALF, Fraction(1)), _logit),
+    Row(BERNOULLI, (0.4, 5.0), (Fraction(0), HALF, Fraction(1)), _logit, sizes=(1, 3)),
     Row(SoftCategories(3), (2.0, 0.5, 3.0), POINTS, _beta, sizes=(1, 2, 3)),
 ]

@@ -5,9 +5,10 @@ exp(χθ − νA(θ) − C(η)). C has no closed form here. Neighbours differ by
 
     D_λ = ∫ G(s)·Var_{χ+s}(θ) ds,   G(s) = s up to t, then (λt − s)/(λ−1) up to λt, ∫ G = λt²/2,
 
-for η_P = χ + t, η_Q = χ (their Lemma 1 without the loss), and its mirror image for the other order. A variance
-between two χ is bounded cell by cell: with the law at the middle c of a cell, its mean m and N(χ) = E_c[(θ−m)²e^{(χ−c)(θ−m)}], convex in χ, Jensen's inequality gives Var_χ ≤
-N(χ) ≤ the larger of N at the two ends. Expectations are sums over nodes in floats, doubled until they agree.
+for η_P = χ + t, η_Q = χ (their Lemma 1 without the loss), and its mirror image for the other order. A
+variance between two χ is bounded cell by cell: with the law at the middle c of a cell, its mean m and
+N(χ) = E_c[(θ−m)²e^{(χ−c)(θ−m)}], convex in χ, Jensen's inequality gives Var_χ ≤ N(χ) ≤ the larger of N at the
+two ends. Expectations are sums over nodes in floats, with a margin: ``proofs/posterior-sampling.md``.
 δ(ε) follows from the Rényi curve. Draws are exact: integrals by ball arithmetic, with bounds on the tails.
 """
 
