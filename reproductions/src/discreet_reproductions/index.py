@@ -91,7 +91,8 @@ LISTED = (
     ),
     Item(
         "C, definitions A.1–A.9",
-        "Minimal and Δ-bounded families, normalisable parameters, neighbours; fifteen families, one of them any with one parameter",
+        "Minimal and Δ-bounded families, normalisable parameters, neighbours: fifteen families, one of them "
+        "any with one parameter",
         "implemented",
         "proofs/posterior-sampling.md",
     ),
