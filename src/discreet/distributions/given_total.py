@@ -39,7 +39,7 @@ class GivenTotal:
 
     def check(self) -> None:
         """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
-        _ = self._law.listed
+        self._law.check()
 
     @cached_property
     def log_evidence(self) -> float:

@@ -162,7 +162,9 @@ class Mechanism(ABC):
                 raise TooLargeError(
                     f"the noise-aware posterior of {self.name} works up to n = 2**53, not {self.n}"
                 )
-            return GivenTotal(carried.values, carried.noise, self.prior, self.n)
+            law = GivenTotal(carried.values, carried.noise, self.prior, self.n)
+            law.check()
+            return law
         datasets = number_of_compositions(self.n, self.k)
         if datasets > MAX_ENUMERATED_DATASETS:
             raise TooLargeError(
