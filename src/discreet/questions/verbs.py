@@ -33,11 +33,13 @@ def _asked(kind: type[Question], given: dict[str, Any]) -> Any:
 
 
 @overload
-def release(data: Any, *, levels: Literal["discover"], **parameters: Any) -> Discovered: ...
+def release(
+    data: Any, *, levels: Literal["discover"], epsilon: EpsilonLike, **parameters: Any
+) -> Discovered: ...
 
 
 @overload
-def release(data: Any, **parameters: Any) -> Release: ...
+def release(data: Any, *, epsilon: EpsilonLike, **parameters: Any) -> Release: ...
 
 
 def release(
