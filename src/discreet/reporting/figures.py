@@ -108,8 +108,9 @@ def _graph(figure: Figure) -> str:
         for parent in given:
             (a, top), (b, bottom) = places[parent], places[name]
             start, end = top + 15, bottom - 15
-            bend = 10 if bottom - top > 80 else 0  # past what stands between
-            across, down = b - a - bend, end - start
+            outward = math.copysign(24, a + b - _LEFT - _RIGHT)
+            bend = outward if bottom - top > 80 else 0.0  # past what stands between
+            across, down = b - a - 2 * bend, end - start
             length = math.hypot(across, down)
             u, v = across / length, down / length
             tip = f"{b:.1f},{end:.1f} {b - 8 * u - 4 * v:.1f},{end - 8 * v + 4 * u:.1f} "
