@@ -58,7 +58,6 @@ def records(n: int = 600, seed: int = 1) -> pd.DataFrame:
         ({"relation": "add-remove", "n": 5}, "n"),
         ({"total_prior": (1, 10)}, "total_prior= goes with"),
         ({"per_person": 2}, "person"),
-        ({"levels": {**LEVELS, "c": discreet.Domain(("no", "yes"), missing="exclude")}}, "add-remove"),
     ],
 )
 def test_what_cannot_be_asked_is_said_before_data_are_opened(changed: dict[str, Any], message: str) -> None:

@@ -105,7 +105,7 @@ class Domain:
 
     ``other`` is the level that receives values outside ``levels``; ``missing`` the one that receives null
     and NaN. Where they are None such a record is an error. ``missing="exclude"`` leaves missing values out,
-    for shares of those who answered; how many did is then private, which only add-remove can promise.
+    for shares of those who answered; how many did is then private.
     """
 
     levels: Sequence[Any]

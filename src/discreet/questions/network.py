@@ -97,7 +97,8 @@ class Network(PeopleQuestion):
             raise InvalidInput(
                 "levels must map every column of the network to its levels, such as {'sex': ('f', 'm')}"
             )
-        return {name: domain_of(name, levels) for name, levels in self.levels.items()}
+        found = {name: domain_of(name, levels) for name, levels in self.levels.items()}
+        return {name: replace(one, missing=self.place_of_missing(one.missing)) for name, one in found.items()}
 
     @cached_property
     def graph(self) -> dict[str, tuple[str, ...]]:
@@ -146,7 +147,7 @@ class Network(PeopleQuestion):
         """A question for each table; what each may spend adds up to ε exactly."""
         epsilon, parts = as_epsilon(self.epsilon), sum(self.shares)
         common = {name: getattr(self, name) for name in ("prior", "relation", "total_prior")}
-        common |= {name: getattr(self, name) for name in ("n", "person", "per_person")}
+        common |= {name: getattr(self, name) for name in ("n", "person", "per_person", "strict")}
         return [
             FamilyTable(
                 columns={column: self.domains[column] for column in family},
@@ -189,7 +190,7 @@ class Network(PeopleQuestion):
         guarantee = replace(together, basis=f"theorem: proofs/network.md, {len(bound)} tables")
 
         def make(counts: list[NDArray[np.int64]]) -> NetworkRelease:
-            rows = [tuple(map(int, table.ravel())) for table in counts]
+            rows = [table.flat(own) for table, own in zip(self.tables, counts, strict=True)]
             releases = tuple(one.make(row) for one, row in zip(bound, rows, strict=True))
             return NetworkRelease(self.graph, releases, guarantee)  # type: ignore[arg-type]
 

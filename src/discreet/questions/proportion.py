@@ -51,8 +51,8 @@ class Proportion(WholeCountQuestion):
     )
     missing: Any = parameter(
         LEVEL,
-        "Level that receives missing values; with edges: level, for one of their own; with "
-        "add-remove also exclude, for shares of those who answered.",
+        "Level that receives missing values; with edges: level, for one of their own; exclude, for shares of "
+        "those who answered, of whom it stays private who they are.",
         label="Missing values",
         default=None,
     )
@@ -81,10 +81,11 @@ class Proportion(WholeCountQuestion):
             if self.outside is not None:
                 raise InvalidInput("outside= goes with edges=; for levels say other=LEVEL")
             assert self.levels is not None
-            return Domain(self.levels, self.other, self.missing)
+            missing = self.missing if self.strict else self.place_of_missing(self.missing)
+            return Domain(self.levels, self.other, missing)
         if self.other is not None:
             raise InvalidInput("other= goes with levels=; for edges say outside='clip' or 'level'")
-        left_out = EXCLUDE if self.missing == EXCLUDE else None
+        left_out = EXCLUDE if self.place_of_missing(self.missing) == EXCLUDE else None
         return Domain(_bins(self.edges, self.outside, self.missing), missing=left_out)
 
     def __post_init__(self) -> None:
@@ -95,10 +96,12 @@ class Proportion(WholeCountQuestion):
     def read(self, data: Any) -> tuple[int, ...]:
         """The counts of the levels or bins."""
         if self.edges is None:
-            data = counted(data, self.domain)
+            data = counted(data, self.domain) if self.strict else data
             return count_levels(data, self.domain, column=self.column, **self.reading)
-        given = {"edges": self.edges, "outside": self.outside, "missing": self.missing}
-        return binned(data, **given, column=self.column, **self.reading)
+        missing = self.place_of_missing(self.missing)
+        return binned(
+            data, edges=self.edges, outside=self.outside, missing=missing, column=self.column, **self.reading
+        )
 
 
 def counted(data: Any, domain: Domain) -> Any:

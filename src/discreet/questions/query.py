@@ -60,10 +60,10 @@ class StatisticalQuery(DrawQuestion):
             as_bounds(self.bounds, "one record")
         if self.function is None:
             return
-        if any(value is not None for value in (self.column, self.missing, self.person)):
+        if not self.strict or {self.column, self.missing, self.person} - {None}:
             raise InvalidInput(
-                "column=, missing= and person= go with bounds= and no function; for a function give the "
-                "records themselves"
+                "column=, missing=, person= and strict=False go with bounds= and no function; for a function "
+                "give the records themselves"
             )
         if self.bounds is None and getattr(self.function, "__annotations__", {}).get("return") not in _TRUTH:
             # Before the data are opened, and whatever they are: a warning that came only when a value was

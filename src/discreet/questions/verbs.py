@@ -50,6 +50,7 @@ def release(
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
     acknowledge_not_private: bool = False,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -61,7 +62,9 @@ def release(
     file path with ``column``, or a mapping level → count. ``levels`` are declared, never read from the data;
     ``other`` and ``missing`` name the levels that receive values outside them and missing values. A numeric
     column takes ``edges`` of bins instead, with ``outside="clip"`` or ``"level"`` and ``missing="level"``.
-    ``missing="exclude"``, with add-remove, leaves missing values out: shares are of those who answered.
+    ``missing="exclude"`` leaves missing values out: shares are of those who answered, and who did is private.
+    ``strict=False``: a value without a place counts as missing, and missing values without a place are left
+    out, so that no error depends on a record.
     ``n`` is the public number of records: when it is given, the mechanism is fixed before the data is opened.
     ``mechanism="auto"`` is a rule on public parameters. ``options`` go to the mechanism.
 
@@ -99,6 +102,7 @@ def release_table(
     per_person: int | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -130,6 +134,7 @@ def release_conditional(
     sizes: Sequence[int] | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -161,6 +166,7 @@ def release_network(
     per_person: int | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -193,6 +199,7 @@ def mean(
     relation: str = "replace-one",
     person: str | None = None,
     per_person: int | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -231,6 +238,7 @@ def regress(
     per_person: int | None = None,
     norm: float | None = None,
     aim: str = "intervals",
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -275,6 +283,7 @@ def posterior_sample(
     person: str | None = None,
     per_person: int | None = None,
     grid: EpsilonLike | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -317,6 +326,7 @@ def statistical_query(
     missing: float | None = None,
     person: str | None = None,
     per_person: int | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
