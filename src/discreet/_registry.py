@@ -124,6 +124,7 @@ DOCUMENTS = Registry(
         "discreet/release": "discreet.answers.release:Release",
         "discreet/conditional": "discreet.answers.conditional:ConditionalRelease",
         "discreet/network": "discreet.answers.network:NetworkRelease",
+        "discreet/discovered": "discreet.answers.discovered:Discovered",
         "discreet/sample": "discreet.posterior_sampling.sample:Sample",
         "discreet/logistic": "discreet.regression.release:LogisticRelease",
         "discreet/regression": "discreet.regression.newton.fit:Fit",
