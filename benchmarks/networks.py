@@ -1,7 +1,7 @@
 """Bayesian networks: what a private one loses on held-out records, and how often its intervals hold.
 
-    python benchmarks/networks.py adult FOLDER [--epsilon 1] [--releases 20]
-    python benchmarks/networks.py coverage [--fits 400]
+    python benchmarks/networks.py adult FOLDER [--epsilon 1] [--releases 10]
+    python benchmarks/networks.py coverage [--fits 60]
 
 ``adult``: eight columns of UCI Adult (``adult_train.csv.gz``, ``adult_test.csv.gz`` in FOLDER) on a graph
 that was written down from what the columns mean, not from the data. The log-loss of the held-out part, in
@@ -237,14 +237,14 @@ def main() -> None:
     one = kinds.add_parser("adult")
     one.add_argument("folder", type=Path)
     one.add_argument("--epsilon", default="1")
-    one.add_argument("--releases", type=int, default=20)
+    one.add_argument("--releases", type=int, default=10)
     one.set_defaults(run=measure_adult)
     two = kinds.add_parser("coverage")
     two.add_argument("--shape", nargs="+", default=list(SHAPES), choices=SHAPES)
     two.add_argument("--n", nargs="+", type=int, default=[500, 5000])
     two.add_argument("--epsilon", nargs="+", default=["0.5", "2"])
     two.add_argument("--relation", nargs="+", default=["replace-one", "add-remove"])
-    two.add_argument("--fits", type=int, default=400)
+    two.add_argument("--fits", type=int, default=60)
     two.set_defaults(run=measure_coverage)
     options = parser.parse_args()
     options.run(options)

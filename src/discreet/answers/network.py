@@ -105,7 +105,7 @@ class NetworkRelease(Answer):
         likelier it makes them: Γ(α + N)/Γ(kα + N) for each combination with N records. Where the prior is
         inferred from the table itself there is nothing to correct.
         """
-        number = size if release.strength else 4 * size
+        number = size if release.strength else 2 * size
         counts, given = release.noise_aware().sample_counts(number, rng)
         prior = np.broadcast_to(given, counts.shape)[:, 0]
         shaped = counts.reshape(len(counts), *(len(own) for own in (release.axes or {}).values()))

@@ -148,22 +148,18 @@ def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Ax
 
 def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
     """The graph of a network: arrows lead from a column to those that depend on it."""
-    axes, drawn = _axes(ax), answer.figure().graph
-    places: dict[str, tuple[float, float]] = {}
-    for depth, layer in enumerate(drawn):
-        ordered = sorted(layer, key=lambda node: [places[name][0] for name in node[1]] or [0.0])
-        for index, (name, _) in enumerate(ordered):
-            places[name] = (index + 0.5) / len(layer), -float(depth)
-    frame = {"boxstyle": "round", "facecolor": "white", "edgecolor": "0.2"}
-    for name, given in (node for layer in drawn for node in layer):
-        for parent in given:
-            bent = abs(places[parent][1] - places[name][1]) > 1
-            arrow = {"arrowstyle": "-|>", "color": "0.3", "shrinkA": 11, "shrinkB": 11}
-            arrow["connectionstyle"] = f"arc3,rad={0.12 if bent else 0}"
-            axes.annotate("", places[name], places[parent], arrowprops=arrow)
-        axes.text(*places[name], name, ha="center", va="center", bbox=frame, fontsize=9)
+    axes, figure = _axes(ax), answer.figure()
+    places = {name: (across, -depth) for name, (across, depth) in figure.places().items()}
+    for parent, name in figure.arrows():
+        bent = places[parent][1] - places[name][1] > 1
+        arrow = {"arrowstyle": "-|>", "color": "0.3", "shrinkA": 11, "shrinkB": 11}
+        arrow["connectionstyle"] = f"arc3,rad={0.12 if bent else 0}"
+        axes.annotate("", places[name], places[parent], arrowprops=arrow)
+    for name, place in places.items():
+        frame = {"boxstyle": "round", "facecolor": "white", "edgecolor": "0.2"}
+        axes.text(*place, name, ha="center", va="center", bbox=frame, fontsize=9)
     axes.set_xlim(0, 1)
-    axes.set_ylim(0.5 - len(drawn), 0.5)
+    axes.set_ylim(0.5 - len(figure.graph), 0.5)
     axes.set_axis_off()
     return axes  # type: ignore[no-any-return]
 

@@ -95,28 +95,25 @@ def drawing(figure: Figure, frame: Frame | None = None) -> str:
 
 def _graph(figure: Figure) -> str:
     """Layers from top to bottom, the names of each side by side, and arrows from parents to children."""
-    places: dict[str, tuple[float, float]] = {}
-    widths: dict[str, float] = {}
-    for depth, layer in enumerate(figure.graph):
-        room = (_RIGHT - _LEFT) / len(layer)
-        ordered = sorted(layer, key=lambda node: [places[name][0] for name in node[1]] or [0.0])
-        for index, (name, _) in enumerate(ordered):
-            places[name] = _LEFT + room * (index + 0.5), 24.0 + 78 * depth
-            widths[name] = min(room - 6, 18 + 7.4 * len(name))
+    places, widths = {}, {}
+    for name, (across, depth) in figure.places().items():
+        room = (_RIGHT - _LEFT) / len(figure.graph[depth])
+        places[name] = _LEFT + (_RIGHT - _LEFT) * across, 24.0 + 78 * depth
+        widths[name] = min(room - 6, 18 + 7.4 * len(name))
     marks = []
-    for name, given in (node for layer in figure.graph for node in layer):
-        for parent in given:
-            (a, top), (b, bottom) = places[parent], places[name]
-            start, end = top + 15, bottom - 15
-            bend = 10 if bottom - top > 80 else 0  # past what stands between
-            across, down = b - a - bend, end - start
-            length = math.hypot(across, down)
-            u, v = across / length, down / length
-            tip = f"{b:.1f},{end:.1f} {b - 8 * u - 4 * v:.1f},{end - 8 * v + 4 * u:.1f} "
-            tip += f"{b - 8 * u + 4 * v:.1f},{end - 8 * v - 4 * u:.1f}"
-            line = f"M{a:.1f},{start:.1f} Q{(a + b) / 2 + bend:.1f},{(start + end) / 2:.1f} {b:.1f},{end:.1f}"
-            marks.append(f'<path d="{line}" fill="none" stroke="currentColor" stroke-opacity=".55"/>')
-            marks.append(f'<polygon points="{tip}" fill="currentColor"/>')
+    for parent, name in figure.arrows():
+        (a, top), (b, bottom) = places[parent], places[name]
+        start, end = top + 15, bottom - 15
+        outward = math.copysign(24, a + b - _LEFT - _RIGHT)
+        bend = outward if bottom - top > 80 else 0.0  # past what stands between
+        across, down = b - a - 2 * bend, end - start
+        length = math.hypot(across, down)
+        u, v = across / length, down / length
+        tip = f"{b:.1f},{end:.1f} {b - 8 * u - 4 * v:.1f},{end - 8 * v + 4 * u:.1f} "
+        tip += f"{b - 8 * u + 4 * v:.1f},{end - 8 * v - 4 * u:.1f}"
+        line = f"M{a:.1f},{start:.1f} Q{(a + b) / 2 + bend:.1f},{(start + end) / 2:.1f} {b:.1f},{end:.1f}"
+        marks.append(f'<path d="{line}" fill="none" stroke="currentColor" stroke-opacity=".55"/>')
+        marks.append(f'<polygon points="{tip}" fill="currentColor"/>')
     for name, (x, y) in places.items():
         box = f'x="{x - widths[name] / 2:.1f}" y="{y - 15:.1f}" width="{widths[name]:.1f}" height="30" rx="8"'
         marks.append(f'<rect {box} fill="none" stroke="var(--accent)" stroke-width="1.6"/>')
