@@ -41,7 +41,7 @@ MOST_PREDICTED = 8
 columns of simulated records descent predicts as well; with 9 to 30 either is better by up to 0.014, by the
 law of the columns, and descent needs no guess of that law. The limit was set knowing the test errors of the
 benchmark's data, on which descent is the better one."""
-_LEAST_STEPS = 10
+_LEAST_STEPS, _MOST_STEPS = 10, 200
 _MOST_CURVED = 300
 """Coefficients up to which a curvature is published."""
 
@@ -103,11 +103,13 @@ class PublicSetting:
         a coefficient, noise outweighs what a direction has to tell: the descent stops there, for rows and
         coefficients whose predictors have a deviation norm·τ of 2. On simulated columns (``steps`` in
         benchmarks/regression.py) half of that is better where nμ/d is below 35, and twice where it is above
-        140 and columns say nearly the same.
+        140 and columns say nearly the same. Never more than 200, so that passes do not grow with n: what has
+        not settled then has a curvature below L/4000.
         """
         signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
         share = signal / (70 * self.design.d * self.model.outputs)
-        return max(_LEAST_STEPS, round(math.pi / 2 * math.sqrt(signal) * min(max(share, 0.5), 2.0)))
+        wanted = math.pi / 2 * math.sqrt(signal) * min(max(share, 0.5), 2.0)
+        return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
 
     def cost(self, share: Fraction) -> float:
         """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
