@@ -105,6 +105,16 @@ def answered_trial(k: int, n: int, epsilon: str, rng: np.random.Generator) -> fl
     return share_trial(k, int(rng.binomial(n, 1 - MISSING)), epsilon, rng)
 
 
+def counted_out_trial(k: int, n: int, epsilon: str, rng: np.random.Generator) -> float:
+    """The same with n public: those without a value are a level of the mechanism."""
+    answering = int(rng.binomial(n, 1 - MISSING))
+    theta, counts, _ = fixed(k, answering, rng)
+    m = discreet.mechanism("lattice", prior=(1.0,) * (k + 1), n=n, epsilon=epsilon)
+    noisy = np.append(counts, n - answering) + m.simulate_noise(1, rng)[0]
+    low, high = noise_aware(m, (), tuple(noisy.tolist()), leaves_out=True).intervals(LEVEL)
+    return holds(low, theta, high)
+
+
 def rows() -> list[Row]:
     result = []
     for k, n, epsilon in SETTINGS:
@@ -119,8 +129,9 @@ def rows() -> list[Row]:
         ]
     for k, n, epsilon in SETTINGS[:4]:
         at = f"k = {k:,}, n = {n:,}, ε = {epsilon}"
-        label = f"add-remove, 47 % missing and left out, {at}"
-        result.append(Row(label, partial(answered_trial, k, n, epsilon), k, 0.01))
+        for relation, trial in (("add-remove", answered_trial), ("replace-one", counted_out_trial)):
+            label = f"{relation}, 47 % missing and left out, {at}"
+            result.append(Row(label, partial(trial, k, n, epsilon), k, 0.01))
     return result
 
 

@@ -158,9 +158,6 @@ def test_those_who_answered() -> None:
     columns: dict[str, Any] = {"answer": discreet.Domain(LEVELS, missing="exclude"), "group": ("f", "m")}
     table = discreet.release_table(frame(partly), columns, epsilon=1, relation="add-remove")
     assert sum(table.counts) == pytest.approx(SIZE, abs=200)
-    for relation in ({"relation": "replace-one"}, {"relation": "replace-one", "n": SIZE}):
-        with pytest.raises(InvalidInput, match="missing='exclude'"):
-            asked(partly, missing="exclude", **relation)
 
 
 def test_groups_hide_their_sizes() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -317,6 +319,67 @@ def test_pymc_models():
     found = trace.posterior["shares"].mean(("chain", "draw")).values
     np.testing.assert_allclose(found, release.noise_aware().mean(), atol=0.06)
     assert np.all(drawn.prior_predictive["published"].sum(axis=-1) == 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["numpyro", "pymc"])
+def test_bridges_refuse_what_the_noise_cannot_have_produced(library):
+    needs(library)
+    module = importlib.import_module(f"discreet.{library}")
+
+    def observe(kind, values, *parameters):
+        if library == "numpyro":
+            return getattr(module, kind)(*parameters).log_prob(np.asarray(values))
+        import pymc as pm
+
+        with pm.Model():
+            return getattr(module, kind)("z", *parameters, observed=values)
+
+    rates, shares = np.array([3.0, 4.0]), np.array([0.4, 0.6])
+    for message, arguments in {
+        "fractions": ("NoisyPoisson", [1.5, 2], rates, ("geometric", 1.0)),
+        "epsilon=0": ("NoisyPoisson", [1, 2], rates, ("geometric", 0)),
+        "sums to zero": ("NoisyPoisson", [1, 2], rates, ("lattice", 2.0)),
+        "total": ("NoisyBinomial", [1, 2], 2.5, shares, ("geometric", 1.0)),
+        "do not sum to total=4": ("NoisyMultinomial", [1, 2], 4, shares, ("lattice", 2.0)),
+        "must not be negative": ("NoisyMultinomial", [1, 2], -4, shares, ("geometric", 1.0)),
+    }.items():
+        with pytest.raises(InvalidInput, match=message):
+            observe(*arguments)
+
+
+# ---- The tutorial on a private table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("library", "long", "short"),
+    [
+        (
+            "numpyro",
+            "num_warmup=500, num_samples=1000",
+            "num_warmup=100, num_samples=100, progress_bar=False",
+        ),
+        ("pymc", "tune=500, draws=1000", "tune=40, draws=40, chains=1, random_seed=1, progressbar=False"),
+    ],
+)
+def test_the_tutorial_on_a_private_table_runs(library, long, short):
+    """Its blocks, with shorter chains: the shares come out nearer to the truth than those of each cell."""
+    needs(library)
+    page = (Path(__file__).parents[1] / "docs" / "tutorials" / "private-table-regression.md").read_text()
+    blocks = [block.split("```")[0] for block in re.split("```(?:python|text)\n", page)[1:]]
+    (fit,) = [block for block in blocks if f"from discreet.{library}" in block]
+    assert long in fit
+    names: dict = {}
+    exec(blocks[0] + fit.replace(long, short), names)
+    if library == "numpyro":
+        found = np.asarray(names["chain"].get_samples()["share"]).mean(axis=0)
+    else:
+        found = names["trace"].posterior["share"].mean(("chain", "draw")).values
+    noisy = np.maximum(names["noisy"], 0) + 0.5
+    each = noisy[:, 0] / noisy.sum(axis=1)
+    truth = 1 / (1 + np.exp(-names["logit"].ravel()))
+    assert np.abs(found - truth).mean() < 0.6 * np.abs(each - truth).mean()
 
 
 # ---- Stan

@@ -170,6 +170,10 @@ KINDS: dict[str, tuple[str, ...]] = {
         *("--outcome", "sex", "--given", "region", "--levels", "f,m", "--group", "north", "--group", "south"),
         *("--epsilon", "1", "--sizes", "180,60"),
     ),
+    "network": (
+        *("--levels", "sex=f,m; region=north,south", "--parents", "sex=region", "--epsilon", "1"),
+        *("--n", "240"),
+    ),
     "sample": (
         *("--family", "gaussian", "--column", "age", "--bounds", "0,120", "--sigma", "20"),
         *("--prior", "40,30", *TARGET, "--draws", "2", "--method", "concentrated"),

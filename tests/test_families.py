@@ -25,6 +25,7 @@ from discreet.posterior_sampling.families.negative_binomial import Geometric, Ne
 from discreet.posterior_sampling.families.normal import NormalFamily
 from discreet.posterior_sampling.families.soft_categories import SoftCategories
 from discreet.posterior_sampling.family import Family, renyi
+from discreet.posterior_sampling.public import plan_public
 from discreet.randomness.entropy import SeededEntropy
 from test_drawn import check
 
@@ -325,3 +326,226 @@ def test_one_trial_is_a_yes_or_no() -> None:
     assert single.delta_at(epsilon) == level.delta_at(epsilon)
     once, times = Geometric((0, 3)), NegativeBinomial((0, 3), successes=1)
     assert once.curve(eta, 9, Fraction(1)).rdp(2) == times.curve(eta, 9, Fraction(1)).rdp(2)
+
+
+# Public records, and private ones that become public.
+
+
+def test_public_records_are_read_as_private_ones_are() -> None:
+    assert discreet.BetaFamily().informed((1, 2), [0.25, 0.5, 7.0]) == Beta(1 + 1.75, 2 + 1.25)
+    mean = discreet.GaussianMean(2.0, (0, 10))
+    wanted = mean.prior((1, 3)).updated(14, 2, 2.0).mean()
+    assert mean.informed((1, 3), [4.0, 99.0]).mean() == pytest.approx(wanted, rel=1e-4)
+    levels = discreet.DirichletFamily().informed((1, 1), ["a", "b", "b"], levels=["a", "b"])
+    assert levels.parameters == (2, 3)
+    normal = NormalFamily((-1.0, 3.0))
+    both = normal.informed(normal.informed((0, 1, 2, 2), [1.0, 2.0]), [0.5])
+    np.testing.assert_allclose(both, normal.informed((0, 1, 2, 2), [1.0, 2.0, 0.5]), rtol=1e-12)
+
+
+def test_a_plan_says_how_many_public_records_are_enough() -> None:
+    target: dict[str, Any] = {"epsilon": 1, "order": 5}
+    found = plan_public("beta", prior=(1, 2), n=60, typical=[0, 0, 1], public=5, **target)
+    assert found.enough is not None
+    third = Fraction(found.enough, 3)
+    for known, enough in ((third, True), (third - Fraction(1, 3), False)):
+        prior = (float(1 + known), float(2 + 2 * known))
+        if enough:
+            assert posterior_sampler("direct", "beta", prior=prior, n=60, **target).r == 1
+        else:
+            with pytest.raises(discreet.InvalidInput, match="does not reach"):
+                posterior_sampler("direct", "beta", prior=prior, n=60, **target)
+    assert found.weight[0] < found.weight[1] < 1
+    assert found.error is not None
+    assert found.error[1] < found.error[0]
+    assert found.worth is not None
+    assert found.worth > 5  # they inform, and let private ones count for more
+    assert f"{found.enough} " in f"{found} " or f": {found.enough}" in str(found)
+
+
+def test_a_plan_of_a_mean_is_what_its_formula_says() -> None:
+    """A Gaussian draw is direct from τ₀ + p/σ² + n/σ² ≥ (w/σ²μ)² on."""
+    found = plan_public(
+        "gaussian", prior=(0, 10), n=50, typical=[1.0, 3.0], sigma=2, bounds=(0, 4), epsilon=1, order=2
+    )
+    squared = Fraction(1)  # D₂ = μ² ≤ 1
+    wanted = Fraction(16, 16) / squared - Fraction(1, 100) - Fraction(50, 4)
+    assert found.enough == max(0, math.ceil(4 * wanted))
+    unknown = plan_public(
+        "normal", prior=(0, 1, 5, 90), n=9, typical=[0.0, 1.0], bounds=(0, 1), epsilon=1, order=2
+    )
+    assert unknown.error is None
+    with pytest.raises(discreet.InvalidInput, match="negative"):
+        plan_public("beta", prior=(1, 1), n=9, typical=[0, 1], public=-1, epsilon=1, order=2)
+
+
+def test_a_breach_leaves_the_others_a_better_guarantee() -> None:
+    """The example of the paper's A.2: Beta(6, 12), n = 100, 40 leaked, 13 of them yes."""
+    sampler = posterior_sampler("direct", "beta", prior=(6, 12), n=100)
+    left = sampler.after_breach(13, 40)
+    assert sampler.guarantee.rdp(2) == pytest.approx(0.191, abs=5e-4)
+    assert left.rdp(2) == pytest.approx(0.064, abs=5e-4)
+    assert left.rdp(2) == posterior_sampler("direct", "beta", prior=(19, 39), n=60).guarantee.rdp(2)
+    assert "60" not in left.basis
+    for yes in range(0, 41, 8):
+        assert sampler.after_breach(yes, 40).rdp(2) <= sampler.guarantee.rdp(2) * (1 + 1e-12)
+    scaled = posterior_sampler("diffused", "beta", prior=(1, 1), n=30, epsilon=1, order=3)
+    assert scaled.after_breach(3, 9).rdp(3) < 1
+    with pytest.raises(discreet.InvalidInput, match="leaked=100"):
+        sampler.after_breach(50, 100)
+    people = posterior_sampler("direct", "beta", prior=(6, 12), n=100, per_person=2)
+    with pytest.raises(discreet.InvalidInput, match="about people"):
+        people.after_breach(13, 40)
+
+
+# Neighbours near by.
+
+
+NEARBY: list[tuple[Any, Any, tuple[Any, ...]]] = [
+    (
+        discreet.GaussianMean(1.5, (0.0, 8.0), nearby=2.0),
+        (1.0, 2.0),
+        tuple(Fraction(i, 2) for i in range(17)),
+    ),
+    (discreet.Poisson((0, 6), nearby=2), (4.0, 1.0), tuple(range(7))),
+    (discreet.Exponential((0.0, 4.0), nearby=1.0), (3.0, 2.0), tuple(Fraction(i, 2) for i in range(9))),
+    (GammaTimes((1.0, 4.0), shape=2.0, nearby=1.0), (3.0, 2.0), tuple(Fraction(i, 2) for i in range(2, 9))),
+]
+
+
+@pytest.mark.parametrize(("family", "prior", "records"), NEARBY, ids=str)
+def test_near_neighbours_stay_within_the_curve(family: Any, prior: Any, records: tuple[Any, ...]) -> None:
+    """Every pair of datasets of two records, one of which moves no farther than is near."""
+    start = family.natural(family.prior(prior))
+    curve = family.curve(start, 2, Fraction(1))
+    values = []
+    for other, one, moved in itertools.product(records, repeat=3):
+        if 0 < abs(one - moved) <= family.nearby:
+            pair = tuple(
+                tuple(a + b for a, b in zip(start, family.contribution(other + own, 2), strict=True))
+                for own in (one, moved)
+            )
+            values.append(above(renyi(family, pair, Fraction(2))))
+    assert max(values) <= curve.rdp(2)
+    assert max(values) >= 0.99 * curve.rdp(2)  # a step of the grid of records is added
+
+
+def test_a_guarantee_for_near_neighbours_says_so_and_does_not_mix(tmp_path: Any) -> None:
+    given: dict[str, Any] = {
+        "prior": (50, 30),
+        "sigma": 20,
+        "bounds": (0, 1000),
+        "epsilon": 1,
+        "delta": "1e-6",
+    }
+    near = posterior_sampler("diffused", "gaussian", n=200, nearby=20, **given)
+    plain = posterior_sampler("diffused", "gaussian", n=200, **given)
+    assert near.r > 10 * plain.r
+    guarantee = near.guarantee
+    assert (guarantee.relation, guarantee.unit) == (discreet.Relation.REPLACE_NEARBY, "within 20")
+    assert "another within 20" in guarantee.meaning()
+    assert "more than 20 apart may be told apart" in guarantee.assumptions[0]
+    sample = near.release(near.statistic([400.0] * 200))
+    assert discreet.Sample.from_json(sample.to_json()) == sample
+    assert "nearby" not in plain.family.to_dict()
+    records = [float(i % 90) for i in range(200)]
+    ask = lambda dataset, **more: discreet.posterior_sample(  # noqa: E731
+        records, "gaussian", ledger=ledger, dataset=dataset, n=200, **more, **given
+    )
+    with discreet.Ledger(tmp_path / "book.db") as ledger:
+        ledger.create("near", epsilon=3, delta="1e-5", relation="replace-nearby", unit="within 20")
+        ledger.create("all", epsilon=3, delta="1e-5")
+        assert ask("near", nearby=20).guarantee.unit == "within 20"
+        for dataset, more in (("all", {"nearby": 20}), ("near", {}), ("near", {"nearby": 10})):
+            with pytest.raises(discreet.GuaranteeMismatchError, match="do not mix"):
+                ask(dataset, **more)
+    assert not discreet.Relation.REPLACE_NEARBY.implies(discreet.Relation.WITHIN_GROUP)
+    for wrong in (0, 5000, math.inf):
+        with pytest.raises(discreet.InvalidInput, match="nearby"):
+            posterior_sampler("diffused", "gaussian", n=200, nearby=wrong, **given)
+    with pytest.raises(discreet.InvalidInput, match="whole number"):
+        discreet.Poisson((0, 6), nearby=1.5)
+    with pytest.raises(discreet.InvalidInput, match="single records"):
+        posterior_sampler("diffused", "gaussian", n=200, nearby=20, per_person=2, **given)
+
+
+# Families that are defined by their formulas.
+
+
+DEFINED: list[tuple[Any, Any, Any]] = [
+    ({"log_partition": "log(1 + exp(t))", "bounds": (0, 1)}, discreet.BetaFamily(), (0.3, 12)),
+    ({"log_partition": "exp(t)", "bounds": (0, 3), "means": (0, math.inf)}, discreet.Poisson((0, 3)), (2, 6)),
+    (
+        {"log_partition": "-log(-t)", "bounds": (0, 4), "means": (0, math.inf), "support": (-math.inf, 0)},
+        discreet.Exponential((0, 4)),
+        (2, 6),
+    ),
+    (
+        {"log_partition": "t**2 / 2", "bounds": (-3, 3), "means": (-math.inf, math.inf)},
+        discreet.GaussianMean(1.0, (-3, 3)),
+        (0.5, 3),
+    ),
+]
+
+
+def known(family: Any, eta: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+    """The coordinates of the family that knows more, for (χ, ν)."""
+    if family.name == "beta":
+        return eta[0], eta[1] - eta[0]
+    return (eta[1] + 1, eta[0]) if family.name == "exponential" else eta  # θ^ν dθ is a Gamma of ν + 1
+
+
+@pytest.mark.parametrize(("formulas", "same", "prior"), DEFINED, ids=lambda x: str(x)[:24])
+def test_a_defined_family_bounds_what_is_known_in_closed_form(formulas: Any, same: Any, prior: Any) -> None:
+    family = Family.define(**formulas)
+    eta = family.natural(family.prior(prior))
+    for n, r in ((3, Fraction(1, 2)), (60, Fraction(1, 10))):
+        mine, exact = family.curve(eta, n, r), same.curve(known(same, eta), n, r)
+        assert mine.max_order == pytest.approx(exact.max_order, rel=1e-6)
+        for order in (1.2, 2.0, 3.0):
+            if order < 0.9 * exact.max_order:
+                assert exact.rdp(order) <= mine.rdp(order) <= 1.25 * exact.rdp(order)
+    again = Family.from_dict(family.to_dict())
+    assert again == family
+
+
+@pytest.mark.parametrize(("formulas", "same", "prior"), DEFINED, ids=lambda x: str(x)[:24])
+def test_the_divergence_of_a_defined_family_is_enclosed(formulas: Any, same: Any, prior: Any) -> None:
+    family = Family.define(**formulas)
+    first = family.natural(family.prior(prior))
+    pair = (first, (first[0] + Fraction(1, 3), first[1]))
+    value = above(renyi(family, pair, Fraction(2)))
+    other = above(renyi(same, tuple(known(same, eta) for eta in pair), Fraction(2)))
+    assert value == pytest.approx(other, rel=1e-9)
+
+
+def test_a_defined_family_is_drawn_from_and_written() -> None:
+    """Counts of the logarithmic law, which no conjugate family has in closed form."""
+    family = Family.define(
+        log_partition="log(-log(1 - exp(t)))", bounds=(1, 6), means=(1, math.inf), support=(-math.inf, 0)
+    )
+    sampler = posterior_sampler("diffused", family, prior=(2, 8), n=12, epsilon=1, order=2, grid="0.001")
+    assert 0 < sampler.r <= 1
+    assert sampler.guarantee.rdp(2) <= 1
+    sample = sampler.release(sampler.statistic([1, 1, 2, 9] * 3))
+    assert sample.values[0] < 0
+    assert discreet.Sample.from_json(sample.to_json()) == sample
+    roots = Family.define(log_partition="exp(t)", statistic="sqrt(x)", bounds=(0, 3), means=(0, math.inf))
+    assert float(roots.read([4.0, 100.0], None, {})[0]) == pytest.approx(5, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("formulas", "words"),
+    [
+        ({"log_partition": "__import__('os')", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "t.real", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "log(", "bounds": (0, 1)}, "no formula"),
+        ({"log_partition": "x", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "exp(t)", "bounds": (1, 0)}, "low < high"),
+        ({"log_partition": "exp(t)", "bounds": (0, 1), "means": (2, 1)}, "means="),
+    ],
+    ids=str,
+)
+def test_formulas_that_are_none_are_refused(formulas: Any, words: str) -> None:
+    with pytest.raises(discreet.InvalidInput, match=words):
+        Family.define(**formulas)

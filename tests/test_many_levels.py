@@ -16,7 +16,7 @@ from discreet.distributions.given_total import GivenTotal
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.inference.add_remove import LogUniform
-from discreet.inference.noise_aware import UnknownStrength, noise_aware
+from discreet.inference.noise_aware import MixedShares, noise_aware
 from discreet.mechanisms.lattice import decoding
 from discreet.numerics.cells import Cells
 from discreet.numerics.count_vectors import Separable, compositions
@@ -190,7 +190,7 @@ def test_an_unknown_prior_against_all_datasets() -> None:
         cdfs.append(weight @ betainc(a + rows, (k - 1) * a + n - rows, 0.4))
     share = np.exp(np.array(logs) - np.logaddexp.reduce(logs))
     found = noise_aware(m, (), z, strength=strength)
-    assert isinstance(found, UnknownStrength)
+    assert isinstance(found, MixedShares)
     np.testing.assert_allclose(found.predictive(), share @ np.array(means), rtol=1e-4)
     assert [found.marginal(i).cdf(0.4) for i in range(k)] == pytest.approx(share @ np.array(cdfs), abs=1e-4)
     low, high = found.intervals(0.8)

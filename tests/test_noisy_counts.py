@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import discreet
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInput, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.published import as_noise, noisy_counts
 from discreet.numerics import noises
@@ -199,3 +199,41 @@ def test_an_unknown_total_of_many_cells_covers():
     assert inside >= 4
     with pytest.raises(InvalidInput, match="total"):
         AddRemovePosterior([1.0, 2.0], 1.0, noise=noises.LatticeNoise(1.0))
+
+
+def posterior():
+    return noisy_counts([60, 45], noise=("discrete-laplace", 2.0), total=100).noise_aware()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: noisy_counts([1.5, 2], noise=("geometric", 1.0)), "fractions.*whole numbers"),
+        (lambda: noisy_counts([1, 2], noise=("laplace", 0)), "scale=0 .* positive"),
+        (lambda: noisy_counts([1, 2], noise=("gaussian", {"std": 0})), "std=0 .* positive"),
+        (lambda: noisy_counts([1, 2], noise=("laplace", [1, 0])), r"scale=\[1, 0\] .* positive"),
+        (lambda: noisy_counts([1, 2], noise=("lattice", 2.0), total=4), "do not sum to total=4"),
+        (lambda: noisy_counts([1, 2], noise=("laplace", 2.0), total=-1), "total=-1 must not be negative"),
+        (lambda: noisy_counts([1, 2], noise=("laplace", 2.0), total=2.5), "total=2.5 must be a whole"),
+        (lambda: noisy_counts([1, 2], noise=("laplace", 2.0), clamped="zero"), "clamped='zero' must be"),
+        (lambda: noisy_counts([1, 2], noise=("laplace", 2.0), clamped=(0, 1, 2)), "must be a number, or two"),
+        (lambda: noisy_counts([1, 2], noise=("laplace", 2.0), suppressed_below="x"), "suppressed_below='x'"),
+        (lambda: posterior().sample(10**12), "1e[+]12 draws of 2 numbers are more than memory holds"),
+        (lambda: posterior().sample(-1), "size=-1 must not be negative"),
+        (lambda: posterior().sample(1.5), "size=1.5 must be a whole number"),
+        (lambda: posterior().interval(2), "level=2 must be a probability"),
+        (lambda: posterior().interval("wide"), "level='wide' must be a probability"),
+        (lambda: posterior().marginal("a"), "index='a' must be between 0 and 1"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_before_any_work(call, message):
+    with pytest.raises((InvalidInput, TooLargeError), match=message):
+        call()
+
+
+def test_a_value_clamped_from_above_leaves_the_total_open():
+    """The others' counts, of which little is known, must not drown the share of the one that is known."""
+    wide = noisy_counts([1, 5], noise=("laplace", 2.0), clamped=(0, 5)).noise_aware()
+    exact = noisy_counts([1, 5], noise=("laplace", 2.0)).noise_aware()
+    assert 0.05 < wide.mean() < exact.mean()
+    assert wide.total.mean() > exact.total.mean()

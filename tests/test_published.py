@@ -16,6 +16,9 @@ import pandas as pd
 import pytest
 
 import discreet
+from discreet.mechanisms.independent import IndependentNoise
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.outputs import Output
 from discreet.regression import means
 from discreet.regression.newton import rounds
 from discreet.regression.newton.sums import RoundSums
@@ -269,3 +272,34 @@ def test_people_are_named_and_pay_what_was_asked() -> None:
     ):
         promised = answer.guarantee
         assert (str(promised.relation), promised.unit, promised.epsilon) == ("replace-person", "who", 2)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_a_network_is_a_function_of_its_noisy_tables(
+    relation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = {"a": ("no", "yes"), "b": ("no", "yes"), "c": ("no", "yes")}
+    generator = np.random.default_rng(5)
+    frame = pd.DataFrame({name: generator.choice(own, 40) for name, own in levels.items()})
+    changed = {name: "yes" if frame[name].iloc[0] == "no" else "no" for name in levels}
+    kept: list[tuple[int, ...]] = []
+    calls: list[int] = []
+
+    def frozen(mechanism: Any, counts: tuple[int, ...], source: Any) -> Output:
+        calls.append(1)
+        if len(calls) > len(kept):
+            kept.append(counts)
+        return Output(None, kept[len(calls) - 1], mechanism.decode)
+
+    for made in (Lattice, IndependentNoise):
+        monkeypatch.setattr(made, "_output", frozen)
+
+    def ask(data: pd.DataFrame) -> Any:
+        calls.clear()
+        declared = {"parents": {"b": "a", "c": "b"}, "levels": levels, "relation": relation}
+        return lambda **charge: discreet.release_network(data, **declared, epsilon=1, **charge)
+
+    one = everything(tmp_path / "a", relation, None, ask(frame))
+    other = neighbours(frame, relation, changed)
+    assert everything(tmp_path / "b", relation, None, ask(other)) == one
+    assert len(kept) == 2

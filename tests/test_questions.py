@@ -23,6 +23,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "outcome": "smoker", "given": "sex", "levels": ("no", "yes"), "groups": ("f", "m"), "sizes": (20, 0),
         "epsilon": 1,
     },
+    "network": {"parents": {"b": ("a",), "c": ()},
+                "levels": {"a": ("0", "1"), "b": ("x", "y"), "c": ("u", "v")}, "epsilon": 1, "n": 60},
     "sample": {"family": "gaussian", "prior": (50, 30), "bounds": (0, 120), "sigma": 20, "epsilon": 1,
                "delta": "1e-6", "n": 100},
     "query": {"bounds": (0, 10), "epsilon": 1, "delta": "1e-6", "n": 100, "draws": 2},

@@ -234,10 +234,10 @@ def test_statistical_query_of_a_function_and_of_bounds() -> None:
     by_bounds = statistical_query(ages, bounds=(0, 100), epsilon=1, delta="1e-6", prior=(20, 20))
     assert by_bounds.values.mean() == pytest.approx(20, abs=12)
     by_function = statistical_query(
-        ages, lambda age: age >= 30, epsilon=1, delta="1e-6", prior=(20, 20), n=2000
+        ages, lambda age: age >= 30, bounds=(0, 1), epsilon=1, delta="1e-6", prior=(20, 20), n=2000
     )
     assert by_function.values.mean() == pytest.approx(0.25, abs=0.12)
-    assert by_function.bounds is None
+    assert by_function.bounds == (0, 1)
     assert discreet.Sample.from_json(by_bounds.to_json()) == by_bounds
 
 
@@ -253,17 +253,33 @@ def test_function_is_clipped_and_one_record_moves_the_sum_by_at_most_one() -> No
 
     for values in itertools.product((-5.0, 0.0, 0.3, 1 / 3, 1.0, 1e300), repeat=2):
         for other in (-5.0, 0.7, 1e300):
-            one, _ = _sum_of(float, values)
-            two, _ = _sum_of(float, (values[0], other))
-            assert abs(one - two) <= 1
+            for bounds in ((0.0, 1.0), (-3.0, 0.1)):
+                one, _ = _sum_of(float, values, *bounds)
+                two, _ = _sum_of(float, (values[0], other), *bounds)
+                assert abs(one - two) <= 1
+
+
+def test_a_range_that_is_not_declared_warns_whatever_the_records_are() -> None:
+    """Before the data are opened, so that the warning says nothing about them."""
+    for records in ([0.0, 1.0], [7.0, -2.0]):
+        with pytest.warns(UserWarning, match=r"declare bounds=\(low, high\)"):
+            answer = statistical_query(records, float, epsilon=1, order=2, prior=(5, 5))
+        assert 0 <= answer.values[0] <= 1
+
+    def truth(record: float) -> bool:
+        return record > 1
+
+    statistical_query([7.0, -2.0], truth, epsilon=1, order=2, prior=(5, 5))
+    wide = statistical_query([7.0] * 400, float, bounds=(-10, 10), epsilon=5, order=2, prior=(5, 5))
+    assert 0 < wide.values[0] < 10
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({}, "function of one record"),
-        ({"bounds": (0, 1), "function": abs}, "function of one record"),
         ({"function": abs, "column": "x"}, "go with bounds="),
+        ({"function": abs, "bounds": (0, 1), "missing": 0.5}, "go with bounds="),
         ({"bounds": (1, 0)}, "low < high"),
         ({"bounds": (0, 1), "n": 7}, "another number of records"),
     ],
@@ -272,7 +288,7 @@ def test_bad_statistical_query(options: dict[str, Any], message: str) -> None:
     with pytest.raises(discreet.InvalidInput, match=message):
         statistical_query([0.5, 0.25], epsilon=1, order=3, prior=(5, 5), **options)
     with pytest.raises(discreet.DataError, match="for at least one"):
-        statistical_query(["a", "b"], float, epsilon=1, order=3)
+        statistical_query(["a", "b"], float, bounds=(0, 1), epsilon=1, order=3)
 
 
 # From data, with a ledger.
@@ -398,7 +414,9 @@ def test_people_are_declared_wholly() -> None:
     )
     assert query.guarantee.relation == discreet.Relation.REPLACE_PERSON
     with pytest.raises(discreet.InvalidInput, match="person= go with bounds"):
-        discreet.statistical_query([1], lambda x: x, epsilon=1, order=2, person="who", per_person=1)
+        discreet.statistical_query(
+            [1], lambda x: x, bounds=(0, 1), epsilon=1, order=2, person="who", per_person=1
+        )
 
 
 def test_a_query_sums_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -593,8 +611,8 @@ def test_extreme_priors_are_answered_quickly() -> None:
         lambda: discreet.compose(None),
         lambda: discreet.Odometer(1).spend(0.5),
         lambda: discreet.Odometer(1, relation="foo"),
-        lambda: statistical_query(None, float, epsilon=1, order=2),
-        lambda: statistical_query("text", len, epsilon=1, order=2),
+        lambda: statistical_query(None, float, bounds=(0, 1), epsilon=1, order=2),
+        lambda: statistical_query("text", len, bounds=(0, 1), epsilon=1, order=2),
         lambda: discreet.Normal(0, 1).updated_with_public(["x"], sigma=1),
         lambda: discreet.Normal(0, 1).updated_with_public([1.0], sigma=0),
         lambda: discreet.Gamma(1, 1).updated_with_public(["x"]),
@@ -609,7 +627,7 @@ def test_mistakes_have_our_type(call: Any) -> None:
 def test_a_table_is_not_a_sequence_of_records() -> None:
     pandas = pytest.importorskip("pandas")
     with pytest.raises(discreet.InvalidInput, match="not a table"):
-        statistical_query(pandas.DataFrame({"a": [1, 2]}), len, epsilon=1, order=2)
+        statistical_query(pandas.DataFrame({"a": [1, 2]}), len, bounds=(0, 1), epsilon=1, order=2)
 
 
 def test_vectors_of_any_size_stay_within_the_radius() -> None:

@@ -226,7 +226,9 @@ def test_rows_and_counts_from_python_leave_nothing_behind() -> None:
         lambda: estimator.fit(pd.DataFrame(rows), [0, 1]),
         lambda: estimator.fit([[0.1], [0.2]], np.array([MARK, 0], dtype=object)),
         lambda: built.draw([MARK, 2]),
-        lambda: discreet.statistical_query([1, 2], failing, prior=(5, 5), epsilon=1, delta=1e-6),
+        lambda: discreet.statistical_query(
+            [1, 2], failing, bounds=(0, 1), prior=(5, 5), epsilon=1, delta=1e-6
+        ),
         lambda: discreet.release(records(), levels=LEVELS, epsilon=1),
         lambda: discreet.release({"no": MARK}, levels=LEVELS, epsilon=1),
     ):

@@ -15,6 +15,8 @@ from discreet._version import __version__ as __version__
 if TYPE_CHECKING:
     from discreet import plots
     from discreet.answers.conditional import ConditionalRelease
+    from discreet.answers.discovered import Discovered
+    from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain, Relation
     from discreet.distributions.beta_dirichlet import Beta, Dirichlet
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
     from discreet.posterior_sampling.families.rates import Exponential, Poisson
     from discreet.posterior_sampling.family import Family
+    from discreet.posterior_sampling.public import PublicPlan, plan_public
     from discreet.posterior_sampling.sample import Sample
     from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
     from discreet.privacy.composition import Odometer, compose, parallel
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
         release,
         release_conditional,
         release_logistic,
+        release_network,
         release_table,
         statistical_query,
     )
@@ -157,6 +161,10 @@ _HOME = {
         "Poisson",
     ),
     "posterior_sampling.family": ("Family",),
+    "posterior_sampling.public": (
+        "PublicPlan",
+        "plan_public",
+    ),
     "posterior_sampling.sample": ("Sample",),
     "posterior_sampling.sampler": (
         "PosteriorSampler",
@@ -170,6 +178,8 @@ _HOME = {
     "privacy.guarantee": ("Guarantee",),
     "questions.asking": ("acknowledge_large_delta",),
     "answers.conditional": ("ConditionalRelease",),
+    "answers.discovered": ("Discovered",),
+    "answers.network": ("NetworkRelease",),
     "regression.newton.fit": ("Fit",),
     "regression.means": ("Mean", "Means"),
     "questions.verbs": (
@@ -179,6 +189,7 @@ _HOME = {
         "release",
         "release_conditional",
         "release_logistic",
+        "release_network",
         "release_table",
         "statistical_query",
     ),
@@ -207,6 +218,7 @@ __all__ = [
     "DataError",
     "Dirichlet",
     "DirichletFamily",
+    "Discovered",
     "DiscreetError",
     "Domain",
     "Exponential",
@@ -225,6 +237,7 @@ __all__ = [
     "Mean",
     "Means",
     "Mechanism",
+    "NetworkRelease",
     "NoiseWarning",
     "Normal",
     "NotPrivateError",
@@ -233,6 +246,7 @@ __all__ = [
     "Poisson",
     "PosteriorSampler",
     "PrivacyWarning",
+    "PublicPlan",
     "Published",
     "Receipt",
     "Relation",
@@ -256,6 +270,7 @@ __all__ = [
     "optimal_mechanism",
     "parallel",
     "plan",
+    "plan_public",
     "plots",
     "posterior_sample",
     "posterior_sampler",
@@ -263,6 +278,7 @@ __all__ = [
     "release",
     "release_conditional",
     "release_logistic",
+    "release_network",
     "release_table",
     "report",
     "run_study",

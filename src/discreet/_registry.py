@@ -92,6 +92,7 @@ FAMILIES = Registry(
         "geometric": "discreet.posterior_sampling.families.negative_binomial:Geometric",
         "negative-binomial": "discreet.posterior_sampling.families.negative_binomial:NegativeBinomial",
         "gamma": "discreet.posterior_sampling.families.gamma:GammaTimes",
+        "defined": "discreet.posterior_sampling.families.defined:DefinedFamily",
         "normal": "discreet.posterior_sampling.families.normal:NormalFamily",
         "correlated-vector": "discreet.posterior_sampling.families.correlated:CorrelatedVector",
     },
@@ -122,6 +123,8 @@ DOCUMENTS = Registry(
     {
         "discreet/release": "discreet.answers.release:Release",
         "discreet/conditional": "discreet.answers.conditional:ConditionalRelease",
+        "discreet/network": "discreet.answers.network:NetworkRelease",
+        "discreet/discovered": "discreet.answers.discovered:Discovered",
         "discreet/sample": "discreet.posterior_sampling.sample:Sample",
         "discreet/logistic": "discreet.regression.release:LogisticRelease",
         "discreet/regression": "discreet.regression.newton.fit:Fit",
@@ -138,6 +141,7 @@ QUESTIONS = Registry(
         "proportion": "discreet.questions.proportion:Proportion",
         "table": "discreet.questions.table:CrossTable",
         "conditional": "discreet.questions.conditional:Conditional",
+        "network": "discreet.questions.network:Network",
         "sample": "discreet.questions.sample:PosteriorDraw",
         "query": "discreet.questions.query:StatisticalQuery",
         "logistic": "discreet.questions.logistic:Logistic",
@@ -152,6 +156,10 @@ COMMANDS = {
     "conditional": (
         "conditional",
         "Release a private posterior of an outcome's shares for each public group.",
+    ),
+    "network": (
+        "network",
+        "Release private posteriors of the conditional tables of a declared Bayesian network.",
     ),
     "sample": (
         "sample",

@@ -32,6 +32,8 @@ class Relation(StrEnum):
     ``within-group``: the group of every record is public; what one record, or one person, says beside it
     differs. ``replace-one`` and ``replace-person`` imply it, because they protect the group as well.
     ``add-remove``: one dataset is the other with one record more.
+    ``replace-nearby``: the same number of records n (public), one record differs, and its two values are no
+    farther apart than the unit says. Records farther apart may be told apart: weaker than ``replace-one``.
 
     Nothing else is implied: a record that moves from one person to another changes two people.
     """
@@ -40,10 +42,11 @@ class Relation(StrEnum):
     REPLACE_PERSON = "replace-person"
     WITHIN_GROUP = "within-group"
     ADD_REMOVE = "add-remove"
+    REPLACE_NEARBY = "replace-nearby"
 
     def implies(self, other: Relation) -> bool:
         """Whether a guarantee for these pairs is one, with the same numbers, for the pairs of ``other``."""
-        within = other is Relation.WITHIN_GROUP and self is not Relation.ADD_REMOVE
+        within = other is Relation.WITHIN_GROUP and self in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON)
         return self is other or within
 
     @property
@@ -64,6 +67,10 @@ _RELATION_WORDS = {
         "the replacement of what any one record says, given its public group",
         "the group of every record, and every record but one",
     ),
+    "replace-nearby": (
+        "the replacement of any one record by a near one; not by one farther away than the unit says",
+        "every record but one, and about where that one lies",
+    ),
     "add-remove": ("learning whether any one record is there at all", "every record but one"),
 }
 
@@ -76,10 +83,13 @@ def as_relation(relation: Any) -> Relation:
 
 
 def as_unit(unit: Any, relation: Relation) -> str | None:
-    """The key column of those whom a relation protects; None where these are single records, or unnamed."""
+    """The key column of those whom a relation protects; None where these are single records, or unnamed.
+
+    Of ``replace-nearby`` it is how near: ``"within 5"``.
+    """
     if unit is None:
         return None
-    if relation not in (Relation.REPLACE_PERSON, Relation.WITHIN_GROUP):
+    if relation not in (Relation.REPLACE_PERSON, Relation.WITHIN_GROUP, Relation.REPLACE_NEARBY):
         raise InvalidInput(f"unit={unit!r} is the key of people and goes with relation='replace-person'")
     if not isinstance(unit, str) or not 0 < len(unit) <= 1000:
         raise InvalidInput(f"unit={unit!r} must be the name of the column that tells people apart")
@@ -95,7 +105,7 @@ class Domain:
 
     ``other`` is the level that receives values outside ``levels``; ``missing`` the one that receives null
     and NaN. Where they are None such a record is an error. ``missing="exclude"`` leaves missing values out,
-    for shares of those who answered; how many did is then private, which only add-remove can promise.
+    for shares of those who answered; how many did is then private.
     """
 
     levels: Sequence[Any]

@@ -58,6 +58,10 @@ class ConditionalRelease(Answer):
 
         if self.sizes is None:
             raise InvalidInput("pooled needs the sizes of the groups, which are private under add-remove")
+        if any(one is not None and one.leaves_out for one in self.releases):
+            raise InvalidInput(
+                "pooled needs how many of each group have a value, which missing='exclude' keeps private"
+            )
 
         parts = [None if one is None else (one.built, one.counts, one.noisy) for one in self.releases]
         levels = next(len(one.counts) for one in self.releases if one is not None)

@@ -21,7 +21,7 @@ from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.binned import BinnedDistribution
 from discreet.inference.bridged import Bridged
-from discreet.inference.noise_aware import noise_aware
+from discreet.inference.noise_aware import MixedShares, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
 
@@ -83,18 +83,23 @@ class Release(Bridged, Answer):
         return int(self.parameters["n"]) if "n" in self.parameters else None
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether the mechanism also counted, as a last level, those of the n records without a value."""
+        return self.n is not None and self.missing == EXCLUDE and EXCLUDE not in self.levels
+
+    @property
     def counts(self) -> tuple[int, ...]:
-        """The released counts."""
-        return self.output.counts
+        """The released counts of the levels."""
+        return self.output.counts[: len(self.levels)]
 
     @property
     def noisy(self) -> tuple[int, ...] | None:
         """The noisy counts from which they were decoded, where the mechanism keeps them."""
-        return self.output.noisy
+        return None if self.output.noisy is None else self.output.noisy[: len(self.levels)]
 
     @property
     def prior(self) -> tuple[float, ...]:
-        return tuple(self.parameters["prior"])
+        return tuple(self.parameters["prior"])[: len(self.levels)]
 
     @property
     def epsilon(self) -> float:
@@ -108,7 +113,8 @@ class Release(Bridged, Answer):
     def noise_aware(self) -> UncertainShares:
         """The posterior that accounts for the mechanism's noise: wider than ``posterior``, and honest.
 
-        Where the number of records is private, its ``total`` is what is known of that.
+        Where the number of records is private, or of those that have a value, its ``total`` is what is known
+        of that.
         """
         return self._noise_aware
 
@@ -118,8 +124,8 @@ class Release(Bridged, Answer):
             None if pair is None else LogUniform(*pair) for pair in (self.total_prior, self.strength)
         )
         # Of many levels the counts are decoded for those who ask for them.
-        counts = self.counts if self.noisy is None else ()
-        found = noise_aware(self.built, counts, self.noisy, expected, strength)
+        counts = self.counts if self.output.noisy is None else ()
+        found = noise_aware(self.built, counts, self.output.noisy, expected, strength, self.leaves_out)
         found.names = self.levels
         return found
 
@@ -130,10 +136,11 @@ class Release(Bridged, Answer):
 
     def check_parts(self) -> None:
         """There is such a mechanism, its counts are of these levels, and no less is claimed than it costs."""
-        sizes = {len(self.levels), len(self.prior), len(self.noisy or self.counts)}
+        counts = self.output.noisy or self.output.counts
+        sizes = {len(self.levels) + self.leaves_out, len(self.parameters["prior"]), len(counts)}
         if len(sizes) > 1:
             raise ValueError("levels, prior and counts differ in number")
-        if any(abs(count) > 2**60 for count in self.noisy or self.counts):
+        if any(abs(count) > 2**60 for count in counts):
             raise ValueError("its counts are too large")
         cost = self.built.guarantee
         if self.guarantee.epsilon < cost.epsilon and self.guarantee.delta <= cost.delta:
@@ -144,11 +151,12 @@ class Release(Bridged, Answer):
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.
 
-        Where the number of records is private its parameters are rates, shares times the expected number.
+        Where the number of records is private its parameters are rates, shares times the expected number;
+        where records without a value were left out, shares of all records, the last of those left out.
         """
         from discreet.inference.likelihoods.releases import likelihood_of
 
-        return likelihood_of(self.built, self.counts, self.noisy)
+        return likelihood_of(self.built, self.output.counts, self.output.noisy)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """One row per level: released count, mean, standard deviation and credible interval.
@@ -191,6 +199,12 @@ class Release(Bridged, Answer):
         if self.n is not None:
             source, records = f"n = {self.n} records", f"{self.n:,} (public); no record is in this document"
             size, drowned = f"n = {self.n}", self.built.noise_scale >= self.n
+            if isinstance(aware, MixedShares) and self.leaves_out:
+                low, high = aware.total.interval(0.95)
+                notes.append(
+                    f"How many of the records have a value is private. From what was released about "
+                    f"{aware.total.mean():,.0f} have, with 95 % probability {low:,} – {high:,}."
+                )
         else:
             source, size = "a private number of records", "n private"
             records = "their number is private: neither it nor any record is in this document"
@@ -367,8 +381,8 @@ class Release(Bridged, Answer):
             "mechanism": self.mechanism,
             "parameters": dict(self.parameters),
             "levels": list(self.levels),
-            "counts": list(self.counts),
-            "noisy": None if self.noisy is None else list(self.noisy),
+            "counts": list(self.output.counts),
+            "noisy": None if self.output.noisy is None else list(self.output.noisy),
             "other": self.other,
             "missing": self.missing,
             **({} if self.axes is None else {"axes": {name: list(x) for name, x in self.axes.items()}}),
@@ -405,9 +419,10 @@ class Release(Bridged, Answer):
     def _check(self) -> None:
         """Every part is of its kind and the parts fit together; a release that was written always passes."""
         k = Domain(self.levels, self.other, self.missing).k
-        as_prior(self.prior, k)
-        for counts in (self.counts, self.counts if self.noisy is None else self.noisy):
-            if len(counts) != k or any(type(count) is not int for count in counts):
+        counted = k + self.leaves_out
+        as_prior(self.parameters["prior"], counted)
+        for counts in (self.output.counts, self.output.noisy or self.output.counts):
+            if len(counts) != counted or any(type(count) is not int for count in counts):
                 raise ValueError("counts must be whole numbers, one per level")
         if not (self.column is None or isinstance(self.column, str)):
             raise ValueError("column must be a name")

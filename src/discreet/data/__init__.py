@@ -26,8 +26,10 @@ sql = withheld(files.sql)
 read_rows = withheld(rows.read_rows)
 binned = withheld(statistics.binned)
 clipped_sum = withheld(statistics.clipped_sum)
+contingencies = withheld(statistics.contingencies)
 contingency = withheld(statistics.contingency)
 count_levels = withheld(statistics.count_levels)
+count_texts = withheld(rows.count_texts)
 
 __all__ = [
     "FORMATS",
@@ -39,9 +41,11 @@ __all__ = [
     "as_table",
     "binned",
     "clipped_sum",
+    "contingencies",
     "contingency",
     "count_cells",
     "count_levels",
+    "count_texts",
     "read_rows",
     "sql",
 ]

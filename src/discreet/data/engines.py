@@ -148,7 +148,7 @@ def count_cells(table: EngineTable, most: int | None) -> CellCounts:
     if most is not None:
         _check_people(rows)
     for index, coder in enumerate(table.coders):
-        if any(place[index] == coder.untyped for place in records):
+        if not coder.total and any(place[index] == coder.untyped for place in records):
             raise wrong_type("Unknown")
     return CellCounts(records, kept)
 
@@ -195,7 +195,7 @@ def sum_codes(table: EngineTable, most: int | None) -> Moments:
     rows = fetch(parts.group_by("status").agg(*(nw.col(name).sum() for name in names)))
     _check_people(rows)
     found = {int(row[0]): [int(number) for number in row[1:]] for row in rows}
-    if coder.untyped in found:
+    if not coder.total and coder.untyped in found:
         raise wrong_type("Unknown")
     _, kept_records, _, first, high, low = found.get(-1, [0] * 6)
     return Moments(

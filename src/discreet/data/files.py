@@ -268,7 +268,12 @@ def _json_table(
             part = connection.sql(f"SELECT json FROM read_json_objects([{names}], format='{shape}')")
             records = part if records is None else records.union(part)
     assert records is not None
-    columns = _json_columns(records, files, [*coders, *([] if person is None else [person])])
+    if all(coder.total for coder in coders.values()):  # whether any record has a column is not to be told
+        if None in coders:
+            raise InvalidInput("which column? Give column=NAME (--column NAME)")
+        columns = [str(column) for column in coders]
+    else:
+        columns = _json_columns(records, files, [*coders, *([] if person is None else [person])])
     values, kinds, typed = [], [], []
     for i, column in enumerate(columns):
         at = _pointer(column)

@@ -220,13 +220,13 @@ class Bins(Numbers):
         self.clip = outside == "clip"
         self.bins = len(edges) - 1
         self.size = self.bins + (outside == "level") + (missing == "level")
-        self.outside = self.bins if outside == "level" else self.size
         self.stray = self.size  # text and the like is a mistake, and no level
+        self.own_outside = outside == "level"
         self.absent = self.size - 1 if missing == "level" else self.size + 1
 
     def place(self, number: float) -> int:
         if not self.clip and not self.edges[0] <= number <= self.edges[-1]:
-            return self.outside
+            return self.bins if self.own_outside else self.stray
         return sum(number >= edge for edge in self.edges[1:-1])
 
     def placed(self, number: nw.Expr) -> nw.Expr:
@@ -244,7 +244,7 @@ class Bins(Numbers):
         if self.clip:
             return inner
         out = (number < self.edges[0]) | (number > self.edges[-1])
-        return nw.when(out).then(nw.lit(self.outside)).otherwise(inner)
+        return nw.when(out).then(nw.lit(self.bins if self.own_outside else self.stray)).otherwise(inner)
 
 
 def _exact(number: Any, name: str, shown: Any) -> Fraction:

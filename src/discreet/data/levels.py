@@ -31,17 +31,25 @@ _CHAIN = 64
 
 
 class Levels(Coder):
-    """A :class:`Domain` as a coder: the code of a record is the position of its level."""
+    """A :class:`Domain` as a coder: the code of a record is the position of its level.
+
+    ``keeps_missing``: values that are left out have a place of their own, the last, and are counted there.
+    """
 
     kinds: ClassVar = {"text": "text", "truth": "truth", "whole": "whole", "huge": "text", "real": "real"}
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Domain, keeps_missing: bool = False) -> None:
         self.domain = domain
-        self.size = domain.k
+        kept = domain.excludes_missing and keeps_missing
+        self.size = domain.k + kept
         self.stray = self.size if domain.other is None else domain.levels.index(domain.other)
-        self.drops_missing = domain.excludes_missing
-        nowhere = domain.missing is None or self.drops_missing
-        self.absent = self.size + 1 if nowhere else domain.levels.index(domain.missing)
+        self.drops_missing = domain.excludes_missing and not kept
+        if kept:
+            self.absent = domain.k
+        elif domain.missing is None or self.drops_missing:
+            self.absent = self.size + 1
+        else:
+            self.absent = domain.levels.index(domain.missing)
 
     @property
     def texts(self) -> dict[Any, int]:

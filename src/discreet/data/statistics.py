@@ -23,7 +23,7 @@ from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
 from discreet.data.values import Coder, Tally, count_values, count_weighted
-from discreet.declarations import Domain, as_integer
+from discreet.declarations import EXCLUDE, Domain, as_integer
 from discreet.errors import DataError, InvalidInput, TooLargeError
 
 if TYPE_CHECKING:
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_CELLS = 10**6
-ONLY_PRIVATE = (
-    "missing='exclude' makes the number of those who answered private: it goes with relation='add-remove'; "
-    "with n public map missing values to a level: missing=LEVEL"
-)
 
 
 class RecordBound(TypedDict, total=False):
@@ -44,6 +40,7 @@ class RecordBound(TypedDict, total=False):
     per_person: int | None
     n: int | None
     private_size: bool
+    strict: bool
 
 
 def count_levels(
@@ -62,9 +59,11 @@ def count_levels(
     ``person`` and ``per_person``: at most so many records of each person, by key column, are counted; see
     :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
     ``private_size``: how many records there are is private; none at all are counted too, and no error tells.
+    Where missing values are left out and n is public, their number comes last. ``strict=False``: a value
+    without a place counts as missing, so that no record is an error where the domain says what missing is.
     """
     kept = Contribution.of(**bound)
-    return kept.checked(_count(data, Levels(domain), column, kept))
+    return kept.checked(_count(data, kept.levels(domain), column, kept))
 
 
 def binned(
@@ -84,7 +83,8 @@ def binned(
     :func:`count_levels`; text is read as numbers in CSV and TSV files only.
     """
     kept = Contribution.of(**bound)
-    return kept.checked(_count(data, Bins(edges, outside, missing), column, kept))
+    own = "level" if missing == EXCLUDE and not kept.private_size else missing
+    return kept.checked(_count(data, Bins(edges, outside, own).accepting(not kept.strict), column, kept))
 
 
 def contingency(
@@ -95,29 +95,56 @@ def contingency(
     """Exact counts of the cross table of several columns: an array with an axis for each, in order.
 
     ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing
-    and undeclared values of its own column. For the rest see :func:`count_levels`.
+    and undeclared values of its own column. Where missing values of a column are left out and n is public,
+    they are the last place of its axis. For the rest see :func:`count_levels`.
+    """
+    if not isinstance(domains, Mapping) or not domains:
+        raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
+    return contingencies(data, domains, [tuple(domains)], **bound)[0]
+
+
+def contingencies(
+    data: Any,
+    domains: Mapping[str, Domain],
+    tables: Sequence[Sequence[str]],
+    **bound: Unpack[RecordBound],
+) -> list[NDArray[np.int64]]:
+    """Exact counts of several cross tables, each of some of the columns, in one pass over the data.
+
+    They are margins of one table of all columns, of which only the cells that occur are ever listed, so they
+    agree with each other also where the records of a person are bounded, or missing values left out.
     """
     import numpy as np
 
     kept = Contribution.of(**bound)
-    if not isinstance(domains, Mapping) or not domains:
-        raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
-    coders: dict[str | None, Coder] = {column: Levels(domain) for column, domain in domains.items()}
-    shape = tuple(coder.size for coder in coders.values())
-    if prod(shape) > MOST_CELLS:
+    coders: dict[str | None, Coder] = {column: kept.levels(domain) for column, domain in domains.items()}
+    whole = [coder.size for coder in coders.values()]
+    places = [[list(domains).index(column) for column in table] for table in tables]
+    shapes = [tuple(whole[place] for place in table) for table in places]
+    largest = max(map(prod, shapes))
+    if largest > MOST_CELLS:
         raise TooLargeError(
-            f"a table of {prod(shape)} cells; at most {MOST_CELLS} are counted: take fewer columns"
+            f"a table of {largest} cells; at most {MOST_CELLS} are counted: take fewer columns"
+        )
+    if prod(coder.codes for coder in coders.values()) >= 2**63:
+        raise TooLargeError(
+            "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
         )
     with _opened(data, coders, kept) as table:
         if table is None:
             raise InvalidInput("a contingency table needs a table or a file with the named columns")
         cells = _cells(table, kept, [f"column {column!r}: " for column in coders])
-    counts = np.zeros(shape, dtype=np.int64)
-    for cell, records in cells.items():
-        if all(map(lt, cell, shape)):  # not one that is left out
-            counts[cell] = records
-    kept.checked((int(counts.sum()),))
-    return counts
+    # not one that is left out
+    present = {cell: records for cell, records in cells.items() if all(map(lt, cell, whole))}
+    codes = np.array(list(present), dtype=np.int64).reshape(len(present), len(whole))
+    records = np.fromiter(present.values(), dtype=np.int64, count=len(present))
+    counted = []
+    for place, shape in zip(places, shapes, strict=True):
+        counts = np.zeros(shape, dtype=np.int64)
+        np.add.at(counts, tuple(codes[:, place].T), records)
+        counted.append(counts)
+    kept.checked((int(records.sum()),))
+    return counted
 
 
 def clipped_sum(
@@ -131,6 +158,7 @@ def clipped_sum(
     person: str | None = None,
     per_person: int | None = None,
     n: int | None = None,
+    strict: bool = True,
 ) -> ClippedSum:
     """Exact sum, and sum of squares, of numbers that are clipped to the declared ``bounds``.
 
@@ -138,11 +166,11 @@ def clipped_sum(
     numbers are summed, so the result is the same on every engine and one record moves it by no more than the
     bounds say. ``integers``: whole numbers, such as counts, in steps of 1; others are an error. ±∞ is
     clipped; null and NaN count as ``missing``, a value within the bounds, or are an error. Bounds are
-    declared: there is no way to read them from the data. For the rest see :func:`count_levels`; text is read
-    as numbers in CSV and TSV files only.
+    declared: there is no way to read them from the data. ``strict=False``: what is no number counts as
+    missing. For the rest see :func:`count_levels`; text is read as numbers in CSV and TSV files only.
     """
-    bound = Contribution.of(person, per_person, n)
-    grid = Grid(bounds, steps, integers, missing)
+    bound = Contribution.of(person, per_person, n, strict=strict)
+    grid = Grid(bounds, steps, integers, missing).accepting(not strict)
     with _opened(data, {column: grid}, bound) as table:
         if table is None:
             tally = count_values(data, grid)
@@ -180,6 +208,7 @@ class Contribution:
     most: int | None
     n: int | None
     private_size: bool = False
+    strict: bool = True
 
     @classmethod
     def of(
@@ -188,6 +217,7 @@ class Contribution:
         per_person: int | None = None,
         n: int | None = None,
         private_size: bool = False,
+        strict: bool = True,
     ) -> Contribution:
         if (person is None) != (per_person is None):
             raise InvalidInput(
@@ -203,7 +233,12 @@ class Contribution:
                 "learned from the data it would tell how many records a person has. With per_person=1 it is "
                 "the number of people and need not be declared"
             )
-        return cls(person, most, None if n is None else as_integer(n, "n"), private_size)
+        return cls(person, most, None if n is None else as_integer(n, "n"), private_size, strict)
+
+    def levels(self, domain: Domain) -> Levels:
+        """What is declared about a column: values that are left out are counted where n is public."""
+        coder = Levels(domain, keeps_missing=not self.private_size)
+        return coder if self.strict else coder.accepting()
 
     @staticmethod
     def assumption(most: int, person: str | None = None) -> str:
@@ -286,8 +321,6 @@ def _settle(tally: Tally, coder: Coder) -> tuple[int, ...]:
 
 def _problems(tally: Tally, coder: Coder) -> list[str]:
     if coder.drops_missing:
-        if not tally.private_size:
-            raise InvalidInput(ONLY_PRIVATE)
         tally = replace(tally, missing=0)
     if tally.missing or tally.unknown:
         return coder.problems(tally)

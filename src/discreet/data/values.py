@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from discreet.declarations import as_integer, as_plain
 from discreet.errors import DataError, InvalidInput
@@ -67,13 +67,22 @@ class Coder(ABC):
     kinds: ClassVar[Mapping[str, str]]
     """Of a value that brings its own type (JSON): kind → the column that holds it, or no entry: stray."""
 
+    total: bool = False
+    """Whether every value has a place: see :meth:`accepting`."""
+
     @property
     def untyped(self) -> int:
-        return self.size + 2
+        return self.stray if self.total else self.size + 2
 
     @property
     def codes(self) -> int:
         return self.size + 3
+
+    def accepting(self, total: bool = True) -> Self:
+        """This coder, for which from now on a value without a place of its own counts as missing."""
+        if total:
+            self.stray, self.total = self.stray if self.stray < self.size else self.absent, True
+        return self
 
     @abstractmethod
     def find(self, value: Any) -> int:

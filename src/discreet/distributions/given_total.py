@@ -23,7 +23,9 @@ class GivenTotal:
         scale = noise.scales(len(z))
         first, self.inverse, times = distinct(z, scale, alpha)
         """``inverse`` says which of the distinct levels each level is."""
-        self.n, self._strength = n, math.fsum(alpha)
+        self.n, self.strength = n, math.fsum(alpha)
+        self.prior = alpha[first]
+        """Of each distinct level."""
         cells = Cells(RisingLaw.of(alpha[first], n), noise, z[first], scale[first])
         self._law = Constrained(cells, times, n, whole=True)
 
@@ -31,14 +33,18 @@ class GivenTotal:
         """The same under another prior."""
         return GivenTotal(self._values, self._noise, prior, self.n)
 
+    def with_total(self, n: int) -> GivenTotal:
+        """The same for another total."""
+        return GivenTotal(self._values, self._noise, self.prior[self.inverse].tolist(), n)
+
     def check(self) -> None:
         """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
-        _ = self._law.listed
+        self._law.check()
 
     @cached_property
     def log_evidence(self) -> float:
         """log P(z), up to what does not depend on the prior."""
-        prior = math.lgamma(self._strength) - math.lgamma(self._strength + self.n)
+        prior = math.lgamma(self.strength) - math.lgamma(self.strength + self.n)
         return float(self._law.log_prob()[0]) + prior
 
     @cached_property

@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput
+from discreet.declarations import as_integer
+from discreet.errors import InvalidInput, TooLargeError
+
+_MOST_DRAWN = 1 << 29  # numbers in one answer: 4 GiB
 
 IntervalKind = Literal["equal-tailed", "highest-density"]
 
@@ -41,9 +44,22 @@ class Law(Protocol):
 
 def tails(level: float) -> tuple[float, float]:
     """The probabilities below the ends of an equal-tailed interval."""
-    if not 0 < level < 1:
+    if not (isinstance(level, float | int | np.number) and 0 < level < 1):
         raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
     return (1 - level) / 2, (1 + level) / 2
+
+
+def as_draws(size: int, numbers: int) -> int:
+    """How many draws of so many numbers are asked for, where memory holds them."""
+    draws = as_integer(size, "size")
+    if draws < 0:
+        raise InvalidInput(f"size={size!r} must not be negative")
+    if draws * numbers > _MOST_DRAWN:
+        raise TooLargeError(
+            f"{draws:.3g} draws of {numbers} numbers are more than memory holds; ask for at most "
+            f"{_MOST_DRAWN // numbers} at a time"
+        )
+    return draws
 
 
 def credible_interval(

@@ -14,7 +14,7 @@ from discreet._interop import inference_data
 from discreet._text import aligned
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, padded, quantiles
-from discreet.distributions.law import IntervalKind, tails
+from discreet.distributions.law import IntervalKind, as_draws, tails
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput, TooLargeError
 
@@ -131,7 +131,7 @@ class UncertainShares(ABC):
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
         """Draws of the shares, shape (size, k). The release is public, so this costs no privacy."""
         rng = np.random.default_rng(seed)
-        counts, alpha = self.sample_counts(size, rng)
+        counts, alpha = self.sample_counts(as_draws(size, self.k), rng)
         draws = rng.standard_gamma(counts + alpha)
         return np.asarray(draws / draws.sum(axis=1, keepdims=True), dtype=np.float64)
 

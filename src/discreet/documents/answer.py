@@ -81,12 +81,28 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """What is to be drawn: a line for each row, and a density for each series."""
+    """What is to be drawn: a line for each row, a density for each series, and a graph, layer by layer.
+
+    ``graph`` names the nodes of each layer, and for each the nodes above it to which it has an arrow.
+    """
 
     title: str
     rows: tuple[Row, ...]
     series: tuple[Series, ...] = ()
     axis: str = ""
+    graph: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
+
+    def places(self) -> dict[str, tuple[float, int]]:
+        """Where the nodes of the graph stand: across, from 0 to 1, and in which layer."""
+        found: dict[str, tuple[float, int]] = {}
+        for depth, layer in enumerate(self.graph):
+            ordered = sorted(layer, key=lambda node: [found[name][0] for name in node[1]] or [0.0])
+            found |= {name: ((i + 0.5) / len(layer), depth) for i, (name, _) in enumerate(ordered)}
+        return found
+
+    def arrows(self) -> list[tuple[str, str]]:
+        """From which node to which."""
+        return [(one, name) for layer in self.graph for name, given in layer for one in given]
 
 
 @dataclass(frozen=True)

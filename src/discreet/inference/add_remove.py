@@ -32,6 +32,7 @@ from discreet.numerics.summation import Sums
 
 _EXACT = 24  # sums of the other levels below this are taken one by one
 _MOST_NODES = 400
+_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,14 @@ class _Node:
         """Cumulants of the number of records."""
 
     @cached_property
+    def _cumulants_of_others(self) -> FloatArray:
+        size = len(self.whole.times)
+        if size > _FEW:
+            return np.asarray(self.total[:, None] - self.cumulants)
+        # One of few levels may be so much wider than the others that a difference has nothing of those left.
+        return np.asarray(self.cumulants @ (self.whole.times[:, None] - np.eye(size)))
+
+    @cached_property
     def _small(self) -> FloatArray:
         return self.whole.small_sums_of_others(_EXACT)
 
@@ -200,7 +209,7 @@ class _Node:
         A Gauss rule for its moments, values and weights; where it may be so small that the Betas change from
         one value to the next, the probabilities of small values and a rule for what is left.
         """
-        cumulants = self.total[:, None] - self.cumulants[:, rows]
+        cumulants = self._cumulants_of_others[:, rows]
         mean, deviation = cumulants[0], np.sqrt(np.maximum(cumulants[1], 1e-300))
         scale = float(np.max(deviation / (rest + mean)))
         number = 2 if scale < 0.02 else 3 if scale < 0.1 else 5
@@ -347,6 +356,8 @@ def gauss_rule(
             break
         except np.linalg.LinAlgError:
             continue
+    else:
+        raise TooLargeError("the true counts are spread too widely for shares to be inferred from them")
     inverse = np.linalg.inv(lower)
     nodes, vectors = np.linalg.eigh(inverse @ shifted @ np.swapaxes(inverse, -1, -2))
     weights = vectors[..., 0, :] ** 2

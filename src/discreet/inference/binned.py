@@ -14,6 +14,7 @@ from discreet._typing import FloatArray
 from discreet.declarations import as_plain
 from discreet.documents.answer import Row, as_probability
 from discreet.errors import InvalidInput
+from discreet.inference.comparisons import Quantity
 
 __all__ = ["BinnedDistribution"]
 
@@ -61,7 +62,5 @@ class BinnedDistribution:
 
     @staticmethod
     def _rows(names: Sequence[str], draws: FloatArray, level: float, share: bool = False) -> list[Row]:
-        tail = (1 - as_probability(level)) / 2
-        low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
-        figures = zip(names, draws.mean(axis=0), draws.std(axis=0), low, high, strict=True)
-        return [Row(name, float(m), float(s), float(a), float(b), share) for name, m, s, a, b in figures]
+        found = Quantity(draws, tuple(names)).table(as_probability(level))
+        return [Row(row["name"], row["mean"], row["sd"], row["low"], row["high"], share) for row in found]

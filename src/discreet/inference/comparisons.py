@@ -42,7 +42,7 @@ class Quantity:
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
         """A mapping for each name."""
         values = (self.mean(), self.std(), *self.interval(interval))
-        columns = [np.atleast_1d(value).ravel() for value in values]
+        columns = [np.atleast_1d(value).ravel().tolist() for value in values]
         names = self.names or ("",)
         keys = ("name", "mean", "sd", "low", "high")
         return [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
@@ -108,19 +108,13 @@ class Shares:
 
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
         """A mapping for each group and level."""
-        (low, high), mean, sd = self.interval(interval), self.mean(), self.draws.std(axis=0)
-        return [
-            {
-                **({} if self.given is None else {self.given: group}),
-                self.outcome: level,
-                "mean": float(mean[g, i]),
-                "sd": float(sd[g, i]),
-                "low": float(low[g, i]),
-                "high": float(high[g, i]),
-            }
-            for g, group in enumerate(self.groups)
-            for i, level in enumerate(self.levels)
+        places = [
+            {**({} if self.given is None else {self.given: group}), self.outcome: level}
+            for group in self.groups
+            for level in self.levels
         ]
+        rows = Quantity(self.draws, tuple(places)).table(interval)
+        return [{**row.pop("name"), **row} for row in rows]
 
     def __repr__(self) -> str:
         return _printed(self.table())

@@ -4,12 +4,16 @@
 noise is independent over the categories, or the lattice's, π is separable and its marginals come from
 convolutions; where it is not, π is enumerated. No sampling, no normal approximation. The plug-in posterior
 Dir(α + released) takes the released counts for the truth, and its intervals are too narrow.
+
+What else is unknown is integrated: the one parameter of a symmetric prior; and, where some of the n records
+were left out and only a noisy number of these was published, how many were not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -18,8 +22,11 @@ from discreet.distributions.beta_rows import BetaPart, padded
 from discreet.distributions.given_total import GivenTotal
 from discreet.distributions.noise_aware import NoiseAware, UncertainShares
 from discreet.errors import NotPrivateError
-from discreet.inference.add_remove import AddRemovePosterior, LogUniform, integrate
+from discreet.inference.add_remove import AddRemovePosterior, LogUniform, TotalPosterior, integrate
 from discreet.mechanisms.base import Mechanism
+from discreet.numerics.noises import DiscreteLaplace, Noise
+
+_NEGLIGIBLE = 16.0  # numbers whose log-weight is so far below the largest are left out: 1e-7
 
 
 def noise_aware(
@@ -28,11 +35,13 @@ def noise_aware(
     noisy: Sequence[int] | None,
     total_prior: LogUniform | None = None,
     strength: LogUniform | None = None,
+    leaves_out: bool = False,
 ) -> UncertainShares:
     """The posterior given what ``mechanism`` released: ``counts``, and ``noisy`` where it keeps them.
 
     Where n is private it is inferred too, from ``total_prior`` or what noise of this size suggests.
     ``strength``: the prior is symmetric with one unknown parameter in that range, instead of the mechanism's.
+    ``leaves_out``: the last count is of records that were left out, and the shares are those of the others.
     """
     if not mechanism.guarantee.is_private:
         raise NotPrivateError(
@@ -43,28 +52,92 @@ def noise_aware(
     if not mechanism.n and carried is not None:
         prior = mechanism.prior if strength is None else strength
         return AddRemovePosterior(carried.values, prior, noise=carried.noise, total_prior=total_prior)
+    if leaves_out and carried is not None:
+        noise = DiscreteLaplace(carried.noise.scale) if carried.noise.together else carried.noise
+        known = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
+        respondents = Respondents(known, noise, carried.values[-1])
+        return MixedShares(
+            respondents.nodes if strength is None else _over(strength, respondents), mechanism.n
+        )
     law = mechanism.true_counts(tuple(counts), kept)
     if strength is not None and isinstance(law, GivenTotal):
-        return UnknownStrength(law, strength)
+        return MixedShares(_over(strength, law), mechanism.n)
     return NoiseAware(mechanism.prior, mechanism.n, law)
 
 
-class UnknownStrength(UncertainShares):
-    """The prior is symmetric with one unknown parameter, its logarithm uniform: a mixture over it."""
+class Respondents:
+    """Levels whose true counts sum to an unknown number N ≤ n, of which a noisy n − N was published.
 
-    def __init__(self, law: GivenTotal, strength: LogUniform) -> None:
-        known: dict[float, GivenTotal] = {}
-        self.n: int = law.n
+    Before that every N is as likely as any other. P(N | z) ∝ P(noise = z₀ − (n − N)) · P(z | N), and given N
+    the true counts follow the law of a public total (``proofs/noise-aware.md``).
+    """
 
-        def log_evidence(at: float) -> float:
-            if at not in known:
-                known[at] = law.under([math.exp(at)] * len(law.inverse))
-            return known[at].log_evidence
+    def __init__(self, law: GivenTotal, noise: Noise, left_out: int) -> None:
+        self.law, self.noise, self.left_out = law, noise, left_out
+        self.inverse = law.inverse
 
-        nodes, _ = integrate(log_evidence, math.log(strength.low), math.log(strength.high))
-        self.nodes = [(weight, math.exp(at), known[at]) for at, weight in nodes]
-        """Weight, parameter and law of the true counts for each."""
-        self.depth = len(nodes)
+    def under(self, prior: Sequence[float]) -> Respondents:
+        """The same under another prior."""
+        return Respondents(self.law.under(prior), self.noise, self.left_out)
+
+    @cached_property
+    def scores(self) -> list[tuple[float, GivenTotal]]:
+        """Equally spaced N with log P(z | N) up to a constant, as far as they matter."""
+        n, scale = self.law.n, self.noise.scale
+        step = max(1, min(int(float(scale) / 2), n // 24))
+        middle = min(max(n - self.left_out, 0), n)
+        found: list[tuple[float, GivenTotal]] = []
+        for numbers in (range(middle, -1, -step), range(middle + step, n + 1, step)):
+            best = max((score for score, _ in found), default=-math.inf)
+            for number in numbers:
+                law = self.law.with_total(number)
+                away = self.noise.log_prob(
+                    *(np.array([float(v)]) for v in (self.left_out, n - number, scale))
+                )
+                found.append((law.log_evidence + math.lgamma(number + 1) + float(away[0]), law))
+                best = max(best, found[-1][0])
+                if found[-1][0] < best - _NEGLIGIBLE:  # log-concave: what lies beyond is less
+                    break
+        return found
+
+    @property
+    def log_evidence(self) -> float:
+        """log P(z), up to what does not depend on the prior."""
+        return float(np.logaddexp.reduce([score for score, _ in self.scores]))
+
+    @property
+    def nodes(self) -> list[tuple[float, GivenTotal]]:
+        """The probability of each N that matters, and the law of the true counts given it."""
+        whole = self.log_evidence
+        return [(math.exp(score - whole), law) for score, law in self.scores]
+
+
+def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
+    """The laws of the true counts for each parameter of a symmetric prior that matters."""
+    known: dict[float, GivenTotal | Respondents] = {}
+
+    def log_evidence(at: float) -> float:
+        if at not in known:
+            known[at] = law.under([math.exp(at)] * len(law.inverse))
+        return known[at].log_evidence
+
+    found = []
+    for at, weight in integrate(log_evidence, math.log(strength.low), math.log(strength.high))[0]:
+        given = known[at]
+        inner = given.nodes if isinstance(given, Respondents) else [(1.0, given)]
+        found += [(weight * own, one) for own, one in inner]
+    return found
+
+
+class MixedShares(UncertainShares):
+    """A mixture over what is unknown beside the true counts: the one parameter of a symmetric prior, its
+    logarithm uniform, or how many records were not left out. ``total`` is what is known of that number."""
+
+    def __init__(self, nodes: Sequence[tuple[float, GivenTotal]], n: int) -> None:
+        self.n: int = n
+        self.nodes = [(weight, law) for weight, law in nodes if weight > 1e-9]
+        """Weight, and the law of the true counts, for each."""
+        self.depth = len(self.nodes)
 
     @property
     def k(self) -> int:
@@ -72,27 +145,52 @@ class UnknownStrength(UncertainShares):
 
     @property
     def inverse(self) -> IntArray:
-        # All nodes share the levels but for their prior, so that a row means the same in each.
-        return self.nodes[0][2].inverse
+        # All nodes share the levels but for their prior and sum, so that a row means the same in each.
+        return self.nodes[0][1].inverse
 
     @property
     def widths(self) -> IntArray:
-        return np.array([len(p) for _, p in self.nodes[0][2].distinct_marginals])
+        return np.array([len(p) for _, p in self.nodes[0][1].distinct_marginals])
 
     def parts(self, rows: IntArray) -> list[BetaPart]:
         result = []
-        for weight, a, law in self.nodes:
+        for weight, law in self.nodes:
             chosen = [law.distinct_marginals[row] for row in rows]
-            first = a + np.array([float(start) for start, _ in chosen])
+            first = law.prior[rows] + np.array([float(start) for start, _ in chosen])
             mass = weight * padded([p for _, p in chosen])
-            result.append(BetaPart.of(mass, first, self.k * a + self.n - first, -1))
+            result.append(BetaPart.of(mass, first, law.strength + law.n - first, -1))
         return result
 
     def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        node = rng.choice(len(self.nodes), size, p=[weight for weight, _, _ in self.nodes])
-        counts, alpha = np.empty((size, self.k), dtype=np.int64), np.empty((size, 1))
+        weights = np.array([weight for weight, _ in self.nodes])
+        node = rng.choice(len(self.nodes), size, p=weights / weights.sum())
+        counts, alpha = np.empty((size, self.k), dtype=np.int64), np.empty((size, self.k))
         for chosen in np.unique(node):
-            _, a, law = self.nodes[chosen]
+            law = self.nodes[chosen][1]
             draws = np.flatnonzero(node == chosen)
-            counts[draws], alpha[draws] = law.sample(len(draws), rng), a
+            counts[draws], alpha[draws] = law.sample(len(draws), rng), law.prior[law.inverse]
         return counts, alpha
+
+    @property
+    def total(self) -> CountedTotal:
+        """What is known of the number of records that were not left out."""
+        weights: dict[int, float] = {}
+        for weight, law in self.nodes:
+            weights[law.n] = weights.get(law.n, 0.0) + weight
+        return CountedTotal(dict(sorted(weights.items())))
+
+
+class CountedTotal(TotalPosterior):
+    """The law of a number of records that is known by its probabilities at equal steps."""
+
+    def __init__(self, weights: Mapping[int, float]) -> None:
+        steps, logs = np.array(list(weights)), np.log(np.maximum(list(weights.values()), 1e-300))
+        totals = np.arange(steps[0], steps[-1] + 1)
+        density = np.exp(np.interp(totals, steps, logs))
+        self._law = totals, density / density.sum()
+
+    def mean(self) -> float:
+        return float(self._law[0] @ self._law[1])
+
+    def var(self) -> float:
+        return float((self._law[0] - self.mean()) ** 2 @ self._law[1])

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln, polygamma, zeta
 
 from discreet._typing import FloatArray, IntArray
-from discreet.distributions.law import tails
+from discreet.distributions.law import as_draws, tails
 from discreet.documents.answer import Figure, Row
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import integrate
@@ -389,7 +389,7 @@ class PooledPairs(Pooled):
         return float(at[0]), float(at[1]), float(at[2])
 
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
-        rng = np.random.default_rng(seed)
+        rng, size = np.random.default_rng(seed), as_draws(size, 2 * len(self.sizes))
         nodes, weight, _ = self._nodes
         draws = np.empty((size, len(self.sizes), 2))
         start = 0
@@ -481,7 +481,8 @@ class PooledDraws(Pooled):
         return self._face(low), self._face(high)
 
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
-        chosen = np.random.default_rng(seed).integers(len(self._chain[0]), size=size)
+        number = as_draws(size, self._chain[0][0].size)
+        chosen = np.random.default_rng(seed).integers(len(self._chain[0]), size=number)
         return self._chain[0][chosen]
 
     @property

@@ -243,12 +243,18 @@ def _censored(
     """The noise with what was done to the values afterwards, and the values with gaps filled."""
     low, high = -math.inf, math.inf
     if clamped is not None:
-        ends = (clamped, None) if np.ndim(clamped) == 0 else tuple(clamped)
-        low = -math.inf if ends[0] is None else float(ends[0])
-        high = math.inf if ends[1] is None else float(ends[1])
+        try:
+            first, second = (clamped, None) if np.ndim(clamped) == 0 else clamped
+            low = -math.inf if first is None else float(first)
+            high = math.inf if second is None else float(second)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"clamped={clamped!r} must be a number, or two such as (0, 100)") from None
     gaps = np.isnan(given)
     if below is not None:
-        edge = float(below)
+        try:
+            edge = float(below)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"suppressed_below={below!r} must be a number, such as 10") from None
         low = max(low, math.ceil(edge) - 1 if law.integer else edge)
         if np.any(given[~gaps] < edge):
             raise InvalidInput(

@@ -64,6 +64,9 @@ class Mechanism(ABC):
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     """What it can be asked to protect; with add-remove it takes no n."""
+    leaves_out: ClassVar[bool] = False
+    """Whether one of its levels may hold the records that are left out: its noise must have no other total
+    than n, so that the number of these can be summed over."""
 
     def __post_init__(self) -> None:
         if not _checked(self.prior):
@@ -159,7 +162,9 @@ class Mechanism(ABC):
                 raise TooLargeError(
                     f"the noise-aware posterior of {self.name} works up to n = 2**53, not {self.n}"
                 )
-            return GivenTotal(carried.values, carried.noise, self.prior, self.n)
+            law = GivenTotal(carried.values, carried.noise, self.prior, self.n)
+            law.check()
+            return law
         datasets = number_of_compositions(self.n, self.k)
         if datasets > MAX_ENUMERATED_DATASETS:
             raise TooLargeError(

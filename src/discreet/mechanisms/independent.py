@@ -39,6 +39,7 @@ class IndependentNoise(Mechanism):
     """z = counts + independent noise; z is published, and the released counts are z clipped at 0 (and n)."""
 
     keeps_noisy: ClassVar[bool] = True
+    leaves_out: ClassVar[bool] = True
     exchangeable: ClassVar[bool] = True
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:

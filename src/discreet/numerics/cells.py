@@ -362,9 +362,14 @@ class Constrained:
         cells, _, sums = self._saddle
         variance = sums.sums.variance.reshape(len(self), -1)
         alike = sums.variance**2 / np.maximum(variance**2 @ self.times, 1e-300)
-        most = self.times.sum() * int(self._period.max())
+        most = float((cells.extent.reshape(len(self), -1) @ self.times).max())
         few = self.times.sum() <= 256 and most <= _MAX_SPECTRUM and alike.min() < 12
         return self._separable if few and (self.whole or cells.panels.row.max() > 16) else None
+
+    def check(self) -> None:
+        """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
+        if self._convolved is None:
+            _ = self._period
 
     @cached_property
     def listed(self) -> Sums:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from discreet._typing import EpsilonLike
+from discreet.answers.network import NetworkRelease
 from discreet.answers.release import Release
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet
@@ -142,6 +143,24 @@ def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     axes.set_yticks(places, [fit.names[j] for j in shown])
     axes.set_xlabel(f"coefficient, {100 * level:g} % interval; thick: without the noise of privacy")
     axes.set_title(fit.words().name, fontsize=10)
+    return axes  # type: ignore[no-any-return]
+
+
+def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
+    """The graph of a network: arrows lead from a column to those that depend on it."""
+    axes, figure = _axes(ax), answer.figure()
+    places = {name: (across, -depth) for name, (across, depth) in figure.places().items()}
+    for parent, name in figure.arrows():
+        bent = places[parent][1] - places[name][1] > 1
+        arrow = {"arrowstyle": "-|>", "color": "0.3", "shrinkA": 11, "shrinkB": 11}
+        arrow["connectionstyle"] = f"arc3,rad={0.12 if bent else 0}"
+        axes.annotate("", places[name], places[parent], arrowprops=arrow)
+    for name, place in places.items():
+        frame = {"boxstyle": "round", "facecolor": "white", "edgecolor": "0.2"}
+        axes.text(*place, name, ha="center", va="center", bbox=frame, fontsize=9)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0.5 - len(figure.graph), 0.5)
+    axes.set_axis_off()
     return axes  # type: ignore[no-any-return]
 
 

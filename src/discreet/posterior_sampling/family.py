@@ -25,7 +25,8 @@ import numpy as np
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
-from discreet.declarations import as_rational, as_size
+from discreet.data.grids import MOST_STEPS
+from discreet.declarations import as_exact, as_rational, as_size
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
@@ -79,6 +80,20 @@ class Family(ABC):
     @abstractmethod
     def natural(self, distribution: Any) -> Natural:
         """η of a prior or posterior, exactly."""
+
+    @abstractmethod
+    def from_natural(self, eta: Natural) -> Any:
+        """The prior or posterior with coordinates η."""
+
+    def informed(self, prior: Any, public: Any, column: str | None = None, **options: Any) -> Any:
+        """The prior that knows public records too, read and clipped as private ones are.
+
+        They cost no privacy, and private ones stand out less from such a prior. Never call it with
+        private records.
+        """
+        statistic, number = self.read(public, column, options)
+        own = self.natural(self.prior(prior))
+        return self.from_natural(added(own, self.contribution(statistic, number)))
 
     def read(
         self, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
@@ -171,6 +186,10 @@ class Family(ABC):
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
 
+    def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float | None:
+        """An upper bound on the largest D_λ where no pair is known to have it; None: one of the pairs has."""
+        return None
+
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball; 1 is a bound for any two."""
         return ball(1)
@@ -195,13 +214,73 @@ class Family(ABC):
         return PosteriorCurve(self, eta, n, r)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, **{f.name: _as_json(getattr(self, f.name)) for f in fields(self)}}
+        values = {own.name: getattr(self, own.name) for own in fields(self)}
+        if values.get("nearby", 0) is None:
+            del values["nearby"]
+        return {"name": self.name, **{name: _as_json(value) for name, value in values.items()}}
+
+    @staticmethod
+    def define(
+        *,
+        log_partition: str,
+        bounds: tuple[float, float],
+        statistic: str = "x",
+        means: tuple[float, float] | None = None,
+        support: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Family:
+        """Any exponential family with one natural parameter t, from its formulas.
+
+        The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
+        ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
+        where it is finite; ``means``, between which numbers the mean of S can be (``bounds`` if not given).
+        The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
+        bound: see :mod:`discreet.posterior_sampling.families.defined`.
+
+        >>> logarithmic = Family.define(
+        ...     log_partition="log(-log(1 - exp(t)))", bounds=(1, 20), means=(1, float("inf")),
+        ...     support=(float("-inf"), 0),
+        ... )
+        >>> logarithmic.prior((3, 2))
+        (3.0, 2.0)
+        """
+        defined: type[Any] = FAMILIES["defined"]
+        made: Family = defined(bounds, log_partition, statistic, means, support)
+        return made
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
         options = dict(content)
         family: type[Family] = FAMILIES[options.pop("name")]
         return family(**{name: _from_json(value) for name, value in options.items()})
+
+
+def as_nearby(nearby: Any, bounds: tuple[float, float], whole: bool) -> float | None:
+    """How far apart two records may be that are to be hard to tell apart: checked."""
+    if nearby is None:
+        return None
+    value = float(as_exact(nearby, "nearby"))
+    if not 0 < value <= bounds[1] - bounds[0] or (whole and not value.is_integer()):
+        kind = "a whole number" if whole else "positive"
+        raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of bounds={bounds!r}")
+    return value
+
+
+def largest_move(bounds: tuple[float, float], nearby: float | None, whole: bool = False) -> Fraction:
+    """How far one record can move: the width of the bounds, or what counts as near by.
+
+    On the grid of the records two numbers may be a step farther apart than they are.
+    """
+    width = Fraction(bounds[1]) - Fraction(bounds[0])
+    if nearby is None:
+        return width
+    return min(width, Fraction(nearby) + (0 if whole else width / MOST_STEPS))
+
+
+def added(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural:
+    """η + scale·more."""
+    if len(more) != len(eta):
+        raise InvalidInput(f"the statistic has {len(more)} parts and the prior {len(eta)}")
+    return tuple(own + scale * part for own, part in zip(eta, more, strict=True))
 
 
 def clipped_words(bounds: Sequence[float] | None) -> str:
@@ -212,7 +291,8 @@ def clipped_words(bounds: Sequence[float] | None) -> str:
 def _as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_as_json(item) for item in value]
-    return str(value) if isinstance(value, Fraction) else value
+    endless = isinstance(value, float) and math.isinf(value)
+    return str(value) if isinstance(value, Fraction) or endless else value
 
 
 def _from_json(value: Any) -> Any:
@@ -269,6 +349,9 @@ class PosteriorCurve(Curve):
         return nearest if not inside(Fraction(nearest)) else high
 
     def renyi(self, order: float) -> float:
+        bound = self.family.renyi_bound(self.eta, self.n, self.r, order)
+        if bound is not None:
+            return bound
         values = []
         for pair in self.family.extreme_pairs(self.eta, self.n, self.r):
             value = renyi(self.family, pair, Fraction(order))

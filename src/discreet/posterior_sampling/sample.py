@@ -227,7 +227,8 @@ class Sample(Answer):
     def check_parts(self) -> None:
         """The draws are numbers of the family's parameter, from a posterior that there can be."""
         super().check_parts()
-        values, numbers = np.atleast_2d(self.values.T).T, len(self.model.marginals(self.prior_law))
+        values = np.atleast_2d(self.values.T).T
+        numbers = len(self.model.parameters or self.model.marginals(self.prior_law))
         if values.ndim != 2 or values.shape[1] != numbers or not (values.size and np.isfinite(values).all()):
             raise ValueError(f"its draws are not {numbers} finite numbers each")
         if len(self.parameters()) != numbers:

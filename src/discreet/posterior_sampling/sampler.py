@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -30,7 +30,7 @@ from discreet.declarations import Relation, as_epsilon, as_integer, as_size, as_
 from discreet.documents.answer import VERSIONS
 from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.numerics.search import RETREATS, certain, largest_scale
-from discreet.posterior_sampling.family import Family, Natural
+from discreet.posterior_sampling.family import Family, Natural, added
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.privacy.composite_curves import grouped
 from discreet.privacy.composition import compose
@@ -75,11 +75,8 @@ class PosteriorSampler:
         return together.to_dp(self.guarantee.exact_delta) if self.guarantee.exact_delta else together
 
     def _eta(self, statistic: Any) -> Natural:
-        added = self.family.contribution(statistic, self.n)
         start = _scaled(self.family, self.prior, self.m)
-        if len(added) != len(start):
-            raise InvalidInput(f"the statistic has {len(added)} parts and the prior {len(start)}")
-        return tuple(own + Fraction(self.r) * more for own, more in zip(start, added, strict=True))
+        return added(start, self.family.contribution(statistic, self.n), Fraction(self.r))
 
     def draw(self, statistic: Any, size: int = 1, entropy: OSEntropy | None = None) -> FloatArray:
         """``size`` private draws of θ; together they cost ``price(size)``.
@@ -126,6 +123,23 @@ class PosteriorSampler:
         if n != self.n:
             raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
         return statistic
+
+    def after_breach(self, statistic: Any, leaked: int) -> Guarantee:
+        """What one draw still promises to the others once ``leaked`` of the n records are known.
+
+        ``statistic`` is that of the leaked records. What they added to the posterior is then as public as
+        the prior, and the rest are n − ``leaked`` records that stand out from a stronger one.
+        """
+        number = as_integer(leaked, "leaked")
+        if not 0 < number < self.n:
+            raise InvalidInput(f"leaked={leaked!r} must be between 1 and n − 1 = {self.n - 1}")
+        known = self.family.contribution(statistic, number)
+        start = added(_scaled(self.family, self.prior, self.m), known, Fraction(self.r))
+        curve = self.family.curve(start, self.n - number, Fraction(self.r))
+        basis = f"{self.guarantee.basis}, for the others when {number} of {self.n} records are known"
+        if self.guarantee.relation is Relation.REPLACE_PERSON:
+            raise InvalidInput("after_breach is about single records, and this guarantee about people")
+        return replace(self.guarantee, exact_epsilon=None, exact_delta=Fraction(0), basis=basis, curve=curve)
 
     def to_opendp(self) -> Any:
         """This sampler as a user measurement of OpenDP."""
@@ -184,14 +198,18 @@ def posterior_sampler(
         spent = target.epsilon
         if r == m == 1:  # the posterior itself, which may need less than it was allowed
             spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
-    guarantee = Guarantee(
-        spent,
-        Relation.REPLACE_ONE if per_person is None else Relation.REPLACE_PERSON,
-        target.delta,
-        f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)",
-        () if per_person is None else (Contribution.assumption(members),),
-        curve,
-    )
+    relation, unit = Relation.REPLACE_ONE, None
+    assumptions: tuple[str, ...] = ()
+    if per_person is not None:
+        relation, assumptions = Relation.REPLACE_PERSON, (Contribution.assumption(members),)
+    nearby = getattr(model, "nearby", None)
+    if nearby is not None:
+        if per_person is not None:
+            raise InvalidInput("nearby= is about single records: leave out person and per_person")
+        relation, unit = Relation.REPLACE_NEARBY, f"within {nearby:g}"
+        assumptions = (f"records that are more than {nearby:g} apart may be told apart",)
+    basis = f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
+    guarantee = Guarantee(spent, relation, target.delta, basis, assumptions, curve, unit)
     return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, target.to_dict())
 
 

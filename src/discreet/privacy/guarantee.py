@@ -229,6 +229,7 @@ class Guarantee:
             "person",
             Relation.WITHIN_GROUP: f"Replacing what any one {one} says, given the public group,",
             Relation.ADD_REMOVE: "Whether any one record is there at all",
+            Relation.REPLACE_NEARBY: f"Replacing any one record by another {self.unit or 'near by'}",
         }[self.relation]
         if self.exact_epsilon is None:
             epsilon = self._at_a_millionth()

@@ -11,7 +11,7 @@ them, so NUTS applies. Draws of the distributions are simulated releases, for pr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,9 @@ class _Face(ABC):
 
     def __new__(cls, name: str, *parameters: Any, **options: Any) -> Any:
         arguments, made = cls._made(*parameters)
+        observed = options.get("observed")
+        if isinstance(observed, np.ndarray | Sequence):
+            cls._check(np.asarray(observed, dtype=np.float64), *parameters)
         return pm.CustomDist(name, *arguments, **made, **options)
 
     @classmethod
@@ -87,6 +90,11 @@ class _Face(ABC):
         """The distribution without a name."""
         arguments, made = cls._made(*parameters)
         return pm.CustomDist.dist(*arguments, **made, **options)
+
+    @staticmethod
+    def _check(observed: Any, *parameters: Any) -> None:
+        """Refuse values that the noise cannot have produced."""
+        as_noise(parameters[-1]).check(observed)
 
     @staticmethod
     @abstractmethod
@@ -133,6 +141,11 @@ class NoisyBinomial(_Face):
 
 class NoisyMultinomial(_Face):
     """``NoisyMultinomial(name, total, probs, noise)``: counts of a public total, with noise of any kind."""
+
+    @staticmethod
+    def _check(observed: Any, *parameters: Any) -> None:
+        for row in observed.reshape(-1, observed.shape[-1]):
+            NoisyCells(row, as_noise(parameters[-1]), Multinomial(as_integer(parameters[0], "total")))
 
     @staticmethod
     def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -15,14 +15,24 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from discreet._registry import QUESTIONS
 from discreet._text import nearest
+from discreet.declarations import EXCLUDE
 from discreet.documents.answer import Answer
 from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.text import OPTIONS, TEXT, WHOLE, TextForm
+from discreet.questions.text import FLAG, OPTIONS, TEXT, WHOLE, TextForm
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 
-__all__ = ["Bound", "Parameter", "PeopleQuestion", "Question", "SumsQuestion", "parameter", "question_of"]
+__all__ = [
+    "Bound",
+    "Parameter",
+    "PeopleQuestion",
+    "Question",
+    "SumsQuestion",
+    "TotalQuestion",
+    "parameter",
+    "question_of",
+]
 
 PLAN_VERSION = 2
 """Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
@@ -254,7 +264,32 @@ class Question(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeopleQuestion(Question):
+class TotalQuestion(Question):
+    """A question that can be asked so that no record is an error."""
+
+    strict: bool = parameter(
+        FLAG,
+        "Whether a value that is not declared stops the answer. If not it counts as missing, and missing "
+        "values that are not declared are left out: no error, and no exit code, then depends on a record.",
+        label="Stop at undeclared values",
+        default=True,
+    )
+
+    def place_of_missing(self, missing: Any) -> Any:
+        """What was declared for missing values; if nothing, and not strict: they are left out."""
+        return EXCLUDE if missing is None and not self.strict else missing
+
+    def check_total(self) -> None:
+        """Without ``strict``, refuses what may fail at a record."""
+        if not self.strict and getattr(self, "person", None) is not None:
+            raise InvalidInput(
+                "strict=False does not go with person=: a record without a key of its person has no place; "
+                "bring the data to one record per person first"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeopleQuestion(TotalQuestion):
     """A question about all records, of which a person may have several."""
 
     n: int | None = parameter(

@@ -15,7 +15,7 @@ from discreet.errors import DataError, InvalidInput
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, parameter
-from discreet.questions.counts import CountQuestion, domain_of
+from discreet.questions.counts import CountQuestion
 from discreet.questions.text import LEVELS, TEXT, WHOLES, plain
 
 __all__ = ["Conditional"]
@@ -53,18 +53,13 @@ class Conditional(CountQuestion):
     @cached_property
     def domain(self) -> Domain:
         """The levels of the outcome."""
-        return domain_of(self.outcome, self.levels)
-
-    @property
-    def declared_domains(self) -> tuple[Domain, ...]:
-        """Of outcome and groups."""
-        return self.domain, self.group_domain
+        return self.domain_of(self.outcome, self.levels)
 
     @cached_property
     def group_domain(self) -> Domain:
         """The groups."""
         try:
-            return domain_of(self.given, self.groups)
+            return self.domain_of(self.given, self.groups)
         except InvalidInput as error:
             said = str(error).replace("levels=", "groups=").replace("level(s); a proportion", "group(s); it")
             raise InvalidInput(said) from None
@@ -114,9 +109,11 @@ class Conditional(CountQuestion):
         """The counts of the outcome in each group."""
         declared = self.declared_size
         domains = {self.given: self.group_domain, self.outcome: self.domain}
-        n = None if declared is None or self.hides_size else sum(declared)
-        table = contingency(data, domains, n=n, private_size=self.hides_size)
-        return [tuple(int(records) for records in row) for row in table]
+        known = declared is not None and not self.hides_size and not self.group_domain.excludes_missing
+        n = sum(declared) if known and declared is not None else None
+        table = contingency(data, domains, n=n, private_size=self.hides_size, strict=self.strict)
+        # Whoever is in no declared group is left out: the groups are public, or nobody learns of it.
+        return [tuple(int(records) for records in row) for row in table[: self.group_domain.k]]
 
     def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
         """The sizes of the groups, which become public; zeros where they are private."""

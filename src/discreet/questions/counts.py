@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
 from discreet.answers.release import Release, publish
 from discreet.data import Contribution
-from discreet.data.statistics import ONLY_PRIVATE
 from discreet.declarations import (
     Domain,
     Relation,
@@ -30,7 +29,7 @@ from discreet.inference.expected_width import as_share, expected_width, width_wi
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Bound, PeopleQuestion, Question, parameter
+from discreet.questions.base import Bound, PeopleQuestion, TotalQuestion, parameter
 from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT
 from discreet.questions.widths import Width
 
@@ -45,7 +44,7 @@ def mechanism_names() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountQuestion(Question):
+class CountQuestion(TotalQuestion):
     """A question that a mechanism on counts answers."""
 
     epsilon: EpsilonLike = parameter(
@@ -139,13 +138,24 @@ class CountQuestion(Question):
         if self.total_prior is not None and not self.hides_size:
             raise InvalidInput("total_prior= goes with relation='add-remove'; here n is public")
         _ = self.expected_total
-        if not self.hides_size and any(domain.excludes_missing for domain in self.declared_domains):
-            raise InvalidInput(ONLY_PRIVATE)
+        if self.leaves_out and not made.leaves_out:
+            fitting = ", ".join(name for name, one in MECHANISMS.items() if one.leaves_out)
+            raise InvalidInput(
+                f"mechanism={chosen!r} does not go with values that are left out (missing='exclude', or "
+                f"strict=False) where n is public; these do: {fitting}"
+            )
+        if not self.strict:
+            self.check_total()
 
     @property
-    def declared_domains(self) -> tuple[Domain, ...]:
-        """Every domain that decides about values of a column."""
-        return (self.domain,)
+    def leaves_out(self) -> bool:
+        """Whether records without a value are counted, privately, beside the levels: n is that of all."""
+        return self.domain.excludes_missing and not self.hides_size
+
+    def domain_of(self, name: str, levels: Any) -> Domain:
+        """The domain of a column: levels, a Domain, or a mapping with levels, other and missing."""
+        found = domain_of(name, levels)
+        return replace(found, missing=self.place_of_missing(found.missing))
 
     @property
     def hides_size(self) -> bool:
@@ -204,12 +214,20 @@ class CountQuestion(Question):
 
     def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
         size = {} if self.hides_size else {"n": n}
-        return self._chosen(), {"prior": self.exact_prior, "epsilon": epsilon, **size, **self._options}
+        prior = (*self.exact_prior, 1.0) if self.leaves_out else self.exact_prior
+        return self._chosen(), {"prior": prior, "epsilon": epsilon, **size, **self._options}
 
 
 @dataclass(frozen=True, kw_only=True)
 class WholeCountQuestion(PeopleQuestion, CountQuestion):
     """A question about the counts of all records, of which a person may have several."""
+
+    discovers: ClassVar[bool] = False
+    """Whether levels are found in the data; then ``discovering`` is the question with its guarantee."""
+
+    def discovering(self) -> Bound:
+        """Where levels are not declared: their selection."""
+        raise InvalidInput(f"a question of kind {self.kind!r} needs declared levels")
 
     @abstractmethod
     def read(self, data: Any) -> tuple[int, ...]:
@@ -233,8 +251,9 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
     def reading(self) -> dict[str, Any]:
         """How records are bounded while they are counted."""
         if self.hides_size:
-            return {"private_size": True}
-        return {"person": self.person, "per_person": self.per_person, "n": self.declared_size}
+            return {"private_size": True, "strict": self.strict}
+        bound = {"person": self.person, "per_person": self.per_person, "n": self.declared_size}
+        return {**bound, "strict": self.strict}
 
     @cached_property
     def declared_size(self) -> int | None:
@@ -253,6 +272,8 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
 
     def bind(self, size: int) -> Bound:
         """One mechanism for all records; several records of a person by group privacy."""
+        if self.discovers:
+            return self.discovering()
         built = self.build(size, self.exact_epsilon / self._records)
         guarantee = self._guarantee(built)
 

@@ -89,7 +89,8 @@ class MeanQuestion(SumsQuestion):
             raise InvalidInput(
                 f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the bound"
             )
-        missing = self.missing
+        self.check_total()
+        missing = self.place_of_missing(self.missing)
         if isinstance(missing, str) and missing != "exclude":
             try:
                 missing = float(missing)
@@ -109,6 +110,7 @@ class MeanQuestion(SumsQuestion):
             relation=kind,
             person=self.person,
             per_person=most,
+            strict=self.strict,
         )
 
     def __post_init__(self) -> None:

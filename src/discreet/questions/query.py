@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,6 +23,7 @@ from discreet.questions.text import NUMBER, NUMBERS, TEXT, TextForm
 __all__ = ["StatisticalQuery"]
 
 _STEPS = 2**32
+_TRUTH = (bool, "bool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,22 +42,37 @@ class StatisticalQuery(DrawQuestion):
         NUMBER, "The number that a missing value counts as.", label="Missing values", default=None
     )
     function: Callable[[Any], float] | None = parameter(
-        TEXT, "A function of one record with values in [0, 1].", default=None, python=True
+        TEXT,
+        "A function of one record with values within the bounds, or in [0, 1].",
+        default=None,
+        python=True,
     )
 
     def __post_init__(self) -> None:
         """Checks that there are bounds or a function, and what goes with them."""
         super().__post_init__()
         BetaFamily().prior(self.prior)
-        if (self.function is None) == (self.bounds is None):
+        if self.function is None and self.bounds is None:
             raise InvalidInput(
                 "give a function of one record with values in [0, 1], or bounds=(low, high) for numbers"
             )
         if self.bounds is not None:
             as_bounds(self.bounds, "one record")
-        elif any(value is not None for value in (self.column, self.missing, self.person)):
+        if self.function is None:
+            return
+        if not self.strict or {self.column, self.missing, self.person} - {None}:
             raise InvalidInput(
-                "column=, missing= and person= go with bounds=; for a function give the records themselves"
+                "column=, missing=, person= and strict=False go with bounds= and no function; for a function "
+                "give the records themselves"
+            )
+        if self.bounds is None and getattr(self.function, "__annotations__", {}).get("return") not in _TRUTH:
+            # Before the data are opened, and whatever they are: a warning that came only when a value was
+            # clipped would tell something about a record.
+            warnings.warn(
+                "values of the function below 0 count as 0 and above 1 as 1; declare bounds=(low, high) if "
+                "its range is another, and bounds=(0, 1) if it is this",
+                UserWarning,
+                stacklevel=2,
             )
 
     def plain(self, name: str, value: Any, form: TextForm) -> Any:
@@ -69,7 +86,7 @@ class StatisticalQuery(DrawQuestion):
     def read(self, data: Any) -> tuple[Fraction, int]:
         """The sum of the numbers in [0, 1], and how many there are."""
         if self.function is not None:
-            return _sum_of(self.function, data)
+            return _sum_of(self.function, data, *as_bounds(self.bounds or (0, 1), "one record"))
         bounds = as_bounds(self.bounds, "one record")
         summed = clipped_sum(data, column=self.column, bounds=bounds, missing=self.missing, **self.reading)
         return Fraction(summed.grid_sum, summed.steps), summed.n
@@ -83,7 +100,7 @@ class StatisticalQuery(DrawQuestion):
         return sample if self.bounds is None else replace(sample, bounds=as_bounds(self.bounds, "one record"))
 
 
-def _sum_of(function: Callable[[Any], float], records: Any) -> tuple[Fraction, int]:
+def _sum_of(function: Callable[[Any], float], records: Any, low: float, high: float) -> tuple[Fraction, int]:
     if isinstance(records, str | bytes | os.PathLike | Mapping) or hasattr(records, "columns"):
         raise InvalidInput(
             "a function takes records one by one: give a list or a column of them, not a table"
@@ -99,5 +116,6 @@ def _sum_of(function: Callable[[Any], float], records: Any) -> tuple[Fraction, i
             value = math.nan
         if math.isnan(value):
             raise DataError("the function must give a number for every record; for at least one it did not")
-        total += round(min(1.0, max(0.0, value)) * _STEPS)
+        share = (min(high, max(low, value)) - low) / (high - low)
+        total += min(_STEPS, round(share * _STEPS))
     return Fraction(total, _STEPS), number

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
-from discreet.declarations import as_size
+from discreet.declarations import EXCLUDE, as_size
 from discreet.questions.base import Bound, SumsQuestion, parameter
 from discreet.questions.text import BUDGET, DOMAINS, LIMITS, NUMBER, RULES, TEXT
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
@@ -83,7 +83,15 @@ class Regress(SumsQuestion):
     @cached_property
     def asked(self) -> Regression:
         """The regression with everything public fixed."""
-        return regression(**{one.name: getattr(self, one.name) for one in fields(self)})
+        self.check_total()
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "strict"}
+        if self.strict:
+            return regression(**given)
+        left_out = dict.fromkeys([*(self.bounds or {}), *(self.levels or {})], EXCLUDE)
+        made = regression(**{**given, "missing": {**left_out, **(self.missing or {})}})
+        for coder in made.design.coders.values():
+            coder.accepting()
+        return made
 
     def __post_init__(self) -> None:
         """Every mistake of the declaration, before any data."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from discreet._registry import FAMILIES
 from discreet._typing import EpsilonLike
 from discreet.data import Contribution
-from discreet.declarations import as_size
+from discreet.declarations import Domain, as_size
 from discreet.errors import InvalidInput
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
@@ -87,6 +87,7 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
 
     def __post_init__(self) -> None:
         """Checks the target, the number of draws and the bound on records of a person."""
+        self.check_total()
         check_target(self.method, self.epsilon, self.order, self.delta)
         as_draws(self.draws)
         Contribution.of(self.person, self.per_person, self.n)
@@ -105,8 +106,16 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
     def reading(self) -> dict[str, Any]:
         """How records are bounded while they are summed."""
         if self.person is None:
-            return {}
+            return {} if self.strict else {"strict": False}
         return {"person": self.person, "per_person": self.per_person, "n": self.n}
+
+    def check_total(self) -> None:
+        """Draws are calibrated to a public number of values, so none is left out: missing ones count."""
+        super().check_total()
+        if not self.strict and getattr(self, "missing", None) is None:
+            raise InvalidInput(
+                "strict=False needs missing=: what a missing value, and one that is not declared, counts as"
+            )
 
     def sampler(self, n: int) -> PosteriorSampler:
         """The sampler, calibrated for n records."""
@@ -205,6 +214,12 @@ class PosteriorDraw(DrawQuestion):
         model.prior(self.prior)
         if model.records == "levels" and self.levels is None:
             raise InvalidInput("levels are missing: declare every value that a record may take")
+        if model.records == "levels" and Domain(self.levels or (), self.other, self.missing).excludes_missing:
+            raise InvalidInput(
+                "missing='exclude' does not go with a posterior draw; discreet.release(…) leaves values out"
+            )
+        if model.records == "vectors" and not self.strict:
+            raise InvalidInput("strict=False does not go with vectors: a row that is no vector has no place")
         if model.records != "levels" and (self.levels is not None or self.other is not None):
             raise InvalidInput(f"levels and other belong to the family 'dirichlet', not to {model.name!r}")
         if model.records not in ("levels", "vectors") and isinstance(self.missing, str):

@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet.data import contingency
-from discreet.declarations import Domain
+from discreet.declarations import EXCLUDE, Domain
 from discreet.errors import InvalidInput
 from discreet.questions.base import parameter
-from discreet.questions.counts import WholeCountQuestion, domain_of
+from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import DOMAINS, TextForm, plain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["CrossTable"]
 
@@ -42,12 +46,7 @@ class CrossTable(WholeCountQuestion):
                 "columns must map at least two columns to their levels, such as "
                 "{'sex': ('f', 'm'), 'smoker': ('no', 'yes')}"
             )
-        return {name: domain_of(name, levels) for name, levels in self.columns.items()}
-
-    @property
-    def declared_domains(self) -> tuple[Domain, ...]:
-        """Those of all columns."""
-        return tuple(self.domains.values())
+        return {name: self.domain_of(name, levels) for name, levels in self.columns.items()}
 
     @property
     def axes(self) -> Mapping[str, Sequence[Any]]:
@@ -56,8 +55,10 @@ class CrossTable(WholeCountQuestion):
 
     @cached_property
     def domain(self) -> Domain:
-        """The cells, the last column fastest."""
-        return Domain(tuple(" · ".join(map(str, cell)) for cell in product(*self.axes.values())))
+        """The cells, the last column fastest; records that some column leaves out are in none."""
+        left_out = EXCLUDE if any(one.excludes_missing for one in self.domains.values()) else None
+        cells = tuple(" · ".join(map(str, cell)) for cell in product(*self.axes.values()))
+        return Domain(cells, missing=left_out)
 
     def plain(self, name: str, value: Any, form: TextForm) -> Any:
         """Columns in their order, which is that of the cells."""
@@ -66,5 +67,12 @@ class CrossTable(WholeCountQuestion):
         return [{"column": column, **plain(domain)} for column, domain in self.domains.items()]
 
     def read(self, data: Any) -> tuple[int, ...]:
-        """The counts of the cells."""
-        return tuple(int(records) for records in contingency(data, self.domains, **self.reading).ravel())
+        """The counts of the cells, and of the records that are left out where they are counted."""
+        return self.flat(contingency(data, self.domains, **self.reading))
+
+    def flat(self, table: NDArray[np.int64]) -> tuple[int, ...]:
+        """The counts of an array with an axis for each column, which may have a last place for those left
+        out."""
+        cells = table[tuple(slice(one.k) for one in self.domains.values())]
+        rest = (int(table.sum() - cells.sum()),) if self.leaves_out else ()
+        return (*map(int, cells.ravel()), *rest)

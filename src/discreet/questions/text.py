@@ -129,6 +129,12 @@ def _domains(text: str, name: str) -> dict[str, tuple[str, ...]]:
     return {column: tuple(entries(levels, name)) for column, levels in _named(text, name).items()}
 
 
+def _arrows(text: str, name: str) -> dict[str, tuple[str, ...]]:
+    """As levels are written, but there may be none."""
+    named = _named(text, name)
+    return {column: tuple(entries(found, name)) if found else () for column, found in named.items()}
+
+
 def _limits(text: str, name: str) -> dict[str, tuple[float, float]]:
     return {column: _pair(ends, f"{name}, {column}") for column, ends in _named(text, name).items()}
 
@@ -199,6 +205,7 @@ WHOLES = TextForm(
 PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
 LEVELS = TextForm("levels", lambda text, name: tuple(entries(text, name)), _listed, plain)
 DOMAINS = TextForm("domains", _domains, _written, plain)
+ARROWS = TextForm("domains", _arrows, _written, plain)
 LIMITS = TextForm("limits", _limits, _written, plain)
 OPTIONS = TextForm("options", _options, _written, plain)
 RULES = TextForm("rules", lambda text, name: _options(text, name), _written, plain)

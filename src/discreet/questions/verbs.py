@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from discreet._typing import EpsilonLike
 from discreet.ledger.charging import Charge, LedgerLike
@@ -12,6 +12,8 @@ from discreet.questions.base import Question
 
 if TYPE_CHECKING:
     from discreet.answers.conditional import ConditionalRelease
+    from discreet.answers.discovered import Discovered
+    from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain
     from discreet.posterior_sampling.family import Family
@@ -30,12 +32,22 @@ def _asked(kind: type[Question], given: dict[str, Any]) -> Any:
     return answered(question, data, charge)
 
 
+@overload
+def release(
+    data: Any, *, levels: Literal["discover"], epsilon: EpsilonLike, **parameters: Any
+) -> Discovered: ...
+
+
+@overload
+def release(data: Any, *, epsilon: EpsilonLike, **parameters: Any) -> Release: ...
+
+
 def release(
     data: Any,
     *,
     epsilon: EpsilonLike,
     delta: EpsilonLike | None = None,
-    levels: Sequence[Any] | None = None,
+    levels: Sequence[Any] | str | None = None,
     edges: Sequence[float] | None = None,
     prior: float | Sequence[float] | None = None,
     mechanism: str = "auto",
@@ -49,23 +61,30 @@ def release(
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
     acknowledge_not_private: bool = False,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
     **options: Any,
-) -> Release:
+) -> Release | Discovered:
     """One private posterior over the proportions of ``levels``; every call spends ``epsilon``.
 
     ``data``: a list, NumPy array, pandas / Polars / Arrow column, a table of these, DuckDB or PySpark or a
     file path with ``column``, or a mapping level → count. ``levels`` are declared, never read from the data;
     ``other`` and ``missing`` name the levels that receive values outside them and missing values. A numeric
     column takes ``edges`` of bins instead, with ``outside="clip"`` or ``"level"`` and ``missing="level"``.
-    ``missing="exclude"``, with add-remove, leaves missing values out: shares are of those who answered.
+    ``missing="exclude"`` leaves missing values out: shares are of those who answered, and who did is private.
+    ``strict=False``: a value without a place counts as missing, and missing values without a place are left
+    out, so that no error depends on a record.
     ``n`` is the public number of records: when it is given, the mechanism is fixed before the data is opened.
     ``mechanism="auto"`` is a rule on public parameters. ``options`` go to the mechanism.
 
     ``person`` and ``per_person``: at most so many records of each person, by key column, enter, and ε is the
     guarantee of a person: the mechanism gets ε/per_person (:class:`discreet.data.Contribution`).
+
+    ``levels="discover"``, with add-remove and ``delta``, publishes those levels of the data that stand out,
+    with noisy counts: a :class:`discreet.Discovered`. With a probability of at most δ, the name of a level
+    that a single record has is published too.
 
     ``relation="add-remove"`` protects whether a record is there at all: n is private and never published, and
     the dataset may be empty. ``release.noise_aware().total`` is then what is known of it, ``total_prior`` a
@@ -81,7 +100,7 @@ def release(
     """
     from discreet.questions.proportion import Proportion
 
-    answer: Release = _asked(Proportion, locals())
+    answer: Release | Discovered = _asked(Proportion, locals())
     return answer
 
 
@@ -98,6 +117,7 @@ def release_table(
     per_person: int | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -129,6 +149,7 @@ def release_conditional(
     sizes: Sequence[int] | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -148,6 +169,37 @@ def release_conditional(
     return answer
 
 
+def release_network(
+    data: Any,
+    *,
+    parents: Mapping[str, Sequence[str]],
+    levels: Mapping[str, Sequence[Any] | Domain],
+    epsilon: EpsilonLike,
+    prior: float | None = None,
+    n: int | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    relation: str = "replace-one",
+    total_prior: Sequence[float] | None = None,
+    strict: bool = True,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    request_id: str | None = None,
+) -> NetworkRelease:
+    """Private posteriors of all conditional tables of a Bayesian network; together they cost ``epsilon``.
+
+    ``levels`` maps every column to its levels, or to a :class:`discreet.Domain`; ``parents`` maps columns to
+    the columns that they depend on, and those that depend on none may be left out. The graph is declared,
+    never learned from the data. The tables of columns with their parents are counted in one pass, and ε is
+    split between them by their sizes. The answer has ``probability({"income": "high"}, given={"sex": "f"})``
+    with its interval, for any columns, and ``sample_records``. The rest is as in :func:`discreet.release`.
+    """
+    from discreet.questions.network import Network
+
+    answer: NetworkRelease = _asked(Network, locals())
+    return answer
+
+
 def mean(
     data: Any,
     column: str | None = None,
@@ -162,6 +214,7 @@ def mean(
     relation: str = "replace-one",
     person: str | None = None,
     per_person: int | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -200,6 +253,7 @@ def regress(
     per_person: int | None = None,
     norm: float | None = None,
     aim: str = "intervals",
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -244,6 +298,7 @@ def posterior_sample(
     person: str | None = None,
     per_person: int | None = None,
     grid: EpsilonLike | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
@@ -286,6 +341,7 @@ def statistical_query(
     missing: float | None = None,
     person: str | None = None,
     per_person: int | None = None,
+    strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,

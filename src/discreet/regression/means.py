@@ -279,6 +279,7 @@ class MeanDesign:
     relation: Relation
     person: str | None
     per_person: int | None
+    strict: bool = True
 
     @property
     def excludes(self) -> bool:
@@ -288,7 +289,8 @@ class MeanDesign:
     @cached_property
     def grid(self) -> Grid:
         """The public grid of the column."""
-        return Grid(self.bounds, GRID_STEPS, False, None if self.excludes else self.missing)
+        missing = None if self.excludes else self.missing
+        return Grid(self.bounds, GRID_STEPS, False, missing).accepting(not self.strict)
 
     @cached_property
     def noise(self) -> MeanNoise:
@@ -371,7 +373,7 @@ def column_sums(
     """By group the exact (count, Σu, Σu²), and the number of all records, from a table or a file."""
     coders: dict[str | None, Any] = {column: grid}
     if groups is not None:
-        coders[by] = Levels(groups)
+        coders[by] = Levels(groups).accepting(grid.total)
     if is_files(data):
         with opened(data, coders, person) as table:
             cells = count_cells(table, per_person).kept
@@ -390,6 +392,8 @@ def column_sums(
     for place, records in cells.items():
         total += records
         if groups is not None and place[1] >= groups.k:
+            if grid.total:
+                continue
             raise undeclared(str(by), records, 0)
         if place[0] >= grid.size:
             if not (exclude and place[0] == grid.size + 1):

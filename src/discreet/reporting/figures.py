@@ -60,11 +60,15 @@ def frame_of(figures: Sequence[Figure]) -> Frame | None:
 
 
 def drawing(figure: Figure, frame: Frame | None = None) -> str:
-    """One line per row: its name, the interval and the mean, and for few rows the densities above them."""
+    """One line per row: its name, the interval and the mean, and for few rows the densities above them.
+
+    A graph stands before them.
+    """
     rows = _shown(figure)
     frame = frame or frame_of([figure])
+    graph = _graph(figure) if figure.graph else ""
     if not rows or len(rows) > _MAX_ROWS or frame is None:
-        return ""
+        return graph
     dense = len(rows) <= _MAX_DENSITIES and len(figure.series) == len(rows)
     marks: list[str] = []
     y = 6.0
@@ -86,7 +90,38 @@ def drawing(figure: Figure, frame: Frame | None = None) -> str:
         key += ["dashed: prior"] * any(one.prior is not None for one in figure.series)
         key += ["ticks: released draws"] * any(one.draws for one in figure.series)
     said = f"{figure.title}. {'; '.join(key).capitalize()}."
-    return _figure([*frame.drawn(y), *marks], y + 26, figure.title + ", as in the table", said)
+    return graph + _figure([*frame.drawn(y), *marks], y + 26, figure.title + ", as in the table", said)
+
+
+def _graph(figure: Figure) -> str:
+    """Layers from top to bottom, the names of each side by side, and arrows from parents to children."""
+    places, widths = {}, {}
+    for name, (across, depth) in figure.places().items():
+        room = (_RIGHT - _LEFT) / len(figure.graph[depth])
+        places[name] = _LEFT + (_RIGHT - _LEFT) * across, 24.0 + 78 * depth
+        widths[name] = min(room - 6, 18 + 7.4 * len(name))
+    marks = []
+    for parent, name in figure.arrows():
+        (a, top), (b, bottom) = places[parent], places[name]
+        start, end = top + 15, bottom - 15
+        outward = math.copysign(24, a + b - _LEFT - _RIGHT)
+        bend = outward if bottom - top > 80 else 0.0  # past what stands between
+        across, down = b - a - 2 * bend, end - start
+        length = math.hypot(across, down)
+        u, v = across / length, down / length
+        tip = f"{b:.1f},{end:.1f} {b - 8 * u - 4 * v:.1f},{end - 8 * v + 4 * u:.1f} "
+        tip += f"{b - 8 * u + 4 * v:.1f},{end - 8 * v - 4 * u:.1f}"
+        line = f"M{a:.1f},{start:.1f} Q{(a + b) / 2 + bend:.1f},{(start + end) / 2:.1f} {b:.1f},{end:.1f}"
+        marks.append(f'<path d="{line}" fill="none" stroke="currentColor" stroke-opacity=".55"/>')
+        marks.append(f'<polygon points="{tip}" fill="currentColor"/>')
+    for name, (x, y) in places.items():
+        box = f'x="{x - widths[name] / 2:.1f}" y="{y - 15:.1f}" width="{widths[name]:.1f}" height="30" rx="8"'
+        marks.append(f'<rect {box} fill="none" stroke="var(--accent)" stroke-width="1.6"/>')
+        letters = int((widths[name] - 8) / 7)
+        text = name if len(name) <= letters else name[: max(letters - 1, 1)] + "…"
+        marks.append(f'<text x="{x:.1f}" y="{y + 4.5:.1f}" text-anchor="middle">{escape(text)}</text>')
+    said = "An arrow leads from a column to one that depends on it"
+    return _figure(marks, 78 * len(figure.graph) - 24, f"{figure.title}: {said.lower()}", f"{said}.")
 
 
 def _shown(figure: Figure) -> list[Row]:

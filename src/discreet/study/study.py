@@ -20,6 +20,7 @@ from typing import Any
 
 from discreet._registry import QUESTIONS
 from discreet.answers.conditional import ConditionalRelease
+from discreet.answers.network import NetworkRelease
 from discreet.answers.release import Release
 from discreet.declarations import Relation, as_size
 from discreet.documents.study import StudyResult
@@ -85,6 +86,7 @@ class Study:
     this object. ``n``: the public number of records, passed on to every question. ``relation``: what the
     budget protects, ``"replace-person"`` where all questions have ``person`` and ``per_person``;
     ``"add-remove"``, where the number of records is private, is passed on to every question about counts.
+    ``strict=False`` is passed on to every question: no record is then an error.
 
     >>> study = Study({"no": 70, "yes": 30}, budget=1)
     >>> study.release(levels=("no", "yes"), epsilon="0.4").epsilon
@@ -102,6 +104,7 @@ class Study:
         dataset: str | None = None,
         n: int | None = None,
         relation: Relation | str = Relation.REPLACE_ONE,
+        strict: bool = True,
         label: str | None = None,
     ) -> None:
         self.data = table
@@ -113,6 +116,7 @@ class Study:
             raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
         if self.relation is Relation.ADD_REMOVE and self.n is not None:
             raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
+        self.shared = shared_parameters(self.relation, strict)
         if ledger is None:
             self.dataset = "study" if dataset is None else dataset
             folder = tempfile.mkdtemp(prefix="discreet-")
@@ -161,6 +165,10 @@ class Study:
         """P(outcome | group): :func:`discreet.release_conditional`."""
         return self.ask("conditional", **question)  # type: ignore[no-any-return]
 
+    def network(self, **question: Any) -> NetworkRelease:
+        """The tables of a declared network: :func:`discreet.release_network`."""
+        return self.ask("network", **question)  # type: ignore[no-any-return]
+
     def sample(self, family: Any, **question: Any) -> Sample:
         """Draws from a posterior: :func:`discreet.posterior_sample`."""
         return self.ask("sample", family=family, **question)  # type: ignore[no-any-return]
@@ -186,7 +194,7 @@ class Study:
     ) -> Any:
         """A question of any kind that is registered, with its parameters; ``title`` is for the report."""
         where = f"a question of kind {kind!r}"
-        question = self._declared(question_of(kind, _under(self.relation, kind, parameters), where))
+        question = self._declared(question_of(kind, _under(self.shared, kind, parameters), where))
         return self._answer(Asked(question, self.data), request_id, title)
 
     # Questions with an id.
@@ -214,7 +222,7 @@ class Study:
             name = question_id(given, f"question {index}")
             if name in named:
                 raise InvalidInput(f"question id {name!r} is used twice")
-            named[name] = _under(self.relation, given.get("kind", "proportion"), given)
+            named[name] = _under(self.shared, given.get("kind", "proportion"), given)
         return split(named, self.budget.epsilon, self.budget.delta, self.n)
 
     def check(self, questions: Iterable[Mapping[str, Any]]) -> None:
@@ -225,7 +233,7 @@ class Study:
         """
         found = []
         for given in questions:
-            name, question = checked_question(given, "question", self.relation)
+            name, question = checked_question(given, "question", self.shared)
             question = self._declared(question)
             if self.account().entries and self._charge(name).recall(question.plan()) is not None:
                 continue
@@ -249,7 +257,7 @@ class Study:
         account = self.account()
         asked, scope = account.cap.zero(), (Relation(account.relation), account.unit)
         for index, given in enumerate(questions, 1):
-            name, question = checked_question(given, f"question {index}", self.relation)
+            name, question = checked_question(given, f"question {index}", self.shared)
             if name in guarantees:
                 raise InvalidInput(f"question id {name!r} is used twice")
             question = self._declared(question)
@@ -266,7 +274,7 @@ class Study:
 
     def answer(self, question: Mapping[str, Any]) -> Any:
         """The answer of a question with an ``id``; asked again, the stored answer."""
-        name, checked = checked_question(question, "question", self.relation)
+        name, checked = checked_question(question, "question", self.shared)
         answer = self._answer(self._asked(name, self._declared(checked)), name, question.get("title"))
         self._priced.pop(name, None)
         return answer
@@ -331,25 +339,37 @@ def _given(cap: Budget) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _under(relation: Relation, kind: Any, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parameters that say add-remove where the study does, unless they say otherwise themselves."""
-    hidden = relation is Relation.ADD_REMOVE and isinstance(kind, str) and kind in QUESTIONS
-    if hidden and any(field.name == "relation" for field in fields(QUESTIONS[kind])):
-        return {"relation": str(relation), **parameters}
-    return parameters
+def shared_parameters(relation: Relation, strict: Any) -> dict[str, Any]:
+    """What a study passes on to its questions."""
+    if not isinstance(strict, bool):
+        raise InvalidInput(f"strict={strict!r} must be true or false")
+    hidden = {"relation": str(relation)} if relation is Relation.ADD_REMOVE else {}
+    return hidden if strict else {**hidden, "strict": False}
+
+
+def _under(shared: Mapping[str, Any], kind: Any, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters that say what the study does, unless they say otherwise themselves."""
+    if not isinstance(kind, str) or kind not in QUESTIONS:
+        return parameters
+    known = {field.name for field in fields(QUESTIONS[kind])}
+    if not known >= {"strict"} & set(shared):
+        raise InvalidInput(
+            f"kind {kind!r} cannot be asked with strict=False: an undeclared value stops it; 'regress' can"
+        )
+    return {**{name: value for name, value in shared.items() if name in known}, **parameters}
 
 
 def checked_question(
-    question: Mapping[str, Any], where: str, relation: Relation = Relation.REPLACE_ONE
+    question: Mapping[str, Any], where: str, shared: Mapping[str, Any]
 ) -> tuple[str, Question]:
     """Id and question of a mapping; a misspelt key is an error that names the nearest one.
 
-    ``relation`` is that of the study.
+    ``shared`` is what the study passes on.
     """
     name = question_id(question, where)
     parameters = {key: value for key, value in question.items() if key not in ("id", "title")}
     kind = parameters.pop("kind", "proportion")
-    return name, question_of(kind, _under(relation, kind, parameters), f"question {name!r} ({kind})")
+    return name, question_of(kind, _under(shared, kind, parameters), f"question {name!r} ({kind})")
 
 
 def question_id(question: Mapping[str, Any], where: str) -> str:

@@ -15,11 +15,11 @@ from discreet.documents.study import StudyResult
 from discreet.errors import BudgetExceededError, FileError, InvalidInput
 from discreet.ledger import Budget
 from discreet.planning.widths import Split
-from discreet.study.study import Study, as_budget, checked_question
+from discreet.study.study import Study, as_budget, checked_question, shared_parameters
 
 __all__ = ["StudyFile", "read_study", "run_study"]
 
-_HEAD = ("title", "data", "ledger", "dataset", "n", "relation")
+_HEAD = ("title", "data", "ledger", "dataset", "n", "relation", "strict")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class StudyFile:
     dataset: str
     n: int | None
     relation: str
+    strict: bool
     source: str
     questions: tuple[Mapping[str, Any], ...]
     split: Split | None = None
@@ -47,6 +48,7 @@ class StudyFile:
             dataset=self.dataset,
             n=self.n,
             relation=self.relation,
+            strict=self.strict,
             label=self.source,
         )
 
@@ -82,17 +84,18 @@ def read_study(path: str | Path) -> StudyFile:
     if not isinstance(questions, list) or not questions:
         raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
     relation = as_relation(head.get("relation", Relation.REPLACE_ONE))
-    n, budget = head.get("n"), as_budget(content["budget"])
+    n, budget, strict = head.get("n"), as_budget(content["budget"]), head.get("strict", True)
+    shared = shared_parameters(relation, strict)
     divided = None
     if any(
         "epsilon" not in one and {"within", "weight"} & set(one) for one in questions if isinstance(one, dict)
     ):
         open_data = path.parent / str(head["data"])
-        divided = Study(open_data, budget=budget, n=n, relation=relation).split(questions)
+        divided = Study(open_data, budget=budget, n=n, relation=relation, strict=strict).split(questions)
         questions = _as_json(divided.questions)
     seen: set[str] = set()
     for index, question in enumerate(questions, 1):
-        name, _ = checked_question(question, f"question {index}", relation)
+        name, _ = checked_question(question, f"question {index}", shared)
         if name in seen:
             raise InvalidInput(f"question id {name!r} is used twice")
         seen.add(name)
@@ -112,6 +115,7 @@ def read_study(path: str | Path) -> StudyFile:
         dataset=str(head.get("dataset", path.stem)),
         n=n,
         relation=str(relation),
+        strict=strict,
         source=str(head["data"]),
         questions=tuple(questions),
         split=divided,

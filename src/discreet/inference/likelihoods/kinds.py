@@ -13,14 +13,13 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import as_integer
+from discreet.distributions.law import as_draws
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, PoissonCells
 from discreet.numerics.cells import Cells, Constrained, Statistic
 from discreet.numerics.noises import Noise
 
 _CELLS_AT_ONCE = 1 << 16
-_MAX_RESULT = 1 << 29  # numbers in one answer: 4 GiB
 
 
 class Likelihood(ABC):
@@ -74,9 +73,7 @@ class Likelihood(ABC):
 
     def sample_counts(self, *parameters: Any, size: int | None = None, seed: int | None = None) -> IntArray:
         """True counts drawn given what was published and the parameters, shape (…, [size,] k)."""
-        number = 1 if size is None else as_integer(size, "size")
-        if number < 0:
-            raise InvalidInput(f"size={size!r} must not be negative")
+        number = 1 if size is None else as_draws(size, self.k)
         shape, flat = self._checked(parameters, number)
         counts = self._draw(flat, number, np.random.default_rng(seed)).astype(np.int64)
         return counts.reshape((*shape, *(() if size is None else (number,)), self.k))
@@ -84,11 +81,7 @@ class Likelihood(ABC):
     def _checked(self, parameters: Sequence[Any], size: int = 1) -> tuple[tuple[int, ...], Parameters]:
         """The shape of the draws, and parameters of shape (draws, k)."""
         arrays = self.model.check(self.k, parameters)
-        if arrays[0].size * size > _MAX_RESULT:
-            raise TooLargeError(
-                f"{arrays[0].size // self.k * size:.3g} draws of {self.k} cells are more than memory holds; "
-                f"ask for at most {_MAX_RESULT // self.k} at a time"
-            )
+        as_draws(arrays[0].size // self.k * size, self.k)
         shape = arrays[0].shape[:-1]
         return shape, tuple(array.reshape(-1, self.k) for array in arrays)
 

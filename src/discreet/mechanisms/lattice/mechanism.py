@@ -42,6 +42,7 @@ class Lattice(Mechanism):
         "stayed n. The most fitting counts were then read out of the noisy ones."
     )
     keeps_noisy: ClassVar[bool] = True
+    leaves_out: ClassVar[bool] = True
 
     @classmethod
     def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:

@@ -69,6 +69,9 @@ class ShareFamily(Family):
     def natural(self, distribution: Beta | Dirichlet) -> Natural:
         return tuple(Fraction(value) for value in distribution.parameters)
 
+    def from_natural(self, eta: Natural) -> Beta | Dirichlet:
+        return dirichlet([float(value) for value in eta])
+
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         total: Ball = sum(eta, start=ball(0))
         return sum((value.lgamma() for value in eta), start=-total.lgamma())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -17,7 +17,16 @@ from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words, record_rows
+from discreet.posterior_sampling.family import (
+    Family,
+    Natural,
+    Pair,
+    RecordKind,
+    as_nearby,
+    clipped_words,
+    largest_move,
+    record_rows,
+)
 from discreet.privacy.curves import Curve, Gaussian, gaussian_hockey_stick
 from discreet.randomness.cells import normal_cell, power_of_two
 from discreet.randomness.entropy import Source
@@ -104,13 +113,19 @@ def _mu_squared(pair: Pair) -> Fraction:
 
 @dataclass(frozen=True)
 class GaussianMean(_MeanFamily):
-    """The mean of numbers with known standard deviation ``sigma``, clipped to declared bounds."""
+    """The mean of numbers with known standard deviation ``sigma``, clipped to declared bounds.
+
+    ``nearby``: protect records against others that are no farther away, and not against all; see
+    ``docs/posterior-sampling.md``.
+    """
 
     bounds: tuple[float, float] = None  # type: ignore[assignment]
+    nearby: float | None = field(default=None, kw_only=True)
     name: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "one record"))
+        object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=False))
         self._check_sigma()
 
     def prior(self, parameters: Any) -> Normal:
@@ -128,18 +143,20 @@ class GaussianMean(_MeanFamily):
         precision = 1 / Fraction(distribution.scale) ** 2
         return Fraction(distribution.loc) * precision, precision
 
+    def from_natural(self, eta: Natural) -> Normal:
+        return Normal(float(eta[0] / eta[1]), 1 / math.sqrt(eta[1]))
+
     def _width_squared(self) -> Fraction:
-        low, high = self.bounds
-        return (Fraction(high) - Fraction(low)) ** 2
+        return largest_move(self.bounds, self.nearby) ** 2
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         low, high = (n * Fraction(bound) for bound in self.bounds)
         return as_total(statistic, low, high) * self._unit, n * self._unit
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        low, high = (Fraction(bound) * r * self._unit for bound in self.bounds)
-        precision = eta[1] + r * n * self._unit
-        first, second = (eta[0] + n * low, precision), (eta[0] + (n - 1) * low + high, precision)
+        unit = r * self._unit
+        low, precision = eta[0] + n * Fraction(self.bounds[0]) * unit, eta[1] + n * unit
+        first, second = (low, precision), (low + largest_move(self.bounds, self.nearby) * unit, precision)
         return [(first, second), (second, first)]
 
     def value(self, draws: FloatArray) -> FloatArray:
@@ -197,6 +214,10 @@ class GaussianVector(_MeanFamily):
     def natural(self, distribution: tuple[Normal, ...]) -> Natural:
         precision = 1 / Fraction(distribution[0].scale) ** 2
         return *(Fraction(marginal.loc) * precision for marginal in distribution), precision
+
+    def from_natural(self, eta: Natural) -> tuple[Normal, ...]:
+        *heights, precision = eta
+        return tuple(Normal(float(height / precision), 1 / math.sqrt(precision)) for height in heights)
 
     def _width_squared(self) -> Fraction:
         return (2 * Fraction(self.radius)) ** 2

@@ -67,6 +67,9 @@ class NormalFamily(Family):
         centre, strength, shape, rate = map(Fraction, distribution)
         return strength, strength * centre, rate + strength * centre**2 / 2, shape
 
+    def from_natural(self, eta: Natural) -> tuple[float, ...]:
+        return float(eta[1] / eta[0]), float(eta[0]), float(eta[3]), float(_rate(eta))
+
     def of_grid(self, summed: ClippedSum) -> tuple[Fraction, Fraction]:
         low, high = map(Fraction, self.bounds)
         step = (high - low) / summed.steps

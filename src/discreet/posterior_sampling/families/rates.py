@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -17,7 +17,16 @@ from discreet.distributions.mixtures import GammaMixture
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step, log_rising
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words, in_floats
+from discreet.posterior_sampling.family import (
+    Family,
+    Natural,
+    Pair,
+    RecordKind,
+    as_nearby,
+    clipped_words,
+    in_floats,
+    largest_move,
+)
 from discreet.posterior_sampling.given_draws import weighed_statistics
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
@@ -28,6 +37,7 @@ class _GammaFamily(Family):
     """Coordinates η = (shape, rate) and C = lnΓ(shape) − shape·ln(rate)."""
 
     bounds: tuple[float, float]
+    nearby: float | None = field(default=None, kw_only=True)
     parameter: ClassVar[str] = "rate"
     _what: ClassVar[str]
 
@@ -48,6 +58,9 @@ class _GammaFamily(Family):
 
     def natural(self, distribution: Gamma) -> Natural:
         return Fraction(distribution.shape), Fraction(distribution.rate)
+
+    def from_natural(self, eta: Natural) -> Gamma:
+        return Gamma(float(eta[0]), float(eta[1]))
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         shape, rate = eta
@@ -90,6 +103,7 @@ class Poisson(_GammaFamily):
         if not (low.is_integer() and high.is_integer()):
             raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
         object.__setattr__(self, "bounds", (low, high))
+        object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=True))
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         low, high = (n * Fraction(bound) for bound in self.bounds)
@@ -99,9 +113,8 @@ class Poisson(_GammaFamily):
         return power_of_two(1 / (eta[1] + r * n)) / 2**32
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        low, high = (Fraction(bound) for bound in self.bounds)
-        small, rate = eta[0] + r * n * low, eta[1] + r * n
-        first, second = (small, rate), (small + r * (high - low), rate)
+        small, rate = eta[0] + r * n * Fraction(self.bounds[0]), eta[1] + r * n
+        first, second = (small, rate), (small + r * largest_move(self.bounds, self.nearby, True), rate)
         return [(first, second), (second, first)]
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
@@ -165,6 +178,7 @@ class Exponential(_GammaFamily):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "a waiting time", 0))
+        object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=False))
 
     @property
     def events(self) -> Fraction:
@@ -181,9 +195,8 @@ class Exponential(_GammaFamily):
         )
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        low, high = (Fraction(bound) for bound in self.bounds)
-        shape, small = eta[0] + r * n * self.events, eta[1] + r * n * low
-        first, second = (shape, small), (shape, small + r * (high - low))
+        shape, small = eta[0] + r * n * self.events, eta[1] + r * n * Fraction(self.bounds[0])
+        first, second = (shape, small), (shape, small + r * largest_move(self.bounds, self.nearby))
         return [(first, second), (second, first)]
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:

@@ -1,0 +1,313 @@
+"""Posteriors of the conditional tables of a Bayesian network, and whatever can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import gammaln
+
+from discreet._interop import bridge
+from discreet._text import nearest
+from discreet._typing import FloatArray, IntArray
+from discreet.answers.release import Release
+from discreet.declarations import as_integer
+from discreet.distributions.networks import NetworkDraws, homes, largest_families, layers
+from discreet.distributions.shared_margins import agreeing, resampled
+from discreet.documents.answer import Answer, Figure, Row, Table, Words
+from discreet.errors import InvalidInput
+from discreet.inference.comparisons import Quantity
+from discreet.privacy.composition import compose
+from discreet.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from discreet.ledger import Receipt
+
+DRAWS = 2000
+"""Posterior draws of the network, where no other number is asked for."""
+_SHOWN = 60  # cells of the largest conditional table that is printed
+_READING = (
+    "A network says of every column how it depends on its parents, and on nothing else once they are known. "
+    "What is asked of it is computed for each of many networks that fit what was released, and the interval "
+    "holds 95 % of the results. It accounts for sampling and for the noise of privacy, and takes the arrows "
+    "as given: where they are wrong, shares of columns far apart may be wrong by more than that."
+)
+
+
+@dataclass(frozen=True)
+class NetworkRelease(Answer):
+    """P(column | its parents) for every column, from noisy tables of the columns with their parents.
+
+    ``releases`` are the tables, each a :class:`Release` with its own part of ε. Everything else follows from
+    them: draws of networks (:meth:`draws`), any share given any others (:meth:`probability`,
+    :meth:`distribution`), and records that have never been anybody's (:meth:`sample_records`).
+    """
+
+    format: ClassVar[str] = "discreet/network"
+    label: ClassVar[str] = "level"
+
+    parents: Mapping[str, tuple[str, ...]]
+    releases: tuple[Release, ...]
+    guarantee: Guarantee
+    receipt: Receipt | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def levels(self) -> dict[str, tuple[Any, ...]]:
+        """The levels of every column."""
+        found = {name: tuple(own) for one in self.releases for name, own in (one.axes or {}).items()}
+        return {column: found[column] for column in self.parents}
+
+    @property
+    def n(self) -> int | None:
+        """The public number of records; None where it is private."""
+        return self.releases[0].n
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """What made it."""
+        return self.releases[0].versions
+
+    # ---- what can be asked: further looks at what is public, all of them free ----
+
+    def draws(self, size: int = DRAWS, seed: int | None = 0) -> NetworkDraws:
+        """Draws of all conditional tables from their posterior given everything that was released.
+
+        For every table the true counts are drawn given what was published of it, exactly; then they are made
+        to agree where tables share columns; then every conditional distribution is drawn given the counts.
+        """
+        number, rng = as_integer(size, "size"), np.random.default_rng(seed)
+        if number < 1:
+            raise InvalidInput(f"size={size!r} must be at least 1")
+        axes = [tuple(one.axes or {}) for one in self.releases]
+        sizes = {column: len(own) for column, own in self.levels.items()}
+        drawn = [self._counts(one, number, rng) for one in self.releases]
+        counts = agreeing([one for one, _ in drawn], axes)
+        tables = {}
+        for column, home in homes(self.parents, axes, sizes).items():
+            own, wanted = axes[home], (*self.parents[column], column)
+            dropped = tuple(1 + i for i, name in enumerate(own) if name not in wanted)
+            kept = [name for name in own if name in wanted]
+            margin = counts[home].sum(axis=dropped).transpose(0, *(1 + kept.index(name) for name in wanted))
+            prior = drawn[home][1].reshape(-1, *(1 for _ in wanted))
+            gamma = rng.standard_gamma(margin + prior) + 1e-300
+            tables[column] = gamma / gamma.sum(axis=-1, keepdims=True)
+        return NetworkDraws(self.parents, self.levels, tables)
+
+    def _counts(self, release: Release, size: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draws of one table's true counts, shape (size, levels…), and the prior of its distributions.
+
+        A table's prior makes its parents' combinations even, each table anew where several have them. The
+        network's prior is that of each conditional distribution, so draws are chosen again by how much
+        likelier it makes them: Γ(α + N)/Γ(kα + N) for each combination with N records. Where the prior is
+        inferred from the table itself there is nothing to correct.
+        """
+        number = size if release.strength else 2 * size
+        counts, given = release.noise_aware().sample_counts(number, rng)
+        prior = np.broadcast_to(given, counts.shape)[:, 0]
+        shaped = counts.reshape(len(counts), *(len(own) for own in (release.axes or {}).values()))
+        if release.strength is None:
+            alpha, totals = prior[0], shaped.sum(axis=-1).reshape(len(shaped), -1)
+            log_weight = gammaln(alpha + totals) - gammaln(shaped.shape[-1] * alpha + totals)
+            chosen = resampled(log_weight.sum(axis=1), size, rng)
+            shaped, prior = shaped[chosen], prior[chosen]
+        return shaped.astype(np.float64), prior
+
+    @cached_property
+    def _drawn(self) -> NetworkDraws:
+        return self.draws()
+
+    def _chosen(self, size: int, seed: int | None) -> NetworkDraws:
+        return self._drawn if (size, seed) == (DRAWS, 0) else self.draws(size, seed)
+
+    def _known(self, given: Mapping[str, Any] | None, name: str) -> dict[str, IntArray]:
+        """The places of the levels that each column may have: one level, or several in a list."""
+        if given is not None and not isinstance(given, Mapping):
+            raise InvalidInput(f"{name}={given!r} must map columns to levels, such as {{'sex': 'f'}}")
+        found = {}
+        for column, levels in (given or {}).items():
+            wanted = list(levels) if isinstance(levels, list | tuple | set | frozenset) else [levels]
+            known = self._levels_of(column)
+            for level in wanted:
+                if level not in known:
+                    raise InvalidInput(
+                        f"{name}: {level!r} is no level of {column!r}{nearest(str(level), map(str, known))}"
+                    )
+            if not wanted:
+                raise InvalidInput(f"{name}: no level of {column!r} is named")
+            found[column] = np.array(sorted({known.index(level) for level in wanted}))
+        return found
+
+    def _levels_of(self, column: str) -> tuple[Any, ...]:
+        if column not in self.levels:
+            raise InvalidInput(f"{column!r} is no column of this network{nearest(str(column), self.levels)}")
+        return self.levels[column]
+
+    def probability(
+        self,
+        event: Mapping[str, Any],
+        given: Mapping[str, Any] | None = None,
+        size: int = DRAWS,
+        seed: int | None = 0,
+    ) -> Quantity:
+        """P(event | given), such as ``probability({"income": "high"}, given={"sex": "f"})``, with interval.
+
+        Columns of either map to a level, or to a list of levels of which it is one. Exact for each of
+        ``size`` draws of the network, by elimination of the other columns.
+        """
+        known, asked = self._known(given, "given"), self._known(event, "event")
+        if not asked:
+            raise InvalidInput("event is empty: name a column and its level, such as {'income': 'high'}")
+        both = {**known, **asked}
+        for column in known.keys() & asked.keys():
+            both[column] = np.intersect1d(known[column], asked[column])
+        drawn = self._chosen(size, seed)
+        if any(not len(places) for places in both.values()):
+            return Quantity(np.zeros(len(drawn)))
+        return Quantity(drawn.joint((), both) / drawn.joint((), known))
+
+    def distribution(
+        self,
+        column: str,
+        given: Mapping[str, Any] | None = None,
+        size: int = DRAWS,
+        seed: int | None = 0,
+    ) -> Quantity:
+        """The shares of all levels of a column, among records with what is ``given``."""
+        names, known = self._levels_of(column), self._known(given, "given")
+        if column in known:
+            raise InvalidInput(f"given names {column!r}, whose distribution is asked for")
+        joint = self._chosen(size, seed).joint((column,), known)
+        return Quantity(joint / joint.sum(axis=1, keepdims=True), names)
+
+    def conditional(self, column: str) -> Quantity:
+        """The table of a column given its parents: names are (level of each parent…, own level)."""
+        axes = [self._levels_of(name) for name in (*self.parents.get(column, ()), column)]
+        drawn = self._drawn.tables[column]
+        return Quantity(drawn.reshape(len(drawn), -1), tuple(product(*axes)))
+
+    def sample_records(self, m: int, draws: int = 1, seed: int | None = None) -> Any:
+        """Synthetic records as a pandas data frame: m from each of ``draws`` networks of the posterior.
+
+        Each network is another that fits what was released, so an analysis that is repeated for every value
+        of the column ``draw`` shows how much of its result is noise and chance. No record is anybody's.
+        """
+        import pandas
+
+        number, times = as_integer(m, "m"), as_integer(draws, "draws")
+        if number < 1 or times < 1:
+            raise InvalidInput(f"m={m!r} and draws={draws!r} must be at least 1")
+        rng = np.random.default_rng(seed)
+        networks = self.draws(times, int(rng.integers(2**63)))
+        frames = []
+        for i, places in enumerate(networks.records(number, rng)):
+            values = {c: np.array(self.levels[c], dtype=object)[places[c]] for c in self.parents}
+            frames.append(pandas.DataFrame(({"draw": i} if times > 1 else {}) | values))
+        return pandas.concat(frames, ignore_index=True)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The graph, with the extra ``plots``: :func:`discreet.plots.network`."""
+        return bridge("plots").network(self, ax)
+
+    # ---- what it says of itself ----
+
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """The share of each level of every column."""
+        found = []
+        for column in self.parents:
+            for row in self.distribution(column).table(interval):
+                numbers = {name: float(row[name]) for name in ("mean", "sd", "low", "high")}
+                found.append(Row(f"{column}: {row['name']}", **numbers, share=True))  # type: ignore[arg-type]
+        return found
+
+    def figure(self, interval: float = 0.95) -> Figure:
+        """The graph, and the share of each level."""
+        graph = tuple(tuple((name, self.parents[name]) for name in layer) for layer in layers(self.parents))
+        return Figure(self.words().name, tuple(self.rows(interval)), graph=graph)
+
+    def tables(self) -> tuple[Table, ...]:
+        """The conditional table of each column that has parents, where it is not too large to print."""
+        found = []
+        for column, given in self.parents.items():
+            table = self.conditional(column)
+            if given and len(table.names) <= _SHOWN:
+                found.append(self._table(column, given, table))
+        return tuple(found)
+
+    def _table(self, column: str, given: Sequence[str], table: Quantity) -> Table:
+        (low, high), mean, step = table.interval(0.95), table.mean(), len(self.levels[column])
+        lines = [
+            (
+                ", ".join(str(level) for level in table.names[at][:-1]),
+                *(
+                    f"{100 * mean[i]:.1f} ({100 * low[i]:.1f} – {100 * high[i]:.1f})"
+                    for i in range(at, at + step)
+                ),
+            )
+            for at in range(0, len(mean), step)
+        ]
+        header = (", ".join(given), *(str(level) for level in self.levels[column]))
+        caption = f"{column} given {', '.join(given)}: percent, with 95 % intervals"
+        return Table(header, tuple(lines), caption)
+
+    def words(self) -> Words:
+        """What was asked, of how many records, and how ε was split."""
+        arrows = [f"{column} ← {', '.join(given)}" for column, given in self.parents.items() if given]
+        alone = [column for column, given in self.parents.items() if not given]
+        tables = "; ".join(
+            f"{' × '.join(one.axes or {})} ({len(one.levels)} cells): ε = {one.epsilon:.3g}"
+            for one in self.releases
+        )
+        size = "their number is private" if self.n is None else f"{self.n:,} (public)"
+        first = self.releases[0].words()
+        facts = (
+            ("Arrows", "; ".join(arrows) or "none"),
+            ("Without parents", ", ".join(alone)),
+            ("Records", f"{size}; no record is in this document"),
+            ("Tables", tables),
+            *(fact for fact in first.facts if fact[0] == "Mechanism"),
+        )
+        source = "a private number of records" if self.n is None else f"n = {self.n} records"
+        return Words(
+            headline=f"Private Bayesian network of {len(self.parents)} columns from {source}",
+            name=f"Bayesian network of {len(self.parents)} columns",
+            facts=facts,
+            notes=("Shares follow from the whole network; intervals account for the noise.",),
+            reading=(_READING,),
+            warnings=tuple(dict.fromkeys(text for one in self.releases for text in one.words().warnings)),
+        )
+
+    def content(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "private": self.guarantee.is_private,
+            "parents": {column: list(given) for column, given in self.parents.items()},
+            "releases": [one.to_json() for one in self.releases],
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Reads :meth:`content`."""
+        parents = {str(column): tuple(map(str, given)) for column, given in content["parents"].items()}
+        releases = tuple(Release.from_json(one) for one in content["releases"])
+        found = cls(parents, releases, Guarantee.from_dict(content["guarantee"]))
+        if content["private"] is not found.guarantee.is_private:
+            raise ValueError("it is stamped otherwise than its guarantee says")
+        return found
+
+    def check_parts(self) -> None:
+        """The tables are those of the graph, agree about levels and relation, and cost what is said."""
+        if [tuple(one.axes or {}) for one in self.releases] != largest_families(self.parents):
+            raise ValueError("the tables are not those of the graph")
+        if any(
+            tuple(own) != self.levels[name] for one in self.releases for name, own in (one.axes or {}).items()
+        ):
+            raise ValueError("its tables have different levels of one column")
+        parts = compose([one.guarantee for one in self.releases])
+        if (parts.exact_epsilon, parts.protects) != (self.guarantee.exact_epsilon, self.guarantee.protects):
+            raise ValueError("it claims another guarantee than its tables have together")
+        super().check_parts()

@@ -1,0 +1,327 @@
+"""Records that have no declared place: left out with n public, and never an error where ``strict=False``."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import warnings
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import betainc, gammaln, ndtr
+from typer.testing import CliRunner
+
+import discreet
+from discreet.answers.release import Release
+from discreet.cli import app
+from discreet.data import binned, contingency, count_levels
+from discreet.declarations import Domain
+from discreet.distributions.given_total import GivenTotal
+from discreet.errors import DataError, InvalidInput
+from discreet.inference.noise_aware import MixedShares, Respondents, noise_aware
+from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.independent import GaussianCounts, Geometric
+from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.numerics.noises import DiscreteLaplace
+from discreet.posterior_sampling.sampler import PosteriorSampler
+from discreet.questions.base import question_of
+from discreet.regression import means
+from discreet.regression.newton import rounds
+from discreet.regression.newton.sums import released
+
+LEVELS = ("no", "yes", "maybe")
+PARTLY = ["no"] * 200 + ["yes"] * 90 + ["maybe"] * 30 + [None] * 280
+
+
+# ---- shares of those who answered, n public ----------------------------------------------------------------
+
+
+def oracle(m: Any, noisy: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], Any]:
+    """Means of the shares, and P(share ≤ t), by listing all true counts: any number of answers is as likely
+    as any other, and the shares of those who answered have the prior's Dirichlet law."""
+    k = m.k - 1
+    alpha = np.array(m.prior[:k])
+    rows = np.array([x for x in product(range(m.n + 1), repeat=k) if sum(x) <= m.n])
+    number = rows.sum(axis=1)
+    log = gammaln(number + 1) + gammaln(alpha.sum()) - gammaln(alpha.sum() + number)
+    log = log + (gammaln(alpha + rows) - gammaln(alpha) - gammaln(rows + 1)).sum(axis=1)
+    every = np.concatenate([rows, (m.n - number)[:, None]], axis=1)
+    away = np.array(noisy) - every
+    if m.name == "lattice":
+        log = log - float(m.epsilon) / 2 * np.abs(away).sum(axis=1)
+    else:
+        inner, outer = ((0.5 - np.abs(away)) / m.noise_scale, (-0.5 - np.abs(away)) / m.noise_scale)
+        log = log + np.log(ndtr(inner) - ndtr(outer)).sum(axis=1)
+    weight = np.exp(log - log.max())
+    weight /= weight.sum()
+    a, total = alpha + rows, (alpha.sum() + number)[:, None]
+
+    def below(i: int, t: float) -> float:
+        return float(weight @ betainc(a[:, i], (total - a[:, [i]])[:, 0], t))
+
+    return weight @ (a / total), below
+
+
+@pytest.mark.parametrize("noisy", [(3, 2, 4), (-2, 6, 5), (0, 0, 9), (14, -3, -2), (1, 1, 30)])
+@pytest.mark.parametrize("prior", [(1.0, 1.0, 1.0), (0.3, 2.5, 1.0)])
+@pytest.mark.parametrize(
+    "made", [("lattice", {"epsilon": "1/2"}), ("lattice", {"epsilon": 4}), ("gaussian", {"mu": 1})]
+)
+def test_against_a_list_of_all_true_counts(made: Any, prior: Any, noisy: tuple[int, ...]) -> None:
+    m = discreet.mechanism(made[0], prior=prior, n=9, **made[1])
+    found = noise_aware(m, (), noisy, leaves_out=True)
+    mean, below = oracle(m, noisy)
+    assert found.predictive() == pytest.approx(mean, abs=2e-7)
+    low, high = found.intervals(0.9)
+    for i in range(2):
+        assert below(i, float(low[i])) == pytest.approx(0.05, abs=1e-6)
+        assert below(i, float(high[i])) == pytest.approx(0.95, abs=1e-6)
+        assert found.marginal(i).mean() == pytest.approx(mean[i], abs=2e-7)
+    draws = found.sample(4000, seed=1)
+    assert draws.mean(axis=0) == pytest.approx(mean, abs=6 * 0.5 / math.sqrt(4000))
+
+
+def test_the_step_between_numbers_makes_no_difference() -> None:
+    m = discreet.mechanism("lattice", prior=(1.0,) * 4, n=500, epsilon="1/10")
+    coarse = noise_aware(m, (), (120, 60, 20, 300), leaves_out=True)
+    assert isinstance(coarse, MixedShares)
+    noise = DiscreteLaplace(20.0)
+    one = Respondents(GivenTotal((120, 60, 20), noise, (1.0,) * 3, 500), noise, 300)
+    scores = [one.law.with_total(number) for number in range(40, 361, 2)]
+    logs = [law.log_evidence + math.lgamma(law.n + 1) - abs(law.n - 200) / 20 for law in scores]
+    whole = np.logaddexp.reduce(logs)
+    fine = MixedShares([(math.exp(log - whole), law) for log, law in zip(logs, scores, strict=True)], 500)
+    assert len(coarse.nodes) < 60 < len(fine.nodes)
+    assert np.array(coarse.intervals(0.9)) == pytest.approx(np.array(fine.intervals(0.9)), abs=1e-3)
+    assert coarse.total.mean() == pytest.approx(fine.total.mean(), abs=0.5)
+    assert coarse.total.interval(0.9) == pytest.approx(fine.total.interval(0.9), abs=2)
+
+
+@pytest.mark.parametrize("options", [{}, {"delta": "1e-6"}, {"n": 600}])
+def test_shares_of_those_who_answered(options: dict[str, Any]) -> None:
+    frame = pd.DataFrame({"a": PARTLY, "x": [1.0 if v == "no" else 11.0 if v else None for v in PARTLY],
+                          "g": ["f", "m"] * 300})  # fmt: skip
+    release = discreet.release(frame, column="a", levels=LEVELS, epsilon=4, missing="exclude", **options)
+    aware = release.noise_aware()
+    assert release.n == 600
+    assert len(release.counts) == len(release.noisy or ()) == len(release.prior) == 3
+    assert aware.mean() == pytest.approx([200 / 320, 90 / 320, 30 / 320], abs=0.06)
+    assert isinstance(aware, MixedShares)
+    assert aware.total.mean() == pytest.approx(320, abs=20)
+    assert Release.from_json(release.to_json()) == release
+    assert "have a value is private" in str(release)
+    facts = release.words().facts
+    assert ("Missing values", "left out: these are shares of those who answered") in facts
+    assert release.likelihood() is not None
+    assert release.distribution if release.axes else True
+    bins = discreet.release(frame, column="x", edges=(0, 10, 20), epsilon=4, missing="exclude", **options)
+    assert bins.noise_aware().mean() == pytest.approx(200 / 320, abs=0.06)
+    columns: dict[str, Any] = {"a": Domain(LEVELS, missing="exclude"), "g": ("f", "m")}
+    table = discreet.release_table(frame, columns, epsilon=4, **options)
+    assert table.margin("a").mean() == pytest.approx([200 / 320, 90 / 320, 30 / 320], abs=0.06)
+    assert table.missing == "exclude"
+    assert Release.from_json(table.to_json()) == table
+    assert table.independence("a", "g").log_bayes_factor < 3
+    options.pop("n", None)
+    groups = discreet.release_conditional(
+        frame, outcome="a", given="g", levels=Domain(LEVELS, missing="exclude"), groups=("f", "m"), epsilon=4,
+        sizes=(300, 300), **options,
+    )  # fmt: skip
+    assert groups.shares().mean()[0] == pytest.approx([200 / 320, 90 / 320, 30 / 320], abs=0.08)
+    with pytest.raises(InvalidInput, match="pooled needs how many"):
+        groups.pooled()
+
+
+def test_many_levels_of_unknown_strength_among_those_who_answered() -> None:
+    records = [*[f"v{i % 7}" for i in range(700)], *[None] * 500]
+    levels = tuple(f"v{i}" for i in range(80))
+    aware = discreet.release(records, levels=levels, epsilon=2, missing="exclude").noise_aware()
+    assert aware.predictive()[:7] == pytest.approx([1 / 7] * 7, abs=0.05)
+    assert aware.predictive()[7:].sum() < 0.1
+
+
+def test_only_noise_that_can_be_summed_over() -> None:
+    with pytest.raises(InvalidInput, match="these do: lattice"):
+        discreet.release(PARTLY, levels=LEVELS, epsilon=1, missing="exclude", mechanism="ehd")
+    with pytest.raises(InvalidInput, match="does not go with a posterior draw"):
+        question_of("sample", {"family": "dirichlet", "prior": (1, 1, 1), "levels": LEVELS, "epsilon": 1,
+                               "order": 4, "missing": "exclude"})  # fmt: skip
+
+
+def test_what_is_left_out_is_counted_where_n_is_public() -> None:
+    values = ["no", None, "yes", None, "no"]
+    domain = Domain(("no", "yes"), missing="exclude")
+    assert count_levels(values, domain) == (2, 1, 2)
+    assert count_levels(values, domain, private_size=True) == (2, 1)
+    assert count_levels([*values, "x", {}], domain, strict=False) == (2, 1, 4)
+    assert count_levels([*values, "x"], domain, strict=False, private_size=True) == (2, 1)
+    assert binned([1, None, 5, 30, "x"], edges=(0, 2, 9), missing="exclude", strict=False) == (1, 1, 3)
+    frame = pd.DataFrame({"a": ["no", None, "yes", "x"], "b": [1, 2, None, 1]})
+    both = {"a": domain, "b": Domain((1, 2), missing="exclude")}
+    assert contingency(frame, both, strict=False).tolist() == [[1, 0, 0], [0, 0, 1], [1, 1, 0]]
+    with pytest.raises(DataError):
+        count_levels([*values, "x"], domain)
+
+
+# ---- total mode: no error depends on a record --------------------------------------------------------------
+
+KINDS: dict[str, dict[str, Any]] = {
+    "levels": {"column": "a", "levels": ["no", "yes"], "epsilon": 1},
+    "mapped": {"column": "a", "levels": ["no", "yes"], "other": "no", "missing": "yes", "epsilon": 1},
+    "numbers": {"column": "n", "levels": [1, 2, 3], "epsilon": 1},
+    "bins": {"column": "x", "edges": [0, 5, 10], "epsilon": 1},
+    "outside": {"column": "x", "edges": [0, 5, 10], "epsilon": 1, "outside": "level", "missing": "level"},
+    "table": {"kind": "table", "columns": {"a": ["no", "yes"], "n": [1, 2, 3]}, "epsilon": 1},
+    "groups": {"kind": "conditional", "outcome": "a", "given": "g", "levels": ["no", "yes"],
+               "groups": ["f", "m"], "epsilon": 1},
+    "net": {"kind": "network", "parents": {"n": ["a"]}, "levels": {"a": ["no", "yes"], "n": [1, 2, 3]},
+            "epsilon": 1},
+    "mean": {"kind": "mean", "column": "x", "bounds": [0, 10], "epsilon": 1},
+    "by": {"kind": "mean", "column": "x", "bounds": [0, 10], "epsilon": 1, "by": "a",
+           "levels": ["no", "yes"]},
+    "line": {"kind": "regress", "formula": "x ~ n", "bounds": {"x": [0, 10], "n": [0, 5]}, "epsilon": 1,
+             "delta": 1e-6},
+    "logit": {"kind": "regress", "formula": "a ~ x", "family": "binomial", "bounds": {"x": [0, 10]},
+              "levels": {"a": ["no", "yes"]}, "epsilon": 1, "delta": 1e-6},
+    "rate": {"kind": "sample", "family": "poisson", "prior": [2, 1], "bounds": [0, 9], "column": "n",
+             "missing": 0, "epsilon": 1, "delta": 1e-6},
+    "draw": {"kind": "sample", "family": "dirichlet", "prior": [1, 1], "levels": ["no", "yes"], "column": "a",
+             "missing": "no", "epsilon": 1, "delta": 1e-6},
+    "query": {"kind": "query", "bounds": [0, 10], "column": "x", "missing": 0, "epsilon": 1, "delta": 1e-6},
+}  # fmt: skip
+PUBLIC = tuple(kind for kind in KINDS if kind != "groups")
+HIDDEN = tuple(kind for kind in KINDS if kind not in ("rate", "draw", "query"))
+BASE = [{"a": "no", "x": 3.5, "n": 1, "g": "f"}, {"a": "yes", "x": 7.0, "n": 2, "g": "m"}] * 20
+BAD: dict[str, tuple[Any, ...]] = {
+    "csv": ("", "NO ", "?", "nan", "1e999", "-1e999", "12.5", "\u00e9\U0001f600", "a" * 5000, "[1]", "0x1F"),
+    "jsonl": (
+        None, {"b": [1]}, [], True, "7", "", 10**40, 1e300, -5, 2.5, "x" * 5000, "\u0000", "\ud83d\ude00",
+    ),
+}  # fmt: skip
+
+
+class Frozen:
+    """Whatever a mechanism gave first, again and again; and rounds and means that see no sums."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kept: dict[Any, Any] = {}
+        self.rounds: dict[str, int] = {}
+        for made in (Lattice, Geometric, GaussianCounts):
+            monkeypatch.setattr(made, "_output", self._first(made._output))
+        monkeypatch.setattr(PosteriorSampler, "release", self._first(PosteriorSampler.release))
+        monkeypatch.setattr(means.MeanDesign, "answer", self._first(means.MeanDesign.answer))
+        real = released
+
+        def first(sums: Any, noise: Any, source: Any) -> Any:
+            key = ("round", len(sums.gradient), noise)
+            return self.kept.setdefault(key, real(sums, noise, source))
+
+        monkeypatch.setattr(rounds, "released", first)
+
+    def _first(self, real: Any) -> Any:
+        def frozen(this: Any, *given: Any) -> Any:
+            key = (real.__qualname__, this.k if isinstance(this, Mechanism) else repr(this))
+            if key not in self.kept:
+                self.kept[key] = real(this, *given)
+            return self.kept[key]
+
+        return frozen
+
+
+def written(folder: Path, records: list[dict[str, Any]], ending: str) -> Path:
+    path = folder / f"data.{ending}"
+    if ending == "jsonl":
+        path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    else:
+        frame = pd.DataFrame(records, columns=["a", "x", "n", "g"]).astype(object)
+        frame.to_csv(path, index=False, na_rep="")
+    return path
+
+
+def ran(folder: Path, records: list[dict[str, Any]], ending: str, relation: str, kinds: Any) -> Any:
+    """Everything that ``discreet run`` leaves behind: exit code, words, warnings, documents."""
+    folder.mkdir()
+    data = written(folder, records, ending)
+    asked = []
+    for name in kinds:
+        lines = [f"{key} = {json.dumps(value)}" for key, value in KINDS[name].items()
+                 if not isinstance(value, dict)]  # fmt: skip
+        tables = [f"{key}.{own} = {json.dumps(value)}" for key, nested in KINDS[name].items()
+                  if isinstance(nested, dict) for own, value in nested.items()]  # fmt: skip
+        asked.append("\n".join(["[[question]]", f'id = "{name}"', *lines, *tables]))
+    study = folder / "study.toml"
+    head = f'[study]\ndata = "{data.name}"\nrelation = "{relation}"\nstrict = false\n'
+    study.write_text(head + "\n[budget]\nepsilon = 50\ndelta = 1e-3\n\n" + "\n\n".join(asked))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        result = CliRunner().invoke(app, ["run", str(study), "--out", str(folder / "out")])
+    printed = re.sub(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d\S*", "…", result.output + (result.stderr or ""))
+    kept = json.loads((folder / "out" / "study.json").read_text()) if result.exit_code == 0 else {}
+    documents = re.sub(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d\S*", "…", json.dumps(kept))
+    return {
+        "code": result.exit_code,
+        "printed": printed.replace(str(folder), ""),
+        "warnings": sorted({str(one.message) for one in said}),
+        "documents": documents.replace(str(folder), ""),
+    }
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("relation", "kinds"), [("replace-one", PUBLIC), ("within-group", ("groups",)), ("add-remove", HIDDEN)]
+)
+def test_a_total_run_is_the_same_whatever_a_record_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relation: str, kinds: Any, ending: str
+) -> None:
+    Frozen(monkeypatch)
+    # Made from the document alone, which is compared: most of the time of a run.
+    monkeypatch.setattr("discreet.reporting.report.report", lambda result: "page")
+    one = ran(tmp_path / "base", BASE, ending, relation, kinds)
+    assert one["code"] == 0, one["printed"]
+    hidden = relation == "add-remove"
+    replaced = BASE[-len(BAD[ending]) :]
+    fields = "axn" if relation == "within-group" else "axng"  # there the group of every record is public
+    strange = [{**old, **dict.fromkeys(fields, bad)} for old, bad in zip(replaced, BAD[ending], strict=True)]
+    rest = BASE if hidden else BASE[: -len(strange)]
+    assert ran(tmp_path / "bad", [*rest, *strange], ending, relation, kinds) == one
+    if hidden:
+        assert ran(tmp_path / "none", [], ending, relation, kinds) == one
+
+
+def test_a_strict_run_stops_at_an_undeclared_value(tmp_path: Path) -> None:
+    path = written(tmp_path, [*BASE, {"a": "?", "x": 1, "n": 1, "g": "f"}], "csv")
+    with pytest.raises(DataError):
+        discreet.release(path, **KINDS["levels"])
+    assert discreet.release(path, **KINDS["levels"], strict=False).n == len(BASE) + 1
+    study = discreet.Study(path, budget=3, strict=False)
+    assert study.release(column="a", levels=("no", "yes"), epsilon=1).missing == "exclude"
+    with pytest.raises(InvalidInput, match="strict=False"):
+        study.logistic(outcome="a", classes=("no", "yes"), features={"x": (0, 10)}, epsilon=1, delta="1e-6")
+    result = CliRunner().invoke(
+        app, ["release", str(path), "--column", "a", "--levels", "no,yes", "--epsilon", "1", "--no-strict"]
+    )
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "match"),
+    [
+        ("query", {"bounds": (0, 1), "epsilon": 1, "delta": "1e-6"}, "needs missing"),
+        ("query", {"function": abs, "epsilon": 1, "delta": "1e-6", "missing": 0}, "go with bounds"),
+        ("mean", {"bounds": (0, 1), "epsilon": 1, "person": "p", "per_person": 1}, "person="),
+        ("proportion", {"levels": ("a", "b"), "epsilon": 1, "person": "p", "per_person": 1}, "person="),
+        (
+            "sample",
+            {"family": "poisson", "prior": (2, 1), "bounds": (0, 9), "epsilon": 1, "delta": "1e-6"},
+            "needs",
+        ),
+    ],
+)
+def test_what_cannot_be_total_is_refused_before_data_are_opened(kind: str, given: Any, match: str) -> None:
+    with pytest.raises(InvalidInput, match=match):
+        question_of(kind, {**given, "strict": False})
