@@ -230,9 +230,9 @@ def test_agreeing_draws_have_the_exact_posterior() -> None:
     draws = [law.sample(40_000, rng).reshape(-1, 2, 2).astype(float) for law in released]
     one, two = agreeing(draws, [("a", "b"), ("b", "c")])
     b = one.sum(axis=1)[:, 0]
-    assert np.abs(b - two.sum(axis=2)[:, 0]).mean() < 0.05  # but for what was kept above zero
+    assert np.abs(b - two.sum(axis=2)[:, 0]).mean() < 0.05
     assert abs(b.mean() - exact_b) < 0.1 * sd_b
-    assert b.std() == pytest.approx(sd_b, rel=0.08)
+    assert b.std() == pytest.approx(sd_b, rel=0.1)
     assert abs(one[:, 0, 0].mean() - exact_ab) < 0.1 * one[:, 0, 0].std()
 
 
