@@ -15,6 +15,7 @@ from discreet._version import __version__ as __version__
 if TYPE_CHECKING:
     from discreet import plots
     from discreet.answers.conditional import ConditionalRelease
+    from discreet.answers.discovered import Discovered
     from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain, Relation
@@ -177,6 +178,7 @@ _HOME = {
     "privacy.guarantee": ("Guarantee",),
     "questions.asking": ("acknowledge_large_delta",),
     "answers.conditional": ("ConditionalRelease",),
+    "answers.discovered": ("Discovered",),
     "answers.network": ("NetworkRelease",),
     "regression.newton.fit": ("Fit",),
     "regression.means": ("Mean", "Means"),
@@ -216,6 +218,7 @@ __all__ = [
     "DataError",
     "Dirichlet",
     "DirichletFamily",
+    "Discovered",
     "DiscreetError",
     "Domain",
     "Exponential",

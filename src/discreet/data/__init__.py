@@ -29,6 +29,7 @@ clipped_sum = withheld(statistics.clipped_sum)
 contingencies = withheld(statistics.contingencies)
 contingency = withheld(statistics.contingency)
 count_levels = withheld(statistics.count_levels)
+count_texts = withheld(rows.count_texts)
 
 __all__ = [
     "FORMATS",
@@ -44,6 +45,7 @@ __all__ = [
     "contingency",
     "count_cells",
     "count_levels",
+    "count_texts",
     "read_rows",
     "sql",
 ]

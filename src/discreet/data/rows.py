@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from discreet.data.engines import as_frame, no_column
+from discreet.data.engines import as_frame, choose, no_column
 from discreet.data.files import no_field, sql
 from discreet.data.paths import MALFORMED, Files, is_files
+from discreet.data.values import distinct, is_missing
 from discreet.data.withheld import EngineError, fetch
 from discreet.declarations import as_plain
 from discreet.errors import DataError, FileError, InvalidInput
@@ -30,6 +31,35 @@ def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     if not rows:
         raise DataError("the data are empty: there is no record")
     return rows
+
+
+def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
+    """How many records print as each text, missing ones left out: for levels that nobody declared.
+
+    What a record counts as depends on that record alone. None is an error, whatever it holds.
+    """
+    if is_files(data):
+        files = Files.of(data)
+        data = sql("SELECT * FROM records", records=data)
+        if column is None and files.ending != ".parquet":
+            raise InvalidInput("which column? Give column=NAME (--column NAME)")
+    frame = as_frame(data)
+    if frame is None or frame.implementation.is_pandas_like():
+        if frame is not None:
+            data = frame.to_native()[choose(frame.collect_schema().names(), column)].tolist()
+        counted = zip(data, data.values(), strict=True) if isinstance(data, Mapping) else distinct(data)
+    else:
+        import narwhals as nw
+
+        name = choose(frame.collect_schema().names(), column)
+        grouped = frame.select(value=nw.col(name)).group_by("value").agg(nw.len().alias("records"))
+        counted = iter(fetch(grouped))
+    found: dict[str, int] = {}
+    for value, records in counted:
+        plain = as_plain(value)
+        if not is_missing(plain):
+            found[str(plain)] = found.get(str(plain), 0) + int(records)
+    return found
 
 
 def _rows(

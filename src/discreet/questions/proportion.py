@@ -8,14 +8,22 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from discreet.data import binned, count_levels
-from discreet.declarations import EXCLUDE, Domain
+from discreet.answers.discovered import Discovered
+from discreet.data import binned, count_levels, count_texts
+from discreet.declarations import EXCLUDE, Domain, as_target_delta
 from discreet.errors import InvalidInput
-from discreet.questions.base import parameter
+from discreet.mechanisms.discovery import Discovery
+from discreet.questions.base import Bound, parameter
 from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import FLAG, LEVEL, LEVELS, SERIES, TEXT
 
 __all__ = ["Proportion"]
+
+DISCOVER = "discover"
+_NAMES_ARE_DATA = (
+    "levels='discover' publishes names of levels from the data: with a probability of at most δ one that a "
+    "single record has; declare the levels where they can be listed",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +43,8 @@ class Proportion(WholeCountQuestion):
     )
     levels: Sequence[Any] | None = parameter(
         LEVELS,
-        "All values a record may take: never,former,current. Declared, never read from the data.",
+        "All values a record may take: never,former,current. Declared, never read from the data; or "
+        "discover, with add-remove and delta, for those that nobody can list.",
         example="never,former,current",
         default=None,
     )
@@ -68,8 +77,34 @@ class Proportion(WholeCountQuestion):
     )
 
     @cached_property
+    def discovers(self) -> bool:  # type: ignore[override]
+        """Whether levels are to be found in the data, privately."""
+        return isinstance(self.levels, str) or self.levels == (DISCOVER,)
+
+    @cached_property
+    def discovery(self) -> Discovery:
+        """How levels are found."""
+        if self.levels not in (DISCOVER, (DISCOVER,)):
+            raise InvalidInput(
+                f"levels={self.levels!r} must be a sequence, such as ('no', 'yes'), or 'discover'"
+            )
+        if not self.hides_size or self.delta is None:
+            raise InvalidInput(
+                "levels='discover' needs relation='add-remove' and delta=, such as 1e-6: which levels exist "
+                "tells who is there, and no pure ε hides that"
+            )
+        taken = {"column", "levels", "epsilon", "delta", "relation", "strict", "missing"}
+        if extra := sorted(set(self.stated()) - taken):
+            raise InvalidInput(f"{extra[0]}= does not go with levels='discover'")
+        if self.missing not in (None, EXCLUDE):
+            raise InvalidInput(f"missing={self.missing!r}: levels='discover' leaves missing values out")
+        return Discovery(self.exact_epsilon, as_target_delta(self.delta, 1, "declare the levels"))
+
+    @cached_property
     def domain(self) -> Domain:
         """The declared levels, or the bins."""
+        if self.discovers:
+            raise InvalidInput("levels='discover': which levels there will be is not known beforehand")
         if self.levels is not None and self.edges is not None:
             raise InvalidInput("give levels for categories or edges for numbers, not both")
         if self.levels is None and self.edges is None:
@@ -90,11 +125,27 @@ class Proportion(WholeCountQuestion):
 
     def __post_init__(self) -> None:
         """Checks the levels or edges, then the rest."""
+        if self.discovers:
+            _ = self.discovery.threshold
+            object.__setattr__(self, "levels", (DISCOVER,))
+            object.__setattr__(self, "cautions", _NAMES_ARE_DATA)
+            return
         _ = self.domain
         super().__post_init__()
 
-    def read(self, data: Any) -> tuple[int, ...]:
-        """The counts of the levels or bins."""
+    def discovering(self) -> Bound:
+        """The selection of levels."""
+        found = self.discovery
+
+        def make(counts: Any) -> Discovered:
+            return Discovered(found.run(counts), found.guarantee, self.column)
+
+        return Bound(found.guarantee, make)
+
+    def read(self, data: Any) -> Any:
+        """The counts of the levels or bins; by name where the levels are to be found."""
+        if self.discovers:
+            return count_texts(data, self.column)
         if self.edges is None:
             data = counted(data, self.domain) if self.strict else data
             return count_levels(data, self.domain, column=self.column, **self.reading)

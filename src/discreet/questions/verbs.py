@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from discreet._typing import EpsilonLike
 from discreet.ledger.charging import Charge, LedgerLike
@@ -12,6 +12,7 @@ from discreet.questions.base import Question
 
 if TYPE_CHECKING:
     from discreet.answers.conditional import ConditionalRelease
+    from discreet.answers.discovered import Discovered
     from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
     from discreet.declarations import Domain
@@ -31,12 +32,22 @@ def _asked(kind: type[Question], given: dict[str, Any]) -> Any:
     return answered(question, data, charge)
 
 
+@overload
+def release(
+    data: Any, *, levels: Literal["discover"], epsilon: EpsilonLike, **parameters: Any
+) -> Discovered: ...
+
+
+@overload
+def release(data: Any, *, epsilon: EpsilonLike, **parameters: Any) -> Release: ...
+
+
 def release(
     data: Any,
     *,
     epsilon: EpsilonLike,
     delta: EpsilonLike | None = None,
-    levels: Sequence[Any] | None = None,
+    levels: Sequence[Any] | str | None = None,
     edges: Sequence[float] | None = None,
     prior: float | Sequence[float] | None = None,
     mechanism: str = "auto",
@@ -55,7 +66,7 @@ def release(
     dataset: str | None = None,
     request_id: str | None = None,
     **options: Any,
-) -> Release:
+) -> Release | Discovered:
     """One private posterior over the proportions of ``levels``; every call spends ``epsilon``.
 
     ``data``: a list, NumPy array, pandas / Polars / Arrow column, a table of these, DuckDB or PySpark or a
@@ -71,6 +82,10 @@ def release(
     ``person`` and ``per_person``: at most so many records of each person, by key column, enter, and ε is the
     guarantee of a person: the mechanism gets ε/per_person (:class:`discreet.data.Contribution`).
 
+    ``levels="discover"``, with add-remove and ``delta``, publishes those levels of the data that stand out,
+    with noisy counts: a :class:`discreet.Discovered`. With a probability of at most δ, the name of a level
+    that a single record has is published too.
+
     ``relation="add-remove"`` protects whether a record is there at all: n is private and never published, and
     the dataset may be empty. ``release.noise_aware().total`` is then what is known of it, ``total_prior`` a
     range (low, high) in which it is expected: 1 to 10⁹ where none is given.
@@ -85,7 +100,7 @@ def release(
     """
     from discreet.questions.proportion import Proportion
 
-    answer: Release = _asked(Proportion, locals())
+    answer: Release | Discovered = _asked(Proportion, locals())
     return answer
 
 

@@ -1,0 +1,162 @@
+"""``levels="discover"``: what is asked, charged, printed and refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import discreet
+from discreet.answers.discovered import Discovered
+from discreet.cli import app
+from discreet.data import count_texts
+from discreet.documents.answer import load_answer
+from discreet.errors import CorruptReleaseError, InvalidInput, PrivacyWarning
+from discreet.mechanisms.discovery import Discovery
+from discreet.questions.base import question_of
+from discreet.reporting.report import report
+
+WORDS = ["tea"] * 400 + ["coffee"] * 90 + [None] * 7 + [f"once-{i}" for i in range(50)]
+ASKED: dict[str, Any] = {"levels": "discover", "epsilon": 1, "delta": "1e-6", "relation": "add-remove"}
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyWarning")
+
+
+def asked(data: Any, **options: Any) -> Discovered:
+    found = discreet.release(data, **{**ASKED, **options})
+    assert isinstance(found, Discovered)
+    return found
+
+
+def test_what_stands_out_is_published() -> None:
+    found = asked(WORDS)
+    assert found.levels == ("coffee", "tea")
+    assert found.counts["tea"] == pytest.approx(400, abs=found.selection.threshold)
+    assert str(found.guarantee) == "ε = 1, δ = 1e-6 (add-remove)"
+    assert load_answer(found.to_json()) == found
+    text = str(found)
+    assert "Names of levels are data" in text
+    assert "once-" not in text + found.to_json() + report(found)
+    assert "a single record with at most δ = 1e-6" in report(found)
+    low, high = next((row.low, row.high) for row in found.rows(0.9) if row.name == "tea")
+    assert low is not None
+    assert high is not None
+    assert low < found.counts["tea"] < high
+    with pytest.warns(PrivacyWarning, match="names of levels"):
+        discreet.release(WORDS, **ASKED)
+
+
+def test_nothing_is_an_answer_too() -> None:
+    for data in ([], [None, None], ["a", "b"]):
+        found = asked(data)
+        assert found.levels == ()
+        assert load_answer(found.to_json()) == found
+        assert "0 levels" in str(found)
+        assert report(found)
+
+
+def test_the_same_counts_everywhere(tmp_path: Path) -> None:
+    import polars as pl
+
+    values = ["a", "b", "a", None, "ä \U0001f600", ""]
+    wanted = {"a": 2, "b": 1, "ä \U0001f600": 1, "": 1}
+    frame = pd.DataFrame({"w": values, "n": [1, 2, 3, 4, 5, 6]})
+    frame.to_parquet(tmp_path / "w.parquet")
+    frame.to_csv(tmp_path / "w.csv", index=False)
+    for data in (frame, pl.from_pandas(frame), pl.from_pandas(frame).lazy(), tmp_path / "w.parquet"):
+        assert count_texts(data, "w") == wanted
+    assert count_texts(values) == wanted
+    assert count_texts({"a": 2, "b": 1, None: 4}) == {"a": 2, "b": 1}
+    assert count_texts(tmp_path / "w.csv", "w") == {"a": 2, "b": 1, "ä \U0001f600": 1}
+    assert count_texts(np.array([1, 2, 1])) == {"1": 2, "2": 1}
+    assert count_texts([1, True, 1.0, [], {}, "1"]) == {"1": 2, "True": 1, "1.0": 1, "[]": 1, "{}": 1}
+    (tmp_path / "none.csv").write_text("w\n")
+    assert count_texts(tmp_path / "none.csv", "w") == {}
+    with pytest.raises(InvalidInput, match="does not exist"):
+        count_texts(frame, "v")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"relation": "replace-one"}, "needs relation='add-remove' and delta"),
+        ({"delta": None}, "needs relation='add-remove' and delta"),
+        ({"levels": "discovery"}, "or 'discover'"),
+        ({"n": 5}, "n= does not go"),
+        ({"edges": (1, 2, 3)}, "edges= does not go"),
+        ({"other": "x"}, "other= does not go"),
+        ({"prior": 2}, "prior= does not go"),
+        ({"mechanism": "geometric"}, "mechanism= does not go"),
+        ({"person": "p", "per_person": 1}, "per_person= does not go"),
+        ({"missing": "x"}, "leaves missing values out"),
+        ({"delta": 1}, "delta"),
+        ({"epsilon": "1e-9", "delta": "1e-12"}, "records to be published"),
+    ],
+)
+def test_what_does_not_go_together_is_said_before_data_are_opened(
+    options: dict[str, Any], match: str
+) -> None:
+    with pytest.raises((InvalidInput, discreet.errors.TooLargeError), match=match):
+        question_of("proportion", {**ASKED, **options})
+
+
+def test_it_is_charged_and_repeated(tmp_path: Path) -> None:
+    ledger = discreet.Ledger(tmp_path / "l.db")
+    ledger.create("d", epsilon=2, delta="1e-5", relation="add-remove")
+    charge: dict[str, Any] = {"ledger": ledger, "dataset": "d", "request_id": "q"}
+    one = asked(WORDS, **charge)
+    again = asked(["other"] * 500, **charge)
+    assert again == one
+    assert str(ledger.show("d").spent) == "ε = 1, δ = 1e-6"
+    assert question_of("proportion", ASKED).price() == one.guarantee
+
+
+def test_command_line_and_study(tmp_path: Path) -> None:
+    path, out = tmp_path / "words.csv", tmp_path / "out.json"
+    path.write_text("w\n" + "\n".join(word or "" for word in WORDS) + "\n")
+    options = ["--column", "w", "--levels", "discover", "--epsilon", "1", "--delta", "1e-6"]
+    run = CliRunner().invoke(
+        app, ["release", str(path), *options, "--relation", "add-remove", "--out", str(out)]
+    )
+    assert run.exit_code == 0, run.output
+    assert "coffee" in run.output
+    assert "once-" not in run.output
+    shown = CliRunner().invoke(app, ["show", str(out)])
+    assert "Names of levels are data" in re.sub(r"\s+", " ", shown.output)
+    study = tmp_path / "s.toml"
+    study.write_text(
+        '[study]\ndata = "words.csv"\nrelation = "add-remove"\n[budget]\nepsilon = 1\ndelta = 1e-6\n'
+        '[[question]]\nid = "words"\ncolumn = "w"\nlevels = "discover"\nepsilon = 1\ndelta = 1e-6\n'
+    )
+    run = CliRunner().invoke(app, ["run", str(study), "--json"])
+    assert run.exit_code == 0, run.output
+    kept = json.loads((tmp_path / "s-results" / "study.json").read_text())
+    assert "coffee" in json.dumps(kept)
+
+
+def test_nothing_but_what_was_published_depends_on_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Discovery, "run", lambda self, counts: {"tea": 99})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        pages = {(one := asked(data)).to_json() + str(one) + report(one) for data in (WORDS, WORDS[1:], [])}
+    assert len(pages) == 1
+    assert len({str(one.message) for one in said}) == 1
+
+
+def test_an_edited_document_is_refused() -> None:
+    content = asked(WORDS).content()
+    for change in (
+        {"counts": {"x": 3}},
+        {"threshold": 2},
+        {"counts": {"b": 99, "a": 99}},
+        {"counts": {"a": 99.5}},
+        {"column": 3},
+    ):
+        with pytest.raises((ValueError, CorruptReleaseError)):
+            Discovered.from_content({**content, **change})
