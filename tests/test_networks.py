@@ -142,6 +142,19 @@ def test_a_record_with_a_value_left_out_is_in_no_table() -> None:
     assert [int(x.sum()) for x in question.read(frame)] == [49, 49]
 
 
+def test_where_n_is_public_each_table_is_of_those_who_answered() -> None:
+    frame = records(300)
+    frame.loc[:60, "c"] = None
+    levels = {**LEVELS, "c": discreet.Domain(LEVELS["c"], missing="exclude")}
+    made = discreet.release_network(frame, parents=PARENTS, levels=levels, epsilon=50)
+    totals = [
+        one.noise_aware().sample_counts(5, np.random.default_rng(0))[0].sum() / 5 for one in made.releases
+    ]
+    assert totals[0] == 300
+    assert abs(totals[1] - 239) < 20  # noise beyond it has a chance below 1e-90
+    assert abs(made.probability({"a": "1"}).mean() - (frame["a"] == "1").mean()) < 0.1
+
+
 def test_too_many_combinations_are_refused() -> None:
     levels = {f"c{i}": ("0", "1") for i in range(40)}
     frame = pd.DataFrame({name: ["0"] for name in levels})
