@@ -467,3 +467,85 @@ def test_a_guarantee_for_near_neighbours_says_so_and_does_not_mix(tmp_path: Any)
         discreet.Poisson((0, 6), nearby=1.5)
     with pytest.raises(discreet.InvalidInput, match="single records"):
         posterior_sampler("diffused", "gaussian", n=200, nearby=20, per_person=2, **given)
+
+
+# Families that are defined by their formulas.
+
+
+DEFINED: list[tuple[Any, Any, Any]] = [
+    ({"log_partition": "log(1 + exp(t))", "bounds": (0, 1)}, discreet.BetaFamily(), (0.3, 12)),
+    ({"log_partition": "exp(t)", "bounds": (0, 3), "means": (0, math.inf)}, discreet.Poisson((0, 3)), (2, 6)),
+    (
+        {"log_partition": "-log(-t)", "bounds": (0, 4), "means": (0, math.inf), "support": (-math.inf, 0)},
+        discreet.Exponential((0, 4)),
+        (2, 6),
+    ),
+    (
+        {"log_partition": "t**2 / 2", "bounds": (-3, 3), "means": (-math.inf, math.inf)},
+        discreet.GaussianMean(1.0, (-3, 3)),
+        (0.5, 3),
+    ),
+]
+
+
+def known(family: Any, eta: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+    """The coordinates of the family that knows more, for (χ, ν)."""
+    if family.name == "beta":
+        return eta[0], eta[1] - eta[0]
+    return (eta[1] + 1, eta[0]) if family.name == "exponential" else eta  # θ^ν dθ is a Gamma of ν + 1
+
+
+@pytest.mark.parametrize(("formulas", "same", "prior"), DEFINED, ids=lambda x: str(x)[:24])
+def test_a_defined_family_bounds_what_is_known_in_closed_form(formulas: Any, same: Any, prior: Any) -> None:
+    family = Family.define(**formulas)
+    eta = family.natural(family.prior(prior))
+    for n, r in ((3, Fraction(1, 2)), (60, Fraction(1, 10))):
+        mine, exact = family.curve(eta, n, r), same.curve(known(same, eta), n, r)
+        assert mine.max_order == pytest.approx(exact.max_order, rel=1e-6)
+        for order in (1.2, 2.0, 3.0):
+            if order < 0.9 * exact.max_order:
+                assert exact.rdp(order) <= mine.rdp(order) <= 1.25 * exact.rdp(order)
+    again = Family.from_dict(family.to_dict())
+    assert again == family
+
+
+@pytest.mark.parametrize(("formulas", "same", "prior"), DEFINED, ids=lambda x: str(x)[:24])
+def test_the_divergence_of_a_defined_family_is_enclosed(formulas: Any, same: Any, prior: Any) -> None:
+    family = Family.define(**formulas)
+    first = family.natural(family.prior(prior))
+    pair = (first, (first[0] + Fraction(1, 3), first[1]))
+    value = above(renyi(family, pair, Fraction(2)))
+    other = above(renyi(same, tuple(known(same, eta) for eta in pair), Fraction(2)))
+    assert value == pytest.approx(other, rel=1e-9)
+
+
+def test_a_defined_family_is_drawn_from_and_written() -> None:
+    """Counts of the logarithmic law, which no conjugate family has in closed form."""
+    family = Family.define(
+        log_partition="log(-log(1 - exp(t)))", bounds=(1, 6), means=(1, math.inf), support=(-math.inf, 0)
+    )
+    sampler = posterior_sampler("diffused", family, prior=(2, 8), n=12, epsilon=1, order=2, grid="0.001")
+    assert 0 < sampler.r <= 1
+    assert sampler.guarantee.rdp(2) <= 1
+    sample = sampler.release(sampler.statistic([1, 1, 2, 9] * 3))
+    assert sample.values[0] < 0
+    assert discreet.Sample.from_json(sample.to_json()) == sample
+    roots = Family.define(log_partition="exp(t)", statistic="sqrt(x)", bounds=(0, 3), means=(0, math.inf))
+    assert float(roots.read([4.0, 100.0], None, {})[0]) == pytest.approx(5, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("formulas", "words"),
+    [
+        ({"log_partition": "__import__('os')", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "t.real", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "log(", "bounds": (0, 1)}, "no formula"),
+        ({"log_partition": "x", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "exp(t)", "bounds": (1, 0)}, "low < high"),
+        ({"log_partition": "exp(t)", "bounds": (0, 1), "means": (2, 1)}, "means="),
+    ],
+    ids=str,
+)
+def test_formulas_that_are_none_are_refused(formulas: Any, words: str) -> None:
+    with pytest.raises(discreet.InvalidInput, match=words):
+        Family.define(**formulas)

@@ -92,6 +92,7 @@ FAMILIES = Registry(
         "geometric": "discreet.posterior_sampling.families.negative_binomial:Geometric",
         "negative-binomial": "discreet.posterior_sampling.families.negative_binomial:NegativeBinomial",
         "gamma": "discreet.posterior_sampling.families.gamma:GammaTimes",
+        "defined": "discreet.posterior_sampling.families.defined:DefinedFamily",
         "normal": "discreet.posterior_sampling.families.normal:NormalFamily",
         "correlated-vector": "discreet.posterior_sampling.families.correlated:CorrelatedVector",
     },

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from scipy import stats
+from scipy.special import betaln, digamma, expit, logit, polygamma
 
 import discreet
 from discreet.posterior_sampling.families.binomial import Binomial
@@ -83,6 +85,43 @@ def _normal(eta: Natural) -> Any:
     return stats.norm(float(eta[0] / eta[-1]), float(eta[-1]) ** -0.5)
 
 
+def _logit(eta: Natural) -> Any:
+    """The natural parameter of a Bernoulli law."""
+    return LogitBeta(float(eta[0]), float(eta[1] - eta[0]))
+
+
+class LogitBeta:
+    """ln(p/(1 − p)) for p ~ Beta(a, b): the defined family of Bernoulli records in closed form."""
+
+    def __init__(self, a: float, b: float) -> None:
+        self.law = stats.beta(a, b)
+
+    def support(self) -> tuple[float, float]:
+        return -np.inf, np.inf
+
+    def mean(self) -> float:
+        return float(digamma(self.law.args[0]) - digamma(self.law.args[1]))
+
+    def std(self) -> float:
+        return float(np.sqrt(polygamma(1, self.law.args[0]) + polygamma(1, self.law.args[1])))
+
+    def logpdf(self, t: Any) -> Any:
+        a, b = self.law.args
+        return -a * np.logaddexp(0, -t) - b * np.logaddexp(0, t) - betaln(a, b)
+
+    def pdf(self, t: Any) -> Any:
+        return np.exp(self.logpdf(t))
+
+    def cdf(self, t: Any) -> Any:
+        return self.law.cdf(expit(t))
+
+    def sf(self, t: Any) -> Any:
+        return self.law.sf(expit(t))
+
+    def ppf(self, u: Any) -> Any:
+        return logit(self.law.ppf(u))
+
+
 def _student(eta: Natural) -> Any:
     """The mean, where the variance is unknown."""
     strength, height, square, shape = map(float, eta)
@@ -93,6 +132,7 @@ def _student(eta: Natural) -> Any:
 HALF = Fraction(1, 2)
 THIRD = Fraction(1, 3)
 PAIRS_OF_THREE = ((2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0), (1, 0, 1), (0, 1, 1))
+BERNOULLI = Family.define(log_partition="log(1 + exp(t))", bounds=(0, 1))
 AROUND = ((2, 0), (-2, 0), (0, 2), (1, 1))
 POINTS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (HALF, HALF, 0), (THIRD, THIRD, THIRD))
 ROWS = [
@@ -116,5 +156,6 @@ ROWS = [
     Row(SoftCategories(2), (2.5, 3.0), ((0, 1), (HALF, HALF), (1, 0)), _beta, sizes=(1, 2, 3, 6)),
     Row(NormalFamily((-1.0, 2.0)), (-1.0, 0.5, 2.0, 4.0), (-1, -HALF, 0, HALF, 1, 2), _student, (1, 2, 3)),
     Row(CorrelatedVector(1.0, 2.0, covariance=((4, 1), (1, 2))), ((0, 1), 2.0), AROUND, _normal),
+    Row(BERNOULLI, (0.4, 5.0), (Fraction(0), HALF, Fraction(1)), _logit, sizes=(1, 3)),
     Row(SoftCategories(3), (2.0, 0.5, 3.0), POINTS, _beta, sizes=(1, 2, 3)),
 ]

@@ -99,6 +99,9 @@ EXPERIMENTS = (
         takes_data=True,
     ),
     Experiment("c-tightness", "Lemma 3: how tight the Rényi bound is", "paper_c.tightness:tightness"),
+    Experiment(
+        "c-scalings", "A.11, A.13: scalings of the proofs; A.2: a breach", "paper_c.scalings:scalings"
+    ),
     Experiment("d-statements", "Statements I–III for all n ≤ 500", "paper_d.propositions:statements"),
     Experiment("d-local", "EHDL is not private: a witness", "paper_d.local:local"),
     Experiment("d-dilation", "The sliding and dilation lemmas", "paper_d.dilation:lemmas"),

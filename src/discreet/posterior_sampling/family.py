@@ -186,6 +186,10 @@ class Family(ABC):
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
 
+    def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float | None:
+        """An upper bound on the largest D_λ where no pair is known to have it; None: one of the pairs has."""
+        return None
+
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball; 1 is a bound for any two."""
         return ball(1)
@@ -214,6 +218,34 @@ class Family(ABC):
         if values.get("nearby", 0) is None:
             del values["nearby"]
         return {"name": self.name, **{name: _as_json(value) for name, value in values.items()}}
+
+    @staticmethod
+    def define(
+        *,
+        log_partition: str,
+        bounds: tuple[float, float],
+        statistic: str = "x",
+        means: tuple[float, float] | None = None,
+        support: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Family:
+        """Any exponential family with one natural parameter t, from its formulas.
+
+        The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
+        ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
+        where it is finite; ``means``, between which numbers the mean of S can be (``bounds`` if not given).
+        The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
+        bound: see :mod:`discreet.posterior_sampling.families.defined`.
+
+        >>> logarithmic = Family.define(
+        ...     log_partition="log(-log(1 - exp(t)))", bounds=(1, 20), means=(1, float("inf")),
+        ...     support=(float("-inf"), 0),
+        ... )
+        >>> logarithmic.prior((3, 2))
+        (3.0, 2.0)
+        """
+        defined: type[Any] = FAMILIES["defined"]
+        made: Family = defined(bounds, log_partition, statistic, means, support)
+        return made
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
@@ -259,7 +291,8 @@ def clipped_words(bounds: Sequence[float] | None) -> str:
 def _as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_as_json(item) for item in value]
-    return str(value) if isinstance(value, Fraction) else value
+    endless = isinstance(value, float) and math.isinf(value)
+    return str(value) if isinstance(value, Fraction) or endless else value
 
 
 def _from_json(value: Any) -> Any:
@@ -316,6 +349,9 @@ class PosteriorCurve(Curve):
         return nearest if not inside(Fraction(nearest)) else high
 
     def renyi(self, order: float) -> float:
+        bound = self.family.renyi_bound(self.eta, self.n, self.r, order)
+        if bound is not None:
+            return bound
         values = []
         for pair in self.family.extreme_pairs(self.eta, self.n, self.r):
             value = renyi(self.family, pair, Fraction(order))

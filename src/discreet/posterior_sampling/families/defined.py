@@ -1,0 +1,331 @@
+"""A family that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)) with one natural parameter θ.
+
+Geumlek, Song and Chaudhuri (2017), A.1: η = (χ, ν), a record adds (S(x), 1), and the posterior has density
+exp(χθ − νA(θ) − C(η)). C has no closed form here. Neighbours differ by at most t = r(hi − lo) in χ, and
+
+    D_λ = ∫ G(s)·Var_{χ+s}(θ) ds,   G(s) = s up to t, then (λt − s)/(λ−1) up to λt, ∫ G = λt²/2,
+
+for η_P = χ + t, η_Q = χ (their Lemma 1 without the loss), and its mirror image for the other order. A
+variance between two χ is bounded cell by cell: with the law at the middle c of a cell, its mean m and
+N(χ) = E_c[(θ−m)²e^{(χ−c)(θ−m)}], convex in χ, Jensen's inequality gives Var_χ ≤ N(χ) ≤ the larger of N at the
+two ends. Expectations are sums over nodes in floats, with a margin: ``proofs/posterior-sampling.md``.
+δ(ε) follows from the Rényi curve. Draws are exact: integrals by ball arithmetic, with bounds on the tails.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.data import clipped_sum
+from discreet.declarations import as_bounds, as_exact, as_numbers, as_total
+from discreet.errors import DataError, InvalidInput
+from discreet.numerics.enclosures import Ball, ball
+from discreet.posterior_sampling.family import Family, Natural, Pair
+from discreet.randomness.cells import exact_cell, power_of_two
+from discreet.randomness.entropy import Source
+
+_NAMES = ("exp", "log", "sqrt", "log1p", "expm1", "cosh", "sinh")
+_PARTS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load, ast.Name, ast.Constant)
+_CELLS, _NODES, _ROUNDS = 256, 400, 5
+_SLACK = 1 + 1e-6
+_MOST_ORDERS = 64.0
+
+
+@lru_cache(maxsize=64)
+def _compiled(text: str, variable: str) -> Any:
+    """A formula of one variable: numbers, + − * / ** and a few functions."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, TypeError, ValueError):
+        raise InvalidInput(f"{text!r} is no formula, such as 'log(1 + exp({variable}))'") from None
+    for node in ast.walk(tree):
+        call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords
+        wrong = isinstance(node, ast.Name) and node.id not in (*_NAMES, variable)
+        if wrong or not (call or isinstance(node, _PARTS)):
+            raise InvalidInput(f"{text!r}: use numbers, {variable}, + - * / ** and {', '.join(_NAMES)}")
+    return compile(tree, "formula", "eval")
+
+
+def _in_floats(text: str, variable: str, value: Any) -> FloatArray:
+    # In long doubles, so that exp(t) overflows late where log(1 + exp(t)) is asked for.
+    names = {**{name: getattr(np, name) for name in _NAMES}, variable: np.asarray(value, np.longdouble)}
+    with np.errstate(all="ignore"):
+        found = eval(_compiled(text, variable), {"__builtins__": {}}, names)
+        return np.asarray(found, dtype=np.float64)
+
+
+def _in_balls(text: str, value: Any, analytic: bool = False) -> Any:
+    """Inside an integral ``analytic`` asks for balls that are not finite where a function has a cut."""
+    cut = {"analytic": True} if analytic else {}
+    names: dict[str, Any] = {name: (lambda z, name=name: getattr(z, name)()) for name in _NAMES}
+    names |= {"log": lambda z: z.log(**cut), "sqrt": lambda z: z.sqrt(**cut)}
+    names["log1p"] = lambda z: (1 + z).log(**cut)
+    return eval(_compiled(text, "t"), {"__builtins__": {}}, {**names, "t": value})
+
+
+@dataclass(frozen=True)
+class DefinedFamily(Family):
+    """A one-parameter exponential family from its formulas; made by :meth:`Family.define`.
+
+    ``statistic``: S(x) as a formula of x; ``bounds``: its declared bounds, to which it is clipped.
+    ``cumulant``: A as a formula of t, finite on ``support`` and convex, as every log-partition function is.
+    ``means``: between which numbers the mean of S can be, those of ``bounds`` if not given. The prior is
+    (mean, strength): what S is on average, and as how many records that counts.
+    """
+
+    bounds: tuple[float, float]
+    cumulant: str
+    statistic: str = "x"
+    means: tuple[float, float] | None = None
+    support: tuple[float, float] = (-math.inf, math.inf)
+    name: ClassVar[str] = "defined"
+    parameter: ClassVar[str] = "natural parameter"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", as_bounds(self.bounds, "S(x)"))
+        ends = {"means": self.means or self.bounds, "support": self.support}
+        for name, pair in ends.items():
+            low, high = (float(end) for end in pair)
+            if not low < high:
+                raise InvalidInput(f"{name}={pair!r} must be (low, high) with low < high")
+            object.__setattr__(self, name, (low, high))
+        _compiled(self.statistic, "x")
+        _compiled(self.cumulant, "t")
+
+    def prior(self, parameters: Any) -> tuple[float, float]:
+        try:
+            mean, strength = (float(as_exact(value, "prior")) for value in parameters)
+        except (TypeError, ValueError):
+            mean = strength = math.nan
+        low, high = self.means or self.bounds
+        if not (strength > 0 and low < mean < high):
+            raise InvalidInput(
+                f"prior={parameters!r} must be (mean, strength) with a mean inside {low:g} – {high:g} and a "
+                "positive strength, such as (0.5, 2)"
+            )
+        return mean, strength
+
+    def public_prior(self, prior: tuple[float, float]) -> list[Any]:
+        return list(prior)
+
+    def natural(self, distribution: tuple[float, float]) -> Natural:
+        mean, strength = map(Fraction, distribution)
+        return mean * strength, strength
+
+    def from_natural(self, eta: Natural) -> tuple[float, float]:
+        return float(eta[0] / eta[1]), float(eta[1])
+
+    def gathered(
+        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
+    ) -> tuple[Any, int]:
+        if column is not None or any(value is not None for value in people.values()):
+            raise InvalidInput("a defined family takes a sequence of numbers: leave out column and person")
+        values = _in_floats(self.statistic, "x", as_numbers(data))
+        if values.ndim != 1 or np.isnan(values).any():
+            raise DataError("S(x) must be a number for every record; for at least one it is not")
+        summed = clipped_sum(values, bounds=self.bounds, **options)
+        return self.of_grid(summed), summed.n
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        low, high = (n * Fraction(bound) for bound in self.bounds)
+        return as_total(statistic, low, high), Fraction(n)
+
+    def normalisable(self, eta: Natural) -> bool:
+        low, high = self.means or self.bounds
+        return eta[1] > 0 and low < eta[0] / eta[1] < high
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Neighbours at the two ends, in both orders: what tells up to which order anything is finite."""
+        low, high = (eta[0] + r * n * Fraction(end) for end in self.bounds)
+        move, strength = r * (Fraction(self.bounds[1]) - Fraction(self.bounds[0])), eta[1] + r * n
+        pairs = [((at, strength), (at + move, strength)) for at in (low, high - move)]
+        return [*pairs, *((second, first) for first, second in pairs)]
+
+    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        return []
+
+    def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float:
+        largest = _variances(self, eta, n, r)
+        move = float(r) * (self.bounds[1] - self.bounds[0])
+        low, high = (float(eta[0]) + float(r) * n * end for end in self.bounds)
+        ends = 1 / (1 + np.exp(-np.linspace(-12.0, 12.0, _CELLS + 1)))
+        at = low + max(0.0, high - move - low) * (ends - ends[0]) / (ends[-1] - ends[0])
+        s = np.append(np.linspace(0, 1, 17), order - (order - 1) * np.linspace(1, 0, 33)[1:] ** 2) * move
+        below = np.where(s <= move, s**2 / 2, order * move**2 / 2 - (order * move - s) ** 2 / (2 * order - 2))
+        up = largest(at[:-1, None] + s[:-1], at[1:, None] + s[1:])
+        down = largest(at[:-1, None] + move - s[1:], at[1:, None] + move - s[:-1])
+        return _SLACK * max(float((side * np.diff(below)).sum(axis=1).max()) for side in (up, down))
+
+    def reach(self, chi: float, nu: float, depth: float) -> tuple[float, float, float]:
+        """Left and right of where exp(χθ − νA) matters, and the largest exponent seen."""
+        low, high = self.support
+        middle = (low + high) / 2
+        start = (
+            middle if math.isfinite(middle) else 0.0 if low < 0 < high else (high - 1 if low < 0 else low + 1)
+        )
+        best = -math.inf
+
+        def height(theta: float) -> float:
+            return chi * theta - nu * float(_in_floats(self.cumulant, "t", theta))
+
+        def outward(sign: int) -> float:
+            nonlocal best
+            at, step, end = start, 0.25, high if sign > 0 else low
+            for _ in range(2000):
+                best = max(best, height(at))
+                if height(at) < best - depth:
+                    return at
+                inside = abs(end - at) > 2 * step
+                at, step = (at + sign * step, 1.3 * step) if inside else ((at + end) / 2, step)
+            raise InvalidInput(f"cumulant={self.cumulant!r} gives no law: check support and means")
+
+        outward(-1), outward(1)
+        return outward(-1), outward(1), best
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        return _mass(self, eta).log() + ball(_cuts(self, eta)[2])
+
+    def laws(self, chi: FloatArray, nu: float, number: int) -> tuple[FloatArray, FloatArray]:
+        """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each."""
+        low, high = self.support
+
+        def place(u: FloatArray) -> tuple[FloatArray, FloatArray]:
+            if math.isinf(low) and math.isinf(high):
+                return np.sinh(u), np.log(np.cosh(u))
+            if math.isinf(low) or math.isinf(high):
+                return (high - np.exp(u) if math.isinf(low) else low + np.exp(u)), u
+            part = 1 / (1 + np.exp(-u))
+            return low + (high - low) * part, np.log(part * (1 - part))
+
+        def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
+            theta, slope = place(u)
+            value = chi[:, None] * theta - nu * _in_floats(self.cumulant, "t", theta) + slope
+            return theta, np.where(np.isfinite(value), value, -np.inf)
+
+        rough = np.linspace(-22.0, 22.0, 4001)
+        kept = heights(rough[None])[1]
+        kept = kept > kept.max(axis=1, keepdims=True) - 60
+        left, right = kept.argmax(axis=1) - 1, len(rough) - kept[:, ::-1].argmax(axis=1)
+        left, right = np.maximum(left, 0), np.minimum(right, len(rough) - 1)
+        u = rough[left][:, None] + (rough[right] - rough[left])[:, None] * np.linspace(0, 1, number)
+        theta, value = heights(u)
+        value = np.maximum(value - value.max(axis=1, keepdims=True), -1e4)
+        total = np.exp(value).sum(axis=1, keepdims=True)
+        return np.broadcast_to(theta, u.shape), value - np.log(total)
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        (theta,), (log_weight,) = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)
+        places = np.argsort(theta)
+        below = np.cumsum(np.exp(log_weight[places]))
+
+        def cdf(end: Fraction) -> Ball:
+            balls = [ball(part) for part in eta]
+            return _mass(self, balls, end) / _mass(self, balls)
+
+        return (exact_cell(cdf, lambda u: float(np.interp(u, below, theta[places])), grid, source),)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        return power_of_two(2 / ((self.bounds[1] - self.bounds[0]) * math.sqrt(eta[1] + r * n))) / 2**32
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws[:, 0]
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        (theta,), (log_weight,) = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)
+        return rng.choice(theta, size, p=np.exp(log_weight))[:, None]
+
+
+def _cuts(family: DefinedFamily, eta: Sequence[Ball]) -> tuple[float, float, float]:
+    from flint import ctx
+
+    chi, nu = (float(part.mid()) for part in eta)
+    return family.reach(chi, nu, 0.7 * ctx.prec + 10)
+
+
+def _mass(family: DefinedFamily, eta: Sequence[Ball], end: Fraction | None = None) -> Ball:
+    """∫ exp(χθ − νA(θ) − shift) dθ over the support, or up to ``end``: an enclosure.
+
+    The exponent is concave, so that beyond a cut it falls at least as fast as just before.
+    """
+    from flint import acb, arb
+
+    left, right, shift = _cuts(family, eta)
+    chi, nu, best = *eta, ball(shift)
+
+    def density(theta: Any, analytic: bool) -> Any:
+        return (chi * theta - nu * _in_balls(family.cumulant, theta, analytic) - best).exp()
+
+    def beyond(cut: float, end: float, inner: float) -> Ball:
+        first, second = (density(arb(at), False) for at in (inner, cut))
+        fall = (first / second).log() / abs(arb(cut) - arb(inner))
+        if not fall > 0:
+            raise InvalidInput(f"cumulant={family.cumulant!r} is not convex: no log-partition function")
+        most = (second / fall).upper() if math.isinf(end) else (second * abs(arb(end) - arb(cut))).upper()
+        return arb(most / 2, most / 2)
+
+    inner = (0.9 * left + 0.1 * right, 0.1 * left + 0.9 * right)
+    tails = [beyond(cut, end, at) for cut, end, at in zip((left, right), family.support, inner, strict=True)]
+    if end is not None and end <= left:
+        return tails[0]
+    whole = end is None or end >= right
+    upper = acb(arb(right)) if whole else acb(ball(end or Fraction(0)))
+    inside = acb.integral(density, acb(arb(left)), upper).real
+    return inside + tails[0] + (tails[1] if whole else 0)
+
+
+@lru_cache(maxsize=256)
+def _variances(family: DefinedFamily, eta: Natural, n: int, r: Fraction) -> Callable[..., FloatArray]:
+    """A bound on the variance of θ between two χ, from cells that are dense towards where the law ends."""
+    low, high = (float(eta[0]) + float(r) * n * end for end in family.bounds)
+    nu, move = float(eta[1]) + float(r) * n, float(r) * (family.bounds[1] - family.bounds[0])
+    first, last = (nu * end for end in family.means or family.bounds)
+    first, last = max(first, low - _MOST_ORDERS * move), min(last, high + _MOST_ORDERS * move)
+    cells = first + (last - first) / (1 + np.exp(-np.linspace(-7.0, 7.0, _CELLS + 1)))
+    for _ in range(_ROUNDS):
+        variance, bound = _in_cells(family, cells, nu, _NODES)
+        wide = bound > 1.1 * variance
+        if not wide.any() or len(cells) > 8 * _CELLS:
+            break
+        cells = np.sort(np.append(cells, ((cells[1:] + cells[:-1]) / 2)[wide]))
+    bound, again = (_in_cells(family, cells, nu, nodes)[1] for nodes in (_NODES, 2 * _NODES))
+    levels = [np.where(np.isclose(again, bound, rtol=_SLACK - 1, atol=0), again, np.inf)]
+    while 2 ** len(levels) <= len(bound):  # the largest of 1, 2, 4, … cells from each on
+        last_level, half = levels[-1], 2 ** (len(levels) - 1)
+        levels.append(np.maximum(last_level, np.append(last_level[half:], np.full(half, np.inf))))
+    table = np.stack(levels)
+
+    def largest(left: FloatArray, right: FloatArray) -> FloatArray:
+        start = np.clip(np.searchsorted(cells, left, "right") - 1, 0, len(bound) - 1)
+        stop = np.clip(np.searchsorted(cells, right, "left"), start + 1, len(bound))
+        level = np.log2(stop - start).astype(int)
+        found = np.maximum(table[level, start], table[level, stop - 2**level])
+        return np.where((left < cells[0]) | (right > cells[-1]), np.inf, found)
+
+    return largest
+
+
+def _in_cells(
+    family: DefinedFamily, cells: FloatArray, nu: float, nodes: int
+) -> tuple[FloatArray, FloatArray]:
+    """The variance of θ in the middle of each cell, and a bound on it in the whole cell."""
+    theta, log_weight = family.laws((cells[1:] + cells[:-1]) / 2, nu, nodes)
+    away = theta - (np.exp(log_weight) * theta).sum(axis=1, keepdims=True)
+    tilt = np.diff(cells)[:, None] / 2 * away
+    squares = log_weight + 2 * np.log(np.maximum(np.abs(away), 1e-300))
+    bounds = []
+    for sign in (-1, 1):
+        value = squares + sign * tilt
+        largest = value.max(axis=1)
+        cut = np.maximum(value[:, 0], value[:, -1]) > largest - 25  # the nodes do not reach far enough
+        found = np.exp(value - largest[:, None]).sum(axis=1) * np.exp(np.minimum(largest, 700.0))
+        bounds.append(np.where(cut, np.inf, found))
+    return np.exp(squares).sum(axis=1), np.maximum(*bounds)
