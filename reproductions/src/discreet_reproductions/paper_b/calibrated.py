@@ -39,7 +39,7 @@ def measure(prior: tuple[float, ...], epsilon: float, n: int) -> list[Row]:
     row: Row = {"prior": str(prior), "epsilon": epsilon, "n": n}
     for calibration in ("definition", "exact"):
         options: dict[str, Any] = {"delta": DELTA, "calibration": calibration}
-        made = mechanism("mbeta", prior=prior, n=n, epsilon=epsilon, **options)
+        made: Any = mechanism("mbeta", prior=prior, n=n, epsilon=epsilon, **options)
         compared = plan(
             prior=prior,
             n=n,
