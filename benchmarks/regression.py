@@ -6,6 +6,7 @@
     python benchmarks/regression.py coverage --fits 1000 --processes 16 --design normal binary skewed mixed
     python benchmarks/regression.py coverage --fits 1000 --design adult acs --data FOLDER
     python benchmarks/regression.py coverage --fits 1000 --design adult acs --truth own --data FOLDER
+    python benchmarks/regression.py steps
     python benchmarks/regression.py accuracy --data FOLDER
     python benchmarks/regression.py linear --data FOLDER
 
@@ -25,10 +26,11 @@ ordinary intervals of the same samples hold them.
 It can run in parts: ``--start 1000 --fits 1000 --out part-2.json`` makes the fits 1000 to 1999 and keeps
 them, and ``merge part-*.json`` prints one table of all parts.
 
-``accuracy`` compares test errors on Adult, Abalone and MNIST (files as in reproductions/README.md; it needs
-the reproductions, pandas and scikit-learn) with full-batch accelerated private gradient descent and with
-ordinary regression. Times are those of one processor. ``linear`` compares the gaussian model with AdaSSP on
-Abalone's rings and on the diabetes data of scikit-learn. Nothing here is a test: no figure is asserted.
+``steps`` is what the number of steps of descent was chosen by. ``accuracy`` compares test errors on Adult,
+Abalone and MNIST (files as in reproductions/README.md; it needs the reproductions, pandas and scikit-learn)
+with full-batch accelerated private gradient descent and with ordinary regression. Times are those of one
+processor. ``linear`` compares the gaussian model with AdaSSP on Abalone's rings and on the diabetes data of
+scikit-learn. Nothing here is a test: no figure is asserted.
 """
 
 from __future__ import annotations
@@ -59,11 +61,11 @@ from discreet.data.levels import Levels
 from discreet.declarations import Domain, Relation
 from discreet.privacy.curves import largest_gaussian
 from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton.design import Column, Design, Variable
+from discreet.regression.newton.design import Column, Design, Variable, shortened
 from discreet.regression.newton.fit import doubts
 from discreet.regression.newton.models import model_of
 from discreet.regression.newton.posterior import CoefficientPrior
-from discreet.regression.newton.rounds import PublicSetting, ask
+from discreet.regression.newton.rounds import PublicSetting, Schedule, ask
 from discreet.regression.newton.sums import RowBlock, exact_sums
 
 DELTA = Fraction(1, 10**6)
@@ -529,6 +531,56 @@ def accuracy(options: argparse.Namespace) -> None:
             )
 
 
+def steps(options: argparse.Namespace) -> None:
+    """What descent loses by how many steps it takes and how long rows may be, on simulated columns.
+
+    Excess errors, of which the best rule has 0: uniform columns, columns that say nearly the same, and signs
+    that are mostly −1, with coefficients for which predictors have a deviation of 2.
+    """
+    print(f"{'columns':10} {'d':>3} {'n':>6} {'ε':>4} {'nμ/d':>5} rows: excess error by steps/√(nμ)")
+    for (d, n), kind, epsilon in product(
+        ((10, 3000), (30, 10_000)), ("uniform", "alike", "rare"), ("0.1", "0.5", "2")
+    ):
+        corner = plain_design("binomial", [True] * d)
+        model, squared = model_of("binomial", corner), largest_gaussian(Fraction(epsilon), DELTA)
+        typical = replace(corner, norm=math.isqrt(int(np.trace(corner.second_moments) * corner.unit**2)))
+        generator, found = np.random.default_rng(options.seed), defaultdict(list)
+        for at in range(options.fits):
+            rows = rows_of("uniform", n + 4000, d, generator)
+            if kind == "alike":
+                rows = np.clip(generator.normal(0, 0.35, (len(rows), 1)) + 0.14 * rows, -1, 1)
+            elif kind == "rare":
+                rows = np.where(rows > 0.8, 1.0, -1.0)
+            rows = np.column_stack([np.ones(len(rows)), rows])
+            eta = rows @ (generator.normal(size=d + 1) * np.append(0.3, np.ones(d)))
+            eta = (eta - np.median(eta)) * 2 / eta.std()
+            chance = expit(eta)
+            response = (generator.random(n) < chance[:n]).astype(np.int64)
+            for name, design in (("longest", corner), ("typical", typical)):
+                whole = shortened(np.rint(rows[:n] * design.unit).astype(np.int64), design.norm)
+                blocks = [RowBlock(whole.astype(np.float64), response)]
+                prior = CoefficientPrior.weak(design, model)
+                asked = PublicSetting(design, model, prior, squared, Relation.REPLACE_ONE, n)
+                for factor in (0.75, 1.5, 3.0):
+                    number = max(10, round(factor * math.sqrt(n * math.sqrt(squared))))
+                    outcome = ask(
+                        asked,
+                        lambda link, curved, model=model, design=design, blocks=blocks: exact_sums(
+                            model, design, link, blocks, curved
+                        ),
+                        SeededEntropy(at),
+                        schedule=Schedule((), (), descent=Fraction(1), steps=number),
+                    )
+                    wrong = (rows[n:] @ outcome.reached > 0) != (eta[n:] > 0)
+                    found[name, factor].append(np.mean(wrong * np.abs(2 * chance[n:] - 1)))
+        for name in ("longest", "typical"):
+            means = "  ".join(f"{f}: {np.mean(found[name, f]):.4f}" for f in (0.75, 1.5, 3.0))
+            print(
+                f"{kind:10} {d:3} {n:6} {epsilon:>4} {n * math.sqrt(squared) / d:5.0f} {name}  {means}",
+                flush=True,
+            )
+
+
 def adassp(rows: Any, values: Any, epsilon: str, generator: np.random.Generator) -> Any:
     """AdaSSP (Wang 2018) for rows of columns and values in [−1, 1], replace-one, its three parts in μ-GDP."""
     size = rows.shape[1]
@@ -618,6 +670,10 @@ def main() -> None:
     one = commands.add_parser("merge")
     one.add_argument("files", type=Path, nargs="+")
     one.set_defaults(run=merge)
+    one = commands.add_parser("steps")
+    one.add_argument("--fits", type=int, default=8)
+    one.add_argument("--seed", type=int, default=11)
+    one.set_defaults(run=steps)
     one = commands.add_parser("accuracy")
     one.add_argument("--data", type=Path, required=True)
     one.add_argument("--only", default="")

@@ -22,7 +22,7 @@ from test_glm_audit import EPSILONS, bound, largest_step, plane_ratio
 
 pytestmark = pytest.mark.slow
 
-DRAWS = 2000
+DRAWS = 300
 
 
 def made_for(signed: np.ndarray, sampler: str, **changes: Any) -> DrawDesign:
@@ -42,10 +42,12 @@ def made_for(signed: np.ndarray, sampler: str, **changes: Any) -> DrawDesign:
 
 @pytest.mark.parametrize("name", ["breast-cancer", "digits"])
 def test_samplers_agree_on_real_rows(name: str) -> None:
-    """Kolmogorov–Smirnov in all principal directions, three pairs, 2,000 draws each: one test at ALPHA.
+    """Kolmogorov–Smirnov in all principal directions and of the distance from the mode, three pairs, 300
+    draws each: one test at ALPHA.
 
-    The chain takes steps of a twentieth of 1/M until T·η·m = 8. The same test finds a law that is 1.5 times
-    as wide; and with the package's own steps the variances are within their stated bias.
+    The chain takes steps of a twentieth of 1/M until T·η·m = 6. The distance, over some thirty directions or
+    more, finds a law that is 1.2 times as wide; and with the package's own steps the variances are, on
+    average over the directions, within their stated bias.
     """
     signed = load(name, None).train
     exact = draw(made_for(signed, "rejection"), signed, SeededNoise(1))
@@ -53,29 +55,31 @@ def test_samplers_agree_on_real_rows(name: str) -> None:
     usual = made_for(signed, "langevin")
     curvature = usual.precision + usual.weight * usual.n * float(NORM_SQUARED) / 4
     step = 0.05 / curvature
-    settled = made_for(signed, "langevin", step=step, steps=math.ceil(8 / step))
+    settled = made_for(signed, "langevin", step=step, steps=math.ceil(6 / step))
     chain = langevin(settled, signed, SeededNoise(3))
     # Not the directions of a sample's own covariance: that sample would be the odd one along them.
     center, _ = mode(signed, usual.weight, usual.precision, 1e-9)
     values, axes = np.linalg.eigh(hessian(signed, center, usual.weight, usual.precision))
-    laws = (exact, proximal, chain)
-    p = [
-        ks_2samp(laws[i] @ axis, laws[j] @ axis).pvalue
-        for i, j in ((0, 1), (0, 2), (1, 2))
-        for axis in axes.T
-    ]
-    print(f"{name}: {len(p)} comparisons, smallest p {min(p):.3g}, times their number {min(p) * len(p):.3g}")
-    assert min(p) * len(p) > ALPHA
-    wide = center + 1.5 * (chain - center)
-    assert min(ks_2samp(exact @ axis, wide @ axis).pvalue for axis in axes.T) * len(values) < ALPHA
 
-    coarse = langevin(usual, signed, SeededNoise(4))
-    margin = float(norm.isf(ALPHA / (2 * len(values)))) * math.sqrt(4 / DRAWS)
+    def along(law: np.ndarray) -> np.ndarray:
+        parts = (law - center) @ axes * np.sqrt(values)
+        return np.vstack([parts.T, np.linalg.norm(parts, axis=1)])
+
+    def least(one: np.ndarray, other: np.ndarray) -> float:
+        return min(ks_2samp(a, b).pvalue for a, b in zip(along(one), along(other), strict=True))
+
+    laws, number = (exact, proximal, chain), 3 * (len(values) + 1)
+    p = min(least(laws[i], laws[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    print(f"{name}: {number} comparisons, smallest p {p:.3g}, times their number {p * number:.3g}")
+    assert p * number > ALPHA
+    assert least(exact, center + 1.2 * (chain - center)) * (len(values) + 1) < ALPHA
+
+    coarse, both = langevin(usual, signed, SeededNoise(4)), np.concatenate([exact, proximal])
+    ratio = float(np.mean(along(coarse)[:-1].var(axis=1) / along(both)[:-1].var(axis=1)))
+    margin = float(norm.isf(ALPHA / 2)) * math.sqrt(4 / DRAWS / len(values))
     most = 1 / (1 - usual.step * curvature / 2)
-    ratios = np.array([(coarse @ a).var() / (np.concatenate([exact, proximal]) @ a).var() for a in axes.T])
-    print(f"{name}: variance ratios {ratios.min():.3f} to {ratios.max():.3f}, stated bias {most:.3f}")
-    assert (ratios > 1 - margin).all()
-    assert (ratios < most * (1 + margin)).all()
+    print(f"{name}: mean variance ratio {ratio:.3f} ± {margin:.3f}, stated bias {most:.3f}")
+    assert 1 - margin < ratio < most * (1 + margin)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -13,7 +13,7 @@ import ast
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
@@ -169,6 +169,13 @@ class Design:
     def scaled(self, codes: Sequence[IntArray]) -> FloatArray:
         return self.rows(codes) / self.unit
 
+    def spread(self, norm: int) -> Design:
+        """The same for rows of at most this length, with the moments of evenly spread records."""
+        generator, made = np.random.default_rng(0), replace(self, norm=norm)
+        codes = [generator.integers(0, v.coder.size, 4096) for v in self.variables]
+        rows = made.scaled(codes or [np.zeros(1, dtype=np.int64)])
+        return replace(made, second_moments=rows.T @ rows / len(rows))
+
     def nearest(self, values: FloatArray) -> FloatArray:
         """Scaled rows of records given as numbers, a column for each variable, none of them missing."""
         codes = []
@@ -255,12 +262,7 @@ def design(
     if not reach:
         raise InvalidInput(f"norm={norm!r} is below the step of the rows, 2^-{bits}: give a larger one")
     out = variable(response, bounds, levels, missing, 1 << 14, role=family)
-    made = Design(formula, fine, out, tables, bits, reach, factored.mixing, np.eye(len(tables)))
-    generator = np.random.default_rng(0)
-    probes = [generator.integers(0, v.coder.size, 4096) for v in fine] or [np.zeros(1, dtype=np.int64)]
-    rows = made.scaled(probes)
-    object.__setattr__(made, "second_moments", rows.T @ rows / len(rows))
-    return made
+    return Design(formula, fine, out, tables, bits, reach, factored.mixing, np.eye(len(tables))).spread(reach)
 
 
 def variable(

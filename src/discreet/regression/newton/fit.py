@@ -33,7 +33,7 @@ from discreet.regression.newton.design import Design, design
 from discreet.regression.newton.models import Link, ResponseModel, model_of
 from discreet.regression.newton.posterior import CoefficientPrior, Posterior
 from discreet.regression.newton.records import codes_of, read
-from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
+from discreet.regression.newton.rounds import Outcome, PublicSetting, ask, descends
 from discreet.regression.newton.sums import Round, RoundNoise, RoundSums
 
 if TYPE_CHECKING:
@@ -80,7 +80,12 @@ class Regression:
 
     @cached_property
     def design(self) -> Design:
-        return design(
+        """The design; where descent is to predict levels, with rows of no more than their typical length.
+
+        A row that is shortened as a whole, its intercept included, is on the same side, and the noise follows
+        the longest: √3 times less of it for numbers that spread evenly.
+        """
+        made = design(
             self.formula,
             family=self.family,
             bounds=self.bounds,
@@ -88,6 +93,12 @@ class Regression:
             missing=self.missing,
             norm=self.norm,
         )
+        model = model_of(self.family, made)
+        if self.norm is not None or self.aim != "prediction":
+            return made
+        if not descends(made, model, self.aim, self._counted(made)):
+            return made
+        return made.spread(math.isqrt(int(np.trace(made.second_moments) * made.unit**2)))
 
     @cached_property
     def model(self) -> ResponseModel:
@@ -155,8 +166,11 @@ class Regression:
 
     def public_size(self, n: int) -> int | None:
         """n, unless the number of records that enter is private: add/remove, or records left out."""
-        excluded = any(v.excluded for v in (*self.design.variables, self.design.response))
-        return None if self.relation is Relation.ADD_REMOVE or excluded else n
+        return n if self._counted(self.design) else None
+
+    def _counted(self, design: Design) -> bool:
+        excluded = any(v.excluded for v in (*design.variables, design.response))
+        return self.relation is not Relation.ADD_REMOVE and not excluded
 
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
         """The answer for some data; ``source`` other than the system's makes it no private one."""

@@ -34,14 +34,14 @@ from discreet.regression.newton.sums import Round, RoundNoise, RoundSums, noise_
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
 
-__all__ = ["Outcome", "PublicSetting", "Schedule", "ask"]
+__all__ = ["Outcome", "PublicSetting", "Schedule", "ask", "descends"]
 
 MOST_PREDICTED = 8
 """Coefficients up to which predictions come from rounds with curvature, which have intervals besides. With 4
 columns of simulated records descent predicts as well; with 9 to 30 either is better by up to 0.014, by the
 law of the columns, and descent needs no guess of that law. The limit was set knowing the test errors of the
 benchmark's data, on which descent is the better one."""
-_LEAST_STEPS = 10
+_LEAST_STEPS, _MOST_STEPS = 10, 200
 _MOST_CURVED = 300
 """Coefficients up to which a curvature is published."""
 
@@ -69,12 +69,15 @@ class Schedule:
         if question.model.squares:
             return cls((Fraction(1, 3), Fraction(2, 3)), (0.3, 0.15), squares=0.1)
         few = cls((Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)), (0.2,) * 4)
-        if question.n is None or not question.model.descends:
-            return few
-        size = question.design.d * question.model.outputs
-        if size > (MOST_PREDICTED if aim == "prediction" else _MOST_CURVED):
+        if descends(question.design, question.model, aim, question.n is not None):
             return cls((), (), descent=Fraction(1), steps=question.steps())
         return few
+
+
+def descends(design: Design, model: ResponseModel, aim: str, counted: bool) -> bool:
+    """Whether a fit takes descent; ``counted`` says that the number of records is public."""
+    most = MOST_PREDICTED if aim == "prediction" else _MOST_CURVED
+    return counted and model.descends and design.d * model.outputs > most
 
 
 @dataclass(frozen=True)
@@ -93,16 +96,20 @@ class PublicSetting:
     per_person: int = 1
 
     def steps(self) -> int:
-        """Steps of accelerated descent, from public numbers: (π/2)·√(nμ).
+        """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
 
         Directions of a curvature above λ have settled after about π√(L/λ) steps, L = n·norm²/4 the largest
         there can be. Below λ = s/τ, s = 2·norm/μ the noise of all gradients together and τ the deviation of
         a coefficient, noise outweighs what a direction has to tell: the descent stops there, for rows and
-        coefficients whose predictors have a deviation norm·τ of 2. Other factors are better on some data:
-        fewer steps where many columns are mostly 0, more where few directions matter.
+        coefficients whose predictors have a deviation norm·τ of 2. On simulated columns (``steps`` in
+        benchmarks/regression.py) half of that is better where nμ/d is below 35, and twice where it is above
+        140 and columns say nearly the same. Never more than 200, so that passes do not grow with n: what has
+        not settled then has a curvature below L/4000.
         """
         signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
-        return max(_LEAST_STEPS, round(math.pi / 2 * math.sqrt(signal)))
+        share = signal / (70 * self.design.d * self.model.outputs)
+        wanted = math.pi / 2 * math.sqrt(signal) * min(max(share, 0.5), 2.0)
+        return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
 
     def cost(self, share: Fraction) -> float:
         """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
