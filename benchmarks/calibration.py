@@ -386,14 +386,15 @@ def picture(found: list[Calibration]) -> str:
     """Expected coverage less level (TARP), a line for each kind of answer: SVG."""
     wide, high, left, top, row = 300, 64, 330, 40, 74
     levels, parts = np.linspace(0, 1, 101), []
-    for i, one in enumerate(found):
+    # Of a right answer 95 % of such lines stay within its band (Kolmogorov).
+    bands = [1.36 / math.sqrt(len(one.nearer)) for one in found]
+    limit = max(0.05, 1.3 * max(bands))
+    for i, (one, band) in enumerate(zip(found, bands, strict=True)):
         y = top + i * row + high / 2
         held = np.searchsorted(np.sort(one.nearer), levels, side="right") / len(one.nearer)
-        # Of a right answer 95 % of such lines stay within this band (Kolmogorov).
-        band = 1.36 / math.sqrt(len(one.nearer))
-        scale = high / 2 / 0.05
+        scale = high / 2 / limit
         points = " ".join(
-            f"{left + wide * a:.1f},{y - scale * np.clip(h - a, -0.05, 0.05):.1f}"
+            f"{left + wide * a:.1f},{y - scale * np.clip(h - a, -limit, limit):.1f}"
             for a, h in zip(levels, held, strict=True)
         )
         parts.append(
@@ -407,7 +408,7 @@ def picture(found: list[Calibration]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + wide + 80} {total}" '
         'font-family="sans-serif" font-size="13"><title>Expected coverage less level</title>'
-        f'<text x="{left}" y="20">expected coverage less level, −0.05 to 0.05, by level 0 to 1; '
+        f'<text x="{left}" y="20">expected coverage less level, ±{limit:.2f}, by level 0 to 1; '
         "grey: 95 % of right answers</text>" + "".join(parts) + "</svg>\n"
     )
 

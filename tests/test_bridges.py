@@ -446,3 +446,30 @@ def test_a_real_stan_finds_the_same(tmp_path):
     ]
     assert value == pytest.approx(sum(made.log_prob(at) for made, at in parts), rel=1e-8)
     assert slope == pytest.approx(np.concatenate([made.score(at) for made, at in parts]), rel=1e-8)
+
+
+_BRMS = """\
+suppressMessages(library(brms))
+source(file.path(folder, "family.R"))
+d <- data.frame(x = c(-1, 0, 1), scale = 2, z = c(4, -1, 20))
+code <- make_stancode(z | vreal(scale) ~ x, data = d, family = noisy_poisson, stanvars = noisy_poisson_code)
+made <- rstan::stanc(model_code = code)
+cat(grepl("noisy_poisson_lpdf(Y[n] | mu[n], vreal1[n])", code, fixed = TRUE))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_brms_takes_the_family(tmp_path):
+    """brms writes a model with it, which Stan's own parser accepts."""
+    found = shutil.which("Rscript") and subprocess.run(
+        ["Rscript", "-e", "library(brms)"], check=False, capture_output=True
+    )
+    if not found or found.returncode:
+        pytest.skip("brms is not installed (Debian: r-cran-brms)")
+    from discreet import stan
+
+    (tmp_path / "family.R").write_text(stan.brms_family(("geometric", 0.5)))
+    (tmp_path / "run.R").write_text(f'folder <- "{tmp_path}"\n' + _BRMS)
+    done = subprocess.run(["Rscript", tmp_path / "run.R"], capture_output=True, text=True, check=False)
+    assert done.stdout.split()[-1:] == ["TRUE"], done.stderr[-2000:]

@@ -265,7 +265,7 @@ class _Given:
         """The cells at a tilt, and the logarithms of their sums."""
         # Windows that serve for a range of tilts are kept until a tilt leaves it.
         if self._listed is None or not self._listed[0] <= tilt <= self._listed[1]:
-            margin = 0.5 * abs(tilt)
+            margin = 0.75 * abs(tilt)
             low, high = (tilt - margin, tilt + margin) if self._listed is None else self._listed[:2]
             low, high = min(low, tilt - margin), min(max(high, tilt + margin), 0.0)
             cells = self._tilted(high)

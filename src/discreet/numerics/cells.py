@@ -97,6 +97,8 @@ class Cells:
 
         concave = a >= 1
         top = climb(self._relative, np.where(concave, mode, peak), peak)
+        if concave.all():
+            return top
         flat = climb(straight, np.where(log_q <= 0, zero, np.where(np.isfinite(upper), upper, peak)), peak)
         return np.where(concave, top, flat)
 
@@ -231,7 +233,7 @@ class SumOfCells:
         x = sums.away - sums.offset[sums.local][:, None]
         for sign in (-1, 1):
             best = np.full(len(self), np.inf)
-            for steep in (1.0, 2.0, 4.0, 7.0):
+            for steep in (2.0, 6.0):
                 delta = steep / np.maximum(deviation, 1e-3)
                 power = np.minimum(sign * np.repeat(delta, self.width)[sums.local][:, None] * x, 700)
                 moment = self.by_row(np.log(sums.mean(np.exp(power))))

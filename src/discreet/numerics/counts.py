@@ -16,6 +16,7 @@ import numpy as np
 from discreet._typing import FloatArray, IntArray
 from discreet.numerics.log_gamma import log_factorial_excess
 
+_MODERATE = 1e4  # up to here log-Gamma functions lose no more than 11 digits to each other
 _SMALL = 300.0  # logarithms of factorials up to here lose no more than 12 digits to each other
 
 
@@ -38,6 +39,12 @@ def log_factorial_ratio(x: FloatArray, at: FloatArray) -> tuple[FloatArray, Floa
     here = np.where(at > 0, at, 1.0)  # 0! = 1!
     ratio = log_factorial_excess(x) - log_factorial_excess(here) + deviance(x, here)
     return np.asarray(ratio), np.log(here)
+
+
+def _log_rising(a: FloatArray, x: FloatArray) -> FloatArray:
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(x + a) - gammaln(x + 1))
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,9 @@ class RisingLaw(CountLaw):
         return np.asarray(np.where(x <= self.limit, value + x * self.log_q + self.constant, -np.inf))
 
     def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
+        if max(x.max(initial=0.0), at.max(initial=0.0)) + self.a.max(initial=0.0) < _MODERATE:
+            value = _log_rising(self.a, x) - _log_rising(self.a, at) + (x - at) * self.log_q
+            return np.asarray(np.where(x <= self.limit, value, -np.inf))
         ratio, centre = log_factorial_ratio(x, at)
         rising, above = log_factorial_ratio(x + self.a, at + self.a)
         value = rising - ratio - np.log((x + self.a) / (at + self.a))
