@@ -148,6 +148,20 @@ def test_mbeta_reports_what_the_audit_certifies(prior: tuple[float, ...], delta:
         assert worst_loss(points, matrix) <= m.guarantee.epsilon
 
 
+@pytest.mark.parametrize(("prior", "n"), [((1, 1), 20), ((1, 1, 1), 5), ((0.3, 2), 12)])
+def test_mbeta_calibrated_exactly_uses_what_the_definition_leaves(prior: tuple[float, ...], n: int) -> None:
+    asked = {"prior": prior, "n": n, "epsilon": 0.8, "delta": "5e-4"}
+    definition, exact = build("mbeta", **asked), build("mbeta", calibration="exact", **asked)
+    assert exact.budget > 1.2 * definition.budget  # type: ignore[attr-defined]
+    left = 5e-4 - worst_delta(*law_matrix(exact), 0.8)
+    assert -1e-12 <= left < 5e-6  # within what was asked, and next to nothing unused
+    assert exact.guarantee.exact_delta <= Fraction("5e-4")
+    with pytest.raises(discreet.InvalidInput, match="calibration='best'"):
+        build("mbeta", calibration="best", **asked)
+    with pytest.raises(discreet.TooLargeError, match="too many"):
+        _ = build("mbeta", prior=(1, 1), n=20_000, epsilon=0.5, delta="1e-6", calibration="exact").guarantee
+
+
 def test_mbeta_beyond_the_audit_reports_a_theorem() -> None:
     m = build("mbeta", prior=(1, 1), n=20_000, epsilon=0.5, delta="1e-6")
     assert "theorem" in m.guarantee.basis

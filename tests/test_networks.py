@@ -142,6 +142,19 @@ def test_a_record_with_a_value_left_out_is_in_no_table() -> None:
     assert [int(x.sum()) for x in question.read(frame)] == [49, 49]
 
 
+def test_where_n_is_public_each_table_is_of_those_who_answered() -> None:
+    frame = records(300)
+    frame.loc[:60, "c"] = None
+    levels = {**LEVELS, "c": discreet.Domain(LEVELS["c"], missing="exclude")}
+    made = discreet.release_network(frame, parents=PARENTS, levels=levels, epsilon=50)
+    totals = [
+        one.noise_aware().sample_counts(5, np.random.default_rng(0))[0].sum() / 5 for one in made.releases
+    ]
+    assert totals[0] == 300
+    assert abs(totals[1] - 239) < 20  # noise beyond it has a chance below 1e-90
+    assert abs(made.probability({"a": "1"}).mean() - (frame["a"] == "1").mean()) < 0.1
+
+
 def test_too_many_combinations_are_refused() -> None:
     levels = {f"c{i}": ("0", "1") for i in range(40)}
     frame = pd.DataFrame({name: ["0"] for name in levels})
@@ -230,9 +243,9 @@ def test_agreeing_draws_have_the_exact_posterior() -> None:
     draws = [law.sample(40_000, rng).reshape(-1, 2, 2).astype(float) for law in released]
     one, two = agreeing(draws, [("a", "b"), ("b", "c")])
     b = one.sum(axis=1)[:, 0]
-    assert np.abs(b - two.sum(axis=2)[:, 0]).mean() < 0.05  # but for what was kept above zero
+    assert np.abs(b - two.sum(axis=2)[:, 0]).mean() < 0.05
     assert abs(b.mean() - exact_b) < 0.1 * sd_b
-    assert b.std() == pytest.approx(sd_b, rel=0.08)
+    assert b.std() == pytest.approx(sd_b, rel=0.1)
     assert abs(one[:, 0, 0].mean() - exact_ab) < 0.1 * one[:, 0, 0].std()
 
 

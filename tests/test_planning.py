@@ -23,7 +23,8 @@ from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import automatic
 from discreet.planning import expected_error as expectations
 from discreet.planning import search as planning
-from discreet.planning.search import Plan, PlanRow, kl_divergence, plan
+from discreet.planning.progress import watched
+from discreet.planning.search import Plan, PlanRow, gaussian_from, kl_divergence, plan
 from discreet.planning.widths import epsilon_within, size_within
 from discreet.questions import counts, proportion
 from discreet.questions.conditional import Conditional
@@ -657,3 +658,72 @@ def test_public_records_buy_error_and_epsilon() -> None:
 def test_bad_public_counts(public: Any) -> None:
     with pytest.raises(discreet.InvalidInput, match="counts"):
         plan(prior=(1, 1), n=50, epsilon=1, public=public)
+
+
+def test_quick_plans_state_a_standard_error_that_holds() -> None:
+    """Twelve seeds: their spread is within what a chi-square of 11 degrees allows once in a million plans."""
+    for k, n in ((2, 10_000), (3, 1000)):
+        rows = [
+            plan(prior=(1,) * k, n=n, epsilon=0.5, quick=True, mechanisms="lattice", seed=seed).row("lattice")
+            for seed in range(12)
+        ]
+        spread = np.std([row.expected for row in rows], ddof=1)
+        stated = math.sqrt(np.mean([row.standard_error**2 for row in rows]))
+        assert spread < 2.2 * stated
+
+
+def test_long_work_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("discreet.planning.progress.time.monotonic", lambda: next(clock))
+    assert list(watched([1, 2, 3, 4], "done", show=True)) == [1, 2, 3, 4]
+    said = capsys.readouterr().err
+    assert "done: 2 of 4" in said
+    assert said.endswith("\r\x1b[K")
+    assert list(watched([1, 2, 3], "done")) == [1, 2, 3]
+    assert not capsys.readouterr().err
+
+
+def test_rows_of_geometric_and_gaussian() -> None:
+    hidden = plan(prior=(1, 1, 1), n=200, epsilon=1, delta="1e-6", relation="add-remove", quick=True)
+    assert [row.name for row in hidden.rows] == ["geometric", "gaussian"]
+    assert hidden.best == "geometric"
+    assert "n is private" in str(hidden)
+    assert hidden.to_dict()["gaussian_from"] == hidden.gaussian_from
+    public = plan(prior=(1, 1, 1), n=200, epsilon=1, delta="1e-6", quick=True)
+    assert {"lattice", "gaussian"} <= {row.name for row in public.rows}
+    assert all(row.comparable for row in public.rows)
+    assert "gaussian has the smaller noise from" in str(public).replace("\n", " ")
+    alone = plan(prior=(1, 1, 1), n=200, epsilon=1, quick=True)
+    assert "gaussian" not in str(alone)
+    found = plan(prior=(1, 1), epsilon=1, within="3 points", relation="add-remove")
+    assert 1000 < found.n < 1200
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_from_how_many_tables_on_gaussian_is_ahead(relation: str) -> None:
+    """Against the accountant: pure releases that share (ε, δ) evenly, just before and at the number found."""
+    kind, k, epsilon, delta = discreet.Relation(relation), 4, Fraction(1), Fraction(1, 10**6)
+    first = gaussian_from(epsilon, delta, k, kind)
+    assert first is not None
+    size = {} if relation == "add-remove" else {"n": 10**6}
+    for tables, wins in ((first - 1, False), (first, True)):
+        low, high = epsilon / tables, epsilon
+        for _ in range(12):
+            middle = (low + high) / 2
+            whole = discreet.compose([discreet.Guarantee(middle, kind)], count=tables)
+            low, high = (middle, high) if whole.delta_at(1.0) <= 1e-6 else (low, middle)
+        name = "geometric" if relation == "add-remove" else "lattice"
+        pure = discreet.mechanism(name, prior=(1.0,) * k, epsilon=low, **size)
+        total = discreet.mechanism("gaussian", prior=(1.0,) * k, epsilon=epsilon, delta=delta, **size)
+        mu = math.sqrt(total.mu_squared / tables)  # type: ignore[attr-defined]
+        normal = discreet.mechanism("gaussian", prior=(1.0,) * k, mu=Fraction(mu), **size)
+        spread = []
+        for m in (pure, normal):
+            draws = np.array([m.simulate_output((250_000,) * k, seed).noisy for seed in range(3000)])
+            noise = draws - 250_000.0
+            if relation == "replace-one":
+                noise = noise - noise.mean(axis=1, keepdims=True)
+            spread.append(float((noise**2).mean()))
+        assert spread[1] < spread[0] * 1.1 if wins else spread[1] > spread[0] * 0.9

@@ -82,6 +82,7 @@ EXPERIMENTS = (
         "b-figure10", "Figure 10: accuracy, prior and variance", "paper_b.variance_and_prior:figure10"
     ),
     Experiment("b-figure11", "Figure 11: concrete privacy loss", "paper_b.privacy:figure11"),
+    Experiment("b-calibrated", "The next step: M_β calibrated exactly", "paper_b.calibrated:calibrated"),
     Experiment("c-figure1", "Figure 1: posterior sampling, Beta(6, 12)", "paper_c.figures:experiment1"),
     Experiment("c-figure2", "Figure 2: posterior sampling, Beta(1, 1)", "paper_c.figures:experiment2"),
     Experiment(

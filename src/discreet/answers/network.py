@@ -15,7 +15,7 @@ from discreet._interop import bridge
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
-from discreet.declarations import as_integer
+from discreet.declarations import EXCLUDE, as_integer
 from discreet.distributions.networks import NetworkDraws, homes, largest_families, layers
 from discreet.distributions.shared_margins import agreeing, resampled
 from discreet.documents.answer import Answer, Figure, Row, Table, Words
@@ -85,7 +85,10 @@ class NetworkRelease(Answer):
         axes = [tuple(one.axes or {}) for one in self.releases]
         sizes = {column: len(own) for column, own in self.levels.items()}
         drawn = [self._counts(one, number, rng) for one in self.releases]
-        counts = agreeing([one for one, _ in drawn], axes)
+        counts = [one for one, _ in drawn]
+        # Where n is public, those who did not answer are left out of the tables of that column alone.
+        if self.n is None or not any(one.missing == EXCLUDE for one in self.releases):
+            counts = agreeing(counts, axes)
         tables = {}
         for column, home in homes(self.parents, axes, sizes).items():
             own, wanted = axes[home], (*self.parents[column], column)

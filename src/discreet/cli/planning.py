@@ -42,6 +42,10 @@ def _plan(
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy budget, such as 0.5; to be found if not said.")
     ] = None,
+    delta: Delta = None,
+    relation: Annotated[
+        str, typer.Option(help="replace-one; add-remove, where n is private and a guess.", metavar="R")
+    ] = "replace-one",
     within: Annotated[
         str | None,
         typer.Option(help="Precision to reach: '3 points' for an interval of ± 3 points.", metavar="W"),
@@ -71,6 +75,7 @@ def _plan(
         import discreet
 
         target: dict[str, Any] = {"within": within, "error": error, "share": share}
+        target |= {"delta": delta, "relation": relation}
         found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, public=known, **target)
         if plot is not None:
             budgets = sorted({*discreet.plots.EPSILONS, found.epsilon})

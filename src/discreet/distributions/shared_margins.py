@@ -2,10 +2,11 @@
 
 Draws of each table's counts, given what was published of that table alone, are independent of each other;
 given everything that was published they agree wherever two tables have columns in common. Of normal draws x
-with covariance G and constraints Ax = 0, the draws x − GA'(AGA')⁺Ax have the conditional law. Here x is
-nearly normal where counts are large against their uncertainty; small counts have a small variance and move
-little, and none becomes negative. Counts of a table with a public total are independent but for that total:
-G = diag(s) − ss'/Σs, so that only variances are taken from the draws.
+with covariance G and constraints Ax = 0, the draws x − GA'(AGA')⁺Ax have the conditional law. Counts are not
+negative, so each is moved by a factor instead: exp(−move/mean), which is the same for a count that is large
+against its uncertainty, and what tilting does to one that is near zero. Three rounds lead to agreement.
+Counts of a table with a public total are independent but for that total: G = diag(s) − ss'/Σs, so that only
+variances are taken from the draws.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from scipy import sparse
 
 from discreet._typing import FloatArray, IntArray
 
+_ROUNDS = 3
+
 
 def agreeing(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]]) -> list[FloatArray]:
     """Draws (draws, levels…) of each table's counts, moved so that what the tables share agrees."""
@@ -30,18 +33,21 @@ def agreeing(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]]) -> l
         return [np.asarray(table, dtype=np.float64) for table in tables]
     parts = [_rows(t, shapes[t], axes[t], constraints, size) for t in range(len(tables))]
     spreads = [_spread(x) for x in flat]
-    apart = sum(x @ a.T for x, a in zip(flat, parts, strict=True))
     law = np.zeros((size, size))
     for a, (s, tied) in zip(parts, spreads, strict=True):
         law += (a.multiply(s) @ a.T).toarray()
         law -= np.outer(a @ s, a @ s) / s.sum() if tied else 0.0
-    pull = apart @ np.linalg.pinv(law, rcond=1e-9, hermitian=True)
-    found = []
-    for x, a, (s, tied), shape in zip(flat, parts, spreads, shapes, strict=True):
-        move = pull @ a
-        move = move - (move @ s)[:, None] / s.sum() if tied else move
-        found.append(np.maximum(x - move * s, 0.0).reshape(len(x), *shape))
-    return found
+    inverse = np.linalg.pinv(law, rcond=1e-9, hermitian=True)
+    means = [np.maximum(x.mean(axis=0), 0.5) for x in flat]
+    for _ in range(_ROUNDS):
+        pull = sum(x @ a.T for x, a in zip(flat, parts, strict=True)) @ inverse
+        for i, (a, (s, tied)) in enumerate(zip(parts, spreads, strict=True)):
+            move = pull @ a
+            move = move - (move @ s)[:, None] / s.sum() if tied else move
+            moved = flat[i] * np.exp(np.clip(-move * s / means[i], -1.0, 1.0))
+            kept = flat[i].sum(axis=1, keepdims=True) / np.maximum(moved.sum(axis=1, keepdims=True), 1e-9)
+            flat[i] = moved * kept if tied else moved
+    return [x.reshape(len(x), *shape) for x, shape in zip(flat, shapes, strict=True)]
 
 
 def resampled(log_weight: FloatArray, size: int, rng: np.random.Generator) -> IntArray:

@@ -186,19 +186,18 @@ class Mechanism(ABC):
         """For a simulated plan: the number of datasets, and of draws for each, from public parameters."""
         return (200, 5) if quick else (1000, 10)
 
-    def simulate_rows(
-        self, true: IntArray, each: int, rng: np.random.Generator
-    ) -> tuple[IntArray, IntArray | None]:
-        """``each`` outputs for every row of true counts, and what they were cheaply made from, if anything.
-
-        The second is a control variate: its mean is known well from :meth:`simulate_cheaply`. Not private.
-        """
+    def simulate_rows(self, true: IntArray, each: int, rng: np.random.Generator) -> IntArray:
+        """``each`` outputs for every row of true counts. Not private."""
         parts = [self._simulate(tuple(x), each, rng) for x in true.tolist()]
-        return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64), None
+        return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64)
 
-    def simulate_cheaply(self, true: IntArray, rng: np.random.Generator) -> IntArray:
-        """One control for each row of true counts; for mechanisms whose ``simulate_rows`` has controls."""
-        raise NotImplementedError
+    def simulate_cheaply(self, true: IntArray, rng: np.random.Generator) -> IntArray | None:
+        """One output for each row of true counts, before a last step that takes long; None: there is none."""
+        return None
+
+    def finished(self, cheap: IntArray) -> IntArray:
+        """What :meth:`simulate_cheaply` gave, after that step."""
+        return cheap
 
     def parameters(self) -> dict[str, Any]:
         """The public parameters, exactly, as JSON values; ``mechanism(name, **parameters)`` rebuilds it."""

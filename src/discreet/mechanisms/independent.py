@@ -137,6 +137,10 @@ class Geometric(IndependentNoise):
     def guarantee(self) -> Guarantee:
         return Guarantee(self.epsilon, Relation.ADD_REMOVE, basis="theorem: proofs/geometric.md")
 
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return [{}]
+
     @property
     def noise_scale(self) -> float:
         return 1 / float(self.epsilon)

@@ -10,9 +10,8 @@ law.
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -22,16 +21,16 @@ from discreet._html import card, facts, paragraph
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.mechanisms.base import aligned
+from discreet.mechanisms.base import Mechanism, aligned
 from discreet.mechanisms.outputs import PublishedLoss
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.neighbours import neighbouring_rows
+from discreet.planning.progress import watched
 from discreet.privacy.composite_curves import Tabulated
 from discreet.privacy.guarantee import Guarantee
 
 MAX_ENTRIES = 50_000_000
 """How many probabilities an audit keeps: 400 MB."""
-_LONG = 200_000_000  # triples beyond which a terminal sees progress
 
 
 class Auditable(Protocol):
@@ -170,8 +169,8 @@ def audit(
     Of everything that a release publishes, unless told otherwise. ``lattice`` publishes noisy counts beside
     the decoded ones, which are a function of them: its loss is that of the noisy counts, in closed form
     (``of="noisy"`` says the same). ``of="decoded"`` enumerates the released counts alone, a figure that
-    yields no guarantee. ``progress``: a bar on standard error, by default when the audit is long and a
-    terminal is there to see it.
+    yields no guarantee. ``progress``: how far it is, on standard error, by default when it takes more than
+    two seconds and a terminal is there to see it.
 
     >>> import discreet
     >>> a = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
@@ -219,13 +218,11 @@ class _Law:
             outcomes = len(mechanism.log_pmf(rows[used[0]])[0])
         if len(used) * outcomes > MAX_ENTRIES:
             raise _too_large(mechanism, number, outcomes)
-        if progress is None:
-            progress = len(used) * outcomes > _LONG // 20 and sys.stderr.isatty()
-        if progress or not hasattr(mechanism, "log_pmfs"):
-            laws = (mechanism.log_pmf(rows[i]) for i in _watched(used, progress))
-            self.outputs, self.matrix = aligned(laws, len(used))
+        if isinstance(mechanism, Mechanism) and type(mechanism).log_pmfs is not Mechanism.log_pmfs:
+            self.outputs, self.matrix = mechanism.log_pmfs(rows[used])  # outputs are listed once for all
         else:
-            self.outputs, self.matrix = mechanism.log_pmfs(rows[used])
+            several = watched(used.tolist(), "enumerating datasets", progress)
+            self.outputs, self.matrix = aligned((mechanism.log_pmf(rows[i]) for i in several), len(used))
         self.rows, self.used = rows, used
         self.pairs = np.searchsorted(used, pairs)
         self.triples = 2 * len(pairs) * len(self.outputs)
@@ -260,16 +257,6 @@ class _Law:
 def _exchangeable(mechanism: Any) -> bool:
     """Whether relabelling the levels relabels the law: declared by the class, and the prior must agree."""
     return bool(getattr(type(mechanism), "exchangeable", False)) and len(set(mechanism.prior)) == 1
-
-
-def _watched(used: IntArray, progress: bool) -> Iterator[int]:
-    if not progress:
-        yield from used
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(used, description="enumerating datasets", console=Console(stderr=True))
 
 
 def _too_large(mechanism: Auditable, datasets: int, outputs: int) -> TooLargeError:

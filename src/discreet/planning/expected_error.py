@@ -12,6 +12,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -20,8 +21,10 @@ import numpy.typing as npt
 
 from discreet._registry import MECHANISMS
 from discreet._typing import FloatArray, IntArray
+from discreet.declarations import Relation
 from discreet.errors import TooLargeError
 from discreet.inference.expected_width import expected_width, width_without
+from discreet.mechanisms import automatic
 from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.hellinger import candidate_distances, hellinger
@@ -54,7 +57,7 @@ class PlanRow:
     method: str
     """``exact``, or ``simulated (N datasets)``."""
     comparable: bool = True
-    """Whether it promises the planned ε with δ = 0, as a release that is compared at equal privacy must."""
+    """Whether it promises the planned ε (and δ, else 0), as one that is compared at equal privacy must."""
 
     @property
     def label(self) -> str:
@@ -67,10 +70,22 @@ def label(name: str, options: Mapping[str, Any]) -> str:
     return f"{name} ({said})" if said else name
 
 
-def default_mechanisms(prior: Sequence[float], n: int, quick: bool = False) -> Chosen:
+def default_mechanisms(
+    prior: Sequence[float],
+    n: int,
+    quick: bool = False,
+    relation: Relation = Relation.REPLACE_ONE,
+    delta: Fraction | None = None,
+) -> Chosen:
     """What a plan compares unless told otherwise: name and options, as each mechanism says."""
     k = len(prior)
-    return [(name, options) for name, cls in MECHANISMS.items() for options in cls.compared(n, k, quick)]
+    pure = [
+        (name, options)
+        for name, cls in MECHANISMS.items()
+        if relation in cls.relations
+        for options in cls.compared(n, k, quick)
+    ]
+    return pure if delta is None else [*pure, (automatic(relation, ["delta"]), {"delta": delta})]
 
 
 # ---- errors of one mechanism ---------------------------------------------------------------------------
@@ -90,9 +105,12 @@ class Setting:
         quick: bool = False,
         only_expected: bool = False,
         widths: bool = False,
+        relation: Relation = Relation.REPLACE_ONE,
+        delta: Fraction | None = None,
     ) -> None:
         self.prior, self.n, self.k = prior, n, len(prior)
         self.level, self.share, self.seed = level, share, seed
+        self.relation, self.delta = relation, delta
         self.quick, self.only_expected = quick, quick or only_expected
         self.widths = widths or not self.only_expected
         self.datasets = number_of_compositions(n, self.k)
@@ -100,7 +118,13 @@ class Setting:
 
     @property
     def default(self) -> Chosen:
-        return default_mechanisms(self.prior, self.n, self.only_expected)
+        return default_mechanisms(self.prior, self.n, self.only_expected, self.relation, self.delta)
+
+    def built(self, name: str, epsilon: Fraction, options: Mapping[str, Any]) -> Mechanism:
+        """A mechanism for the planned records; where their number is private it is not told."""
+        size = {} if self.relation is Relation.ADD_REMOVE else {"n": self.n}
+        made: Mechanism = MECHANISMS[name](prior=self.prior, epsilon=epsilon, **size, **options)
+        return made
 
     @cached_property
     def rows(self) -> IntArray:
@@ -138,7 +162,8 @@ class Setting:
             figures["width"] = self.width(m)
             figures["width_without"] = width_without(self.prior, self.n, share=self.share, level=self.level)
         claim = m.guarantee
-        comparable = claim.exact_epsilon is not None and claim.exact_epsilon <= m.epsilon and not claim.delta
+        known = claim.exact_epsilon is not None and claim.exact_epsilon <= m.epsilon
+        comparable = known and claim.exact_delta <= (self.delta or 0) and claim.relation is self.relation
         return PlanRow(m.name, options, method=method, comparable=comparable, **figures)
 
     def width(self, m: Mechanism) -> float:
@@ -195,15 +220,20 @@ class Setting:
 
     def _simulated(self, m: Mechanism) -> tuple[dict[str, float], str]:
         number, each = m.sample_sizes(self.quick)
-        true = self.drawn(number)
         rng = np.random.default_rng([self.seed, 1, zlib.crc32(m.name.encode())])
-        drawn, plain = self.simulate(m, true, each, rng)
+        method = f"simulated ({number} datasets)"
+        controlled = self._with_control(m, number if self.only_expected else number // 2, rng)
+        if controlled is not None and self.only_expected:
+            return _only_expected(*controlled), method
+        if controlled is not None:
+            number -= number // 2
+        true = self.drawn(number)
+        drawn = self.simulate(m, true, each, rng)
         error = self._errors(true, drawn)
         means = error.reshape(number, each).mean(axis=1)
         expected, noise = float(means.mean()), float(means.std(ddof=1)) / math.sqrt(number)
-        if plain is not None:
-            expected, noise = self._with_control(m, error, self._errors(true, plain), rng)
-        method = f"simulated ({number} datasets)"
+        if controlled is not None:
+            expected, noise = controlled
         if self.only_expected:
             return _only_expected(expected, noise), method
         a, b = np.repeat(true, each, axis=0) + np.array(self.prior), drawn + np.array(self.prior)
@@ -225,27 +255,34 @@ class Setting:
         return np.asarray(hellinger(released + prior, np.repeat(true, each, axis=0) + prior))
 
     def _with_control(
-        self, m: Mechanism, error: FloatArray, plain: FloatArray, rng: np.random.Generator
-    ) -> tuple[float, float]:
-        """The mean error, with that of what the outputs were cheaply made from as control variate.
+        self, m: Mechanism, number: int, rng: np.random.Generator
+    ) -> tuple[float, float] | None:
+        """The mean error and its standard error, from outputs whose last step takes long, for few of many.
 
-        Noisy counts cost nothing, decoding them does: E[error] = E[error − b·plain] + b·E[plain], the second
-        mean from many more draws, independent of the first.
+        Noisy counts cost nothing, decoding them does. So ``plain``, the error without decoding, is computed
+        for many, and of these some are decoded, drawn with probabilities p ∝ plain + its mean: the rare
+        outputs for which decoding matters most are among them, and the standard error knows of them.
+        E[error] = E[b·plain] + E[(error − b·plain)/p]/many.
         """
-        more = 2000 if self.quick else 10_000
+        true = self.drawn(2000 if self.quick else 10_000)
+        cheap = None if m.n > MAX_SIMULATED_N else m.simulate_cheaply(true, rng)
+        if cheap is None:
+            return None
+        plain = self._errors(true, cheap)
+        chance = plain + plain.mean() + 1e-12
+        chosen = rng.choice(len(true), number, p=chance / chance.sum())
+        weight = chance.mean() / chance[chosen]
+        error, own = self._errors(true[chosen], m.finished(cheap[chosen])), plain[chosen]
         b = 0.0
-        if len(error) >= 32 and (spread := float(plain.var())) > 0:  # fewer draws do not tell b
-            b = min(max(float(np.cov(error, plain, ddof=0)[0, 1]) / spread, 0.0), 1.0)
-        true = self.drawn(len(error) + more)[len(error) :]
-        control = self._errors(true, m.simulate_cheaply(true, rng))
-        rest = error - b * plain
-        variance = float(rest.var(ddof=1)) / len(error) + b * b * float(control.var(ddof=1)) / more
-        return min(max(float(rest.mean() + b * control.mean()), 0.0), 1.0), math.sqrt(variance)
+        if number >= 32 and (spread := float(np.cov(own, aweights=weight))) > 0:  # fewer do not tell b
+            b = min(max(float(np.cov(error, own, aweights=weight)[0, 1]) / spread, 0.0), 1.0)
+        rest = weight * (error - b * own)
+        expected = float(rest.mean() + b * plain.mean())
+        among = max(float((weight * error**2).mean()) - expected**2, 0.0) / len(true)
+        return min(max(expected, 0.0), 1.0), math.sqrt(float(rest.var(ddof=1)) / number + among)
 
-    def simulate(
-        self, m: Mechanism, true: IntArray, each: int, rng: np.random.Generator
-    ) -> tuple[IntArray, IntArray | None]:
-        """``each`` outputs for every row of true counts, and controls where the mechanism has such."""
+    def simulate(self, m: Mechanism, true: IntArray, each: int, rng: np.random.Generator) -> IntArray:
+        """``each`` outputs for every row of true counts."""
         if m.n > MAX_SIMULATED_N:
             raise TooLargeError(f"n={m.n}: plans are simulated up to n = 2**53; draw works at any n")
         return m.simulate_rows(true, each, rng)

@@ -12,6 +12,7 @@ from typing import Any
 
 from discreet._html import card, paragraph, table
 from discreet._registry import MECHANISMS
+from discreet._text import amount
 from discreet.errors import InvalidInput
 from discreet.planning.expected_error import PlanRow, label
 
@@ -62,6 +63,10 @@ class Plan:
     """The share whose interval is planned."""
     public: PublicGain | None = None
     """What public records buy, where such were given; they are in ``prior`` already."""
+    relation: str = "replace-one"
+    delta: Fraction | None = None
+    gaussian_from: int | None = None
+    """From so many tables on, which overlap and share (ε, δ), ``gaussian`` has the smaller noise."""
 
     @property
     def epsilon(self) -> float:
@@ -104,6 +109,8 @@ class Plan:
             "prior": list(self.prior),
             "n": self.n,
             "epsilon": str(self.exact_epsilon),
+            **({} if self.relation == "replace-one" else {"relation": self.relation}),
+            **({} if self.delta is None else {"delta": str(self.delta), "gaussian_from": self.gaussian_from}),
             "error": self.error,
             "within": self.within,
             "share": self.share,
@@ -135,7 +142,9 @@ class Plan:
         elif self.error is not None:
             asked = f"Expected error ≤ {self.error:g}: "
         prior = ", ".join(f"{a:g}" for a in self.prior)
-        return f"{asked or 'Plan for '}n = {self.n} records, ε = {self.epsilon:g}, prior ({prior})"
+        budget = f"ε = {self.epsilon:g}" + ("" if self.delta is None else f", δ = {amount(self.delta)}")
+        hidden = "" if self.relation == "replace-one" else f", {self.relation}: n is private"
+        return f"{asked or 'Plan for '}n = {self.n} records{hidden}, {budget}, prior ({prior})"
 
     def notes(self) -> list[str]:
         """What the table means, and what it recommends."""
@@ -154,6 +163,12 @@ class Plan:
         )
         if any(not row.comparable for row in self.rows):
             lines.append(f"* does not promise ε = {self.epsilon:g} with δ = 0; for comparison.")
+        if self.delta is not None:
+            several = "more than 10,000" if self.gaussian_from is None else f"{self.gaussian_from:,}"
+            lines.append(
+                f"Of several tables that overlap and share this budget, gaussian has the smaller noise from "
+                f"{several} on."
+            )
         if self.limit is not None:
             lines.append("The limit is the least error that any mechanism of this ε can have.")
         if best is not None:

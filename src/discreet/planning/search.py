@@ -15,9 +15,10 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
+from scipy.special import gammaln
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import as_counts, as_epsilon, as_integer, as_prior, as_size
+from discreet.declarations import Relation, as_counts, as_epsilon, as_integer, as_prior, as_relation, as_size
 from discreet.distributions.beta_dirichlet import dirichlet
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.inference.expected_width import as_share, width_without
@@ -33,7 +34,9 @@ from discreet.planning.expected_error import (
 )
 from discreet.planning.intervals import IntervalPlan, plan_intervals
 from discreet.planning.plan import Plan, PublicGain, best_of
+from discreet.planning.progress import watched
 from discreet.posterior_sampling.families.categorical import DirichletFamily
+from discreet.privacy.curves import largest_gaussian
 from discreet.questions.widths import POINTS, as_within
 
 Choice: TypeAlias = str | tuple[str, Mapping[str, Any]]
@@ -61,12 +64,11 @@ def _choices(mechanisms: Iterable[Choice] | str | None) -> Chosen | None:
 def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[PlanRow, ...]:
     """A row per mechanism; of the default ones those that work at this size."""
     rows = []
-    for name, options in setting.default if chosen is None else chosen:
+    for name, options in watched(setting.default if chosen is None else chosen, "mechanisms compared"):
         try:
-            m = MECHANISMS[name](prior=setting.prior, n=setting.n, epsilon=epsilon, **options)
-            rows.append(setting.row(m, options))
+            rows.append(setting.row(setting.built(name, epsilon, options), options))
         except (InvalidInput, TooLargeError):
-            if chosen is not None or name == automatic():
+            if chosen is not None or name == automatic(setting.relation):
                 raise
     return tuple(rows)
 
@@ -88,6 +90,8 @@ def plan(
     prior: Any = None,
     n: int | None = None,
     epsilon: EpsilonLike | None = None,
+    delta: EpsilonLike | None = None,
+    relation: str = "replace-one",
     within: float | str | None = None,
     error: float | None = None,
     mechanisms: Iterable[Choice] | str | None = None,
@@ -110,6 +114,10 @@ def plan(
     to four digits and rounded up, at which the best mechanism reaches it; with ε and a target the smallest
     n from which on it does (with very few records the posterior is close to the prior and any mechanism has
     a small error, which is not what is asked). The search looks at ``mechanisms`` where they are given.
+
+    ``relation="add-remove"`` plans for a private number of records, of which n is a guess. With ``delta``
+    the plan compares ``gaussian`` too, and says from how many tables on it is ahead that overlap and share
+    the budget (ε, δ).
 
     ``mechanisms``: names, or pairs (name, options). ``public``: counts of public records, one per level, that
     enter the prior (``prior.updated_with_public``); the plan then also says what they buy. ``level``: of the
@@ -136,7 +144,9 @@ def plan(
     if kind != "proportion":
         if error is not None or mechanisms is not None or public is not None:
             raise InvalidInput(f"error, mechanisms and public are not of a plan of {kind!r}; within is")
-        given = fields if prior is None else {**fields, "prior": prior}
+        given = {**fields, **({} if prior is None else {"prior": prior})}
+        given |= {} if delta is None else {"delta": delta}
+        given |= {} if relation == "replace-one" else {"relation": relation}
         guessed: dict[str, Any] = {"typical": typical, "correlation": correlation, "spread": spread}
         wanted: dict[str, Any] = {"n": n, "epsilon": epsilon, "within": within, "of": of}
         return plan_intervals(kind, given, level=level, seed=seed, **wanted, **guessed)
@@ -164,7 +174,10 @@ def plan(
     alone = parameters
     if public is not None:
         parameters = dirichlet(parameters).updated_with_public(public).parameters
-    ask = _Question(parameters, chosen, float(level), number, quick, target, half, as_share(share))
+    kind_of = as_relation(relation)
+    allowed = None if delta is None else as_epsilon(delta, "delta")
+    own: dict[str, Any] = {"relation": kind_of, "delta": allowed}
+    ask = _Question(parameters, chosen, float(level), number, quick, target, half, as_share(share), **own)
     if size is None:
         assert budget is not None
         found = ask.with_size(budget)
@@ -172,7 +185,7 @@ def plan(
         found = ask.with_epsilon(size) if budget is None else ask.compare(size, budget)
     if public is None or found.best_row is None:
         return found
-    without = _Question(alone, chosen, float(level), number, quick=True)
+    without = _Question(alone, chosen, float(level), number, quick=True, **own)
     return replace(found, public=_public_gain(found, found.best_row.expected, without, public))
 
 
@@ -212,22 +225,36 @@ class _Question:
     error_wanted: float | None = None
     within: float | None = None
     share: float = 0.5
+    relation: Relation = Relation.REPLACE_ONE
+    delta: Fraction | None = None
     known: dict[tuple[int, Fraction, bool], float] = field(default_factory=dict)
 
     def compare(self, n: int, epsilon: Fraction) -> Plan:
         setting = self._setting(n, quick=self.quick, widths=self.within is not None)
         rows = _rows(self.chosen, setting, epsilon)
         limit = None
-        if not self.quick:
+        if not self.quick and self.relation is Relation.REPLACE_ONE and self.delta is None:
             try:
                 limit = optimal_error(prior=self.prior, n=n, epsilon=epsilon)
             except DiscreetError:  # too large, or not solved
                 limit = None
         wanted = self.error_wanted, self.within
-        return Plan(self.prior, n, epsilon, rows, limit, self.level, *wanted, self.share)
+        tables = (
+            None if self.delta is None else gaussian_from(epsilon, self.delta, len(self.prior), self.relation)
+        )
+        promised: dict[str, Any] = {"relation": str(self.relation), "delta": self.delta}
+        promised["gaussian_from"] = tables
+        return Plan(self.prior, n, epsilon, rows, limit, self.level, *wanted, self.share, **promised)
 
-    def _setting(self, n: int, **how: bool) -> Setting:
-        return Setting(self.prior, n, level=self.level, share=self.share, seed=self.seed, **how)
+    def _setting(self, n: int, **how: Any) -> Setting:
+        own: dict[str, Any] = {"relation": self.relation, "delta": self.delta}
+        return Setting(self.prior, n, level=self.level, share=self.share, seed=self.seed, **own, **how)
+
+    @property
+    def _usual(self) -> Chosen:
+        """What "auto" takes."""
+        own = {} if self.delta is None else {"delta": self.delta}
+        return [(automatic(self.relation, own), own)]
 
     @property
     def target(self) -> float:
@@ -243,8 +270,8 @@ class _Question:
         key = (n, epsilon, chosen is self.chosen)
         if key not in self.known:
             setting = self._setting(n)
-            names = [(automatic(), {})] if chosen is None else chosen
-            made = [MECHANISMS[name](prior=self.prior, n=n, epsilon=epsilon, **own) for name, own in names]
+            names = self._usual if chosen is None else chosen
+            made = [setting.built(name, epsilon, own) for name, own in names]
             self.known[key] = min(setting.width(m) / 2 for m in made)
         return self.known[key]
 
@@ -268,7 +295,7 @@ class _Question:
     def _smallest(self, search: Callable[[Chosen | None], int], reached: Callable[[int], bool]) -> int:
         """Smallest index that reaches the target: for what "auto" takes, then checked for all mechanisms."""
         if self.chosen is None:
-            found = search([(automatic(), {})])
+            found = search(self._usual)
             if reached(found) and (found == 0 or not reached(found - 1)):
                 return found
         return search(self.chosen)
@@ -343,6 +370,47 @@ class _Question:
             if n >= MAX_N or self._reached(found):
                 return found
             n = min(n + max(1, n // 500), MAX_N)
+
+
+def gaussian_from(epsilon: Fraction, delta: Fraction, k: int, relation: Relation) -> int | None:
+    """From how many overlapping tables on, which share (ε, δ), gaussian noise is smaller than geometric.
+
+    T pure releases of e together have δ(ε) = Σ C(T, i)·[e^{(T−i)e} − e^{ε + ie}]₊/(1 + e^e)^T at worst, each
+    as randomised response (Kairouz, Oh and Viswanath 2015): e is the largest for which that is within δ. T
+    gaussian ones have T times the variance of one. Where n is public the k counts are known to sum to it:
+    σ²(1 − 1/k) is left of independent variances, and of Laplace noise of rate e/2 that sums to zero, by the
+    integrals of (1 + t²)^{−m}, (8(k² − ¼)/(k(k + 1)) − 6(k − ½)/k)·4/e². None: not up to 10,000 tables.
+    """
+    hidden = relation is Relation.ADD_REMOVE
+    one = (1 if hidden else 2 * (1 - 1 / k)) / float(largest_gaussian(epsilon, delta))
+    pure = 2.0 if hidden else 4 * (8 * (k * k - 0.25) / (k * (k + 1)) - 6 * (k - 0.5) / k)
+
+    def spent(tables: int, each: float) -> float:
+        i = np.arange(tables + 1.0)
+        loss, log_ways = (
+            (tables - 2 * i) * each,
+            gammaln(tables + 1) - gammaln(i + 1) - gammaln(tables - i + 1),
+        )
+        chance = np.exp(log_ways + (tables - i) * each - tables * np.logaddexp(0.0, each))
+        return float((chance * -np.expm1(np.minimum(float(epsilon) - loss, 0.0))).sum())
+
+    def ahead(tables: int) -> bool:
+        low, high = float(epsilon) / tables, float(epsilon)
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if spent(tables, middle) <= float(delta) else (low, middle)
+        return tables * one < pure / low**2
+
+    last = 1
+    while not ahead(last):
+        if last >= 10_000:
+            return None
+        last *= 2
+    first = last // 2
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if ahead(middle) else (middle, last)
+    return last
 
 
 def _epsilon_at(index: int) -> Fraction:
@@ -420,7 +488,7 @@ def simulated_errors(
         return setting._errors(true, m.simulate(true[0], size, seed))
     number = min(m.sample_sizes(quick=False)[0], size)
     true = setting.drawn(number)
-    drawn, _ = setting.simulate(m, true, -(-size // number), np.random.default_rng([seed, 1]))
+    drawn = setting.simulate(m, true, -(-size // number), np.random.default_rng([seed, 1]))
     return setting._errors(true, drawn)
 
 

@@ -354,6 +354,8 @@ class MBeta(_Hellinger):
 
     With its budget b, P(x'|x) ∝ exp(−b·H/(2·S_β)), β = ln(1 + b / (2 ln(2(n+1)/δ))). Where an audit of all
     datasets or a theorem promises (ε, δ) at b = ε, that is the law; else the largest b at which one does.
+    ``calibration="exact"`` takes the largest b of all, above ε too, at which an audit shows (ε, δ): the
+    definition leaves about half of ε unused.
     """
 
     name: ClassVar[str] = "mbeta"
@@ -362,6 +364,7 @@ class MBeta(_Hellinger):
         "one; how sharply was set such that the guarantee is what was asked for."
     )
     delta: Fraction = Fraction(0)
+    calibration: Literal["definition", "exact"] = "definition"
 
     @classmethod
     def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
@@ -376,10 +379,12 @@ class MBeta(_Hellinger):
         if not 0 < delta < 1:
             raise InvalidInput(f"delta={self.delta!r} must be a number between 0 and 1, such as 1e-6")
         object.__setattr__(self, "delta", delta)
+        if self.calibration not in ("definition", "exact"):
+            raise InvalidInput(f"calibration={self.calibration!r} must be 'definition' or 'exact'")
 
     @property
     def budget(self) -> float:
-        """ε, or the part of it at which the promise holds."""
+        """ε, or the part of it at which the promise holds; with exact calibration the largest such number."""
         return self._calibrated[0]
 
     @property
@@ -403,9 +408,15 @@ class MBeta(_Hellinger):
 
     @cached_property
     def _calibrated(self) -> tuple[float, Guarantee]:
-        promise = self._by_audit if fits(self.k, self.number_of_outputs) else self._by_theorem
-        whole = float(self.epsilon)
-        budget = largest_scale(lambda b: promise(b) is not None, most=whole, least=whole * 2.0**-30)
+        fitting, whole = fits(self.k, self.number_of_outputs), float(self.epsilon)
+        exact = self.calibration == "exact"
+        if exact and not fitting:
+            raise TooLargeError(
+                f"calibration='exact' enumerates all pairs of datasets; n={self.n}, k={self.k} has too many"
+            )
+        promise = self._by_audit if fitting else self._by_theorem
+        most = whole * (64 if exact else 1)
+        budget = largest_scale(lambda b: promise(b) is not None, most=most, least=whole * 2.0**-30)
         if not budget or (found := promise(budget)) is None:
             raise TooLargeError(
                 f"epsilon={self.epsilon}, delta={float(self.delta):g}, n={self.n}, k={self.k}: mbeta cannot "

@@ -97,12 +97,12 @@ class Lattice(Mechanism):
             filled += len(accepted)
         return noise
 
-    def simulate_rows(
-        self, true: IntArray, each: int, rng: np.random.Generator
-    ) -> tuple[IntArray, IntArray | None]:
-        """Decoded together, every distinct vector once; the noisy counts are the control."""
-        noisy = self.simulate_cheaply(np.repeat(true, each, axis=0), rng)
-        return self.decoder.decode_many(noisy), noisy
+    def simulate_rows(self, true: IntArray, each: int, rng: np.random.Generator) -> IntArray:
+        return self.finished(self.simulate_cheaply(np.repeat(true, each, axis=0), rng))
+
+    def finished(self, cheap: IntArray) -> IntArray:
+        """Decoded together, every distinct vector once."""
+        return self.decoder.decode_many(cheap)
 
     def simulate_cheaply(self, true: IntArray, rng: np.random.Generator) -> IntArray:
         return np.asarray(np.clip(true + self.simulate_noise(len(true), rng), 0, self.n))

@@ -1,0 +1,29 @@
+"""Work that takes more than two seconds says how far it is, where somebody watches a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+PATIENCE = 2.0
+"""Seconds without a word."""
+
+
+def watched(items: Sequence[Item], what: str, show: bool | None = None) -> Iterator[Item]:
+    """The items, one by one; ``show``: whether to say how far they are, by default on a terminal."""
+    shown = sys.stderr.isatty() if show is None else show
+    patience, pause = (PATIENCE, 0.2) if show is None else (0.0, 0.0)
+    start = last = time.monotonic()
+    said = False
+    for done, item in enumerate(items):
+        now = time.monotonic()
+        if shown and now - start >= patience and now - last >= pause:
+            print(f"\r{what}: {done} of {len(items)}", end="", file=sys.stderr, flush=True)
+            last, said = now, True
+        yield item
+    if said:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
