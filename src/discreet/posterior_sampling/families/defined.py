@@ -35,7 +35,7 @@ from discreet.randomness.entropy import Source
 
 _NAMES = ("exp", "log", "sqrt", "log1p", "expm1", "cosh", "sinh")
 _PARTS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load, ast.Name, ast.Constant)
-_CELLS, _NODES, _ROUNDS = 256, 400, 5
+_CELLS, _NODES, _ROUNDS, _ZOOMS = 256, 400, 5, 12
 _SLACK = 1 + 1e-6
 _MOST_ORDERS = 64.0
 
@@ -60,7 +60,7 @@ def _in_floats(text: str, variable: str, value: Any) -> FloatArray:
     names = {**{name: getattr(np, name) for name in _NAMES}, variable: np.asarray(value, np.longdouble)}
     with np.errstate(all="ignore"):
         found = eval(_compiled(text, variable), {"__builtins__": {}}, names)
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(found, dtype=np.longdouble)
 
 
 def _in_balls(text: str, value: Any, analytic: bool = False) -> Any:
@@ -129,7 +129,7 @@ class DefinedFamily(Family):
     ) -> tuple[Any, int]:
         if column is not None or any(value is not None for value in people.values()):
             raise InvalidInput("a defined family takes a sequence of numbers: leave out column and person")
-        values = _in_floats(self.statistic, "x", as_numbers(data))
+        values = _in_floats(self.statistic, "x", as_numbers(data)).astype(np.float64)
         if values.ndim != 1 or np.isnan(values).any():
             raise DataError("S(x) must be a number for every record; for at least one it is not")
         summed = clipped_sum(values, bounds=self.bounds, **options)
@@ -167,35 +167,32 @@ class DefinedFamily(Family):
 
     def reach(self, chi: float, nu: float, depth: float) -> tuple[float, float, float]:
         """Left and right of where exp(χθ − νA) matters, and the largest exponent seen."""
-        low, high = self.support
-        middle = (low + high) / 2
-        start = (
-            middle if math.isfinite(middle) else 0.0 if low < 0 < high else (high - 1 if low < 0 else low + 1)
-        )
-        best = -math.inf
-
-        def height(theta: float) -> float:
-            return chi * theta - nu * float(_in_floats(self.cumulant, "t", theta))
+        (theta,), (log_weight,) = self.laws(np.array([chi]), nu, _NODES)
+        weight, heights = np.exp(log_weight), chi * theta - nu * _in_floats(self.cumulant, "t", theta)
+        top = float(theta[log_weight.argmax()])
+        spread = math.sqrt(float((weight * (theta - top) ** 2).sum()))
+        best = float(heights[np.isfinite(heights)].max(initial=-math.inf))
 
         def outward(sign: int) -> float:
-            nonlocal best
-            at, step, end = start, 0.25, high if sign > 0 else low
+            at, step, end = top, spread / 4, self.support[sign > 0]
             for _ in range(2000):
-                best = max(best, height(at))
-                if height(at) < best - depth:
+                if chi * at - nu * float(_in_floats(self.cumulant, "t", at)) < best - depth:
                     return at
                 inside = abs(end - at) > 2 * step
                 at, step = (at + sign * step, 1.3 * step) if inside else ((at + end) / 2, step)
             raise InvalidInput(f"cumulant={self.cumulant!r} gives no law: check support and means")
 
-        outward(-1), outward(1)
         return outward(-1), outward(1), best
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         return _mass(self, eta).log() + ball(_cuts(self, eta)[2])
 
     def laws(self, chi: FloatArray, nu: float, number: int) -> tuple[FloatArray, FloatArray]:
-        """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each."""
+        """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each.
+
+        The exponent is concave, so what lies within 60 of its maximum is one interval. Nodes that are too
+        far apart to see it are at both sides of it, and the next ones lie between those.
+        """
         low, high = self.support
 
         def place(u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -211,14 +208,20 @@ class DefinedFamily(Family):
             value = chi[:, None] * theta - nu * _in_floats(self.cumulant, "t", theta) + slope
             return theta, np.where(np.isfinite(value), value, -np.inf)
 
-        rough = np.linspace(-22.0, 22.0, 4001)
-        kept = heights(rough[None])[1]
-        kept = kept > kept.max(axis=1, keepdims=True) - 60
-        left, right = kept.argmax(axis=1) - 1, len(rough) - kept[:, ::-1].argmax(axis=1)
-        left, right = np.maximum(left, 0), np.minimum(right, len(rough) - 1)
-        u = rough[left][:, None] + (rough[right] - rough[left])[:, None] * np.linspace(0, 1, number)
+        u, rows = np.linspace(-22.0, 22.0, 4001)[None], np.arange(len(chi))
+        for _ in range(_ZOOMS):
+            value = heights(u)[1]
+            kept = value > value.max(axis=1, keepdims=True) - 60
+            left, right = kept.argmax(axis=1) - 1, kept.shape[1] - kept[:, ::-1].argmax(axis=1)
+            left, right = np.maximum(left, 0), np.minimum(right, kept.shape[1] - 1)
+            u = np.broadcast_to(u, kept.shape)
+            first, last = u[rows, left][:, None], u[rows, right][:, None]
+            if (right - left >= 6).all():
+                break
+            u = first + (last - first) * np.linspace(0, 1, 61)
+        u = first + (last - first) * np.linspace(0, 1, number)
         theta, value = heights(u)
-        value = np.maximum(value - value.max(axis=1, keepdims=True), -1e4)
+        value = np.maximum(value - value.max(axis=1, keepdims=True), -1e4).astype(np.float64)
         total = np.exp(value).sum(axis=1, keepdims=True)
         return np.broadcast_to(theta, u.shape), value - np.log(total)
 
@@ -227,9 +230,15 @@ class DefinedFamily(Family):
         places = np.argsort(theta)
         below = np.cumsum(np.exp(log_weight[places]))
 
+        whole: dict[int, Ball] = {}  # by the precision in force
+
         def cdf(end: Fraction) -> Ball:
+            from flint import ctx
+
             balls = [ball(part) for part in eta]
-            return _mass(self, balls, end) / _mass(self, balls)
+            if ctx.prec not in whole:
+                whole[ctx.prec] = _mass(self, balls)
+            return _mass(self, balls, end) / whole[ctx.prec]
 
         return (exact_cell(cdf, lambda u: float(np.interp(u, below, theta[places])), grid, source),)
 
@@ -317,7 +326,12 @@ def _in_cells(
     family: DefinedFamily, cells: FloatArray, nu: float, nodes: int
 ) -> tuple[FloatArray, FloatArray]:
     """The variance of θ in the middle of each cell, and a bound on it in the whole cell."""
-    theta, log_weight = family.laws((cells[1:] + cells[:-1]) / 2, nu, nodes)
+    middles = (cells[1:] + cells[:-1]) / 2
+    theta, log_weight = family.laws(middles, nu, nodes)
+    # Exponents of which rounding left nothing to go by, or nodes too far apart, say nothing of a variance.
+    some = theta[:, nodes // 2]
+    size = np.abs(middles * some) + nu * np.abs(_in_floats(family.cumulant, "t", some))
+    seen = (size * np.finfo(np.longdouble).eps < 1e-9) & (log_weight.max(axis=1) < math.log(0.25))
     away = theta - (np.exp(log_weight) * theta).sum(axis=1, keepdims=True)
     tilt = np.diff(cells)[:, None] / 2 * away
     squares = log_weight + 2 * np.log(np.maximum(np.abs(away), 1e-300))
@@ -327,5 +341,5 @@ def _in_cells(
         largest = value.max(axis=1)
         cut = np.maximum(value[:, 0], value[:, -1]) > largest - 25  # the nodes do not reach far enough
         found = np.exp(value - largest[:, None]).sum(axis=1) * np.exp(np.minimum(largest, 700.0))
-        bounds.append(np.where(cut, np.inf, found))
+        bounds.append(np.where(cut | ~seen, np.inf, found))
     return np.exp(squares).sum(axis=1), np.maximum(*bounds)
