@@ -551,9 +551,8 @@ def test_a_law_far_from_zero_and_narrow_is_seen(sigma: float) -> None:
     n = 100
     exact = same.curve((eta[0] / Fraction(sigma) ** 2, eta[1] / Fraction(sigma) ** 2), n, Fraction(1))
     assert exact.rdp(2) <= family.curve(eta, n, Fraction(1)).rdp(2)
-    for mean in (0.1, 0.9):
-        nu = float(eta[1]) + n
-        chi = float(eta[0]) + n * mean
+    for mean, nu in itertools.product((0.1, 0.9), (101.0, 1e6)):
+        chi = nu * mean
         (theta,), (log_weight,) = family.laws(np.array([chi]), nu, 401)
         weight = np.exp(log_weight)
         centre = float((weight * theta).sum())
@@ -571,6 +570,18 @@ def test_draws_far_from_zero_are_exact() -> None:
     assert abs(sampler.draw(90)[0] - 90.5 / 1.01) < 12  # twelve standard deviations
 
 
+@pytest.mark.parametrize("formula", ["t**2 + 0 * 9**9**9**9", "t**2 + 1 / 0"])
+def test_a_formula_in_a_document_ends_in_an_error_and_not_in_endless_work(formula: str) -> None:
+    family = Family.define(log_partition=formula, bounds=(0, 1), means=(-9, 9))
+    with pytest.raises(discreet.InvalidInput, match="cannot be computed"):
+        family.curve(family.natural(family.prior((0.5, 1))), 5, Fraction(1)).rdp(2)
+
+
+def test_functions_of_numbers_are_drawn_with_too() -> None:
+    family = Family.define(log_partition="log(2) * t + t**2 / 2", bounds=(0, 1), means=(-9, 9))
+    assert abs(posterior_sampler("direct", family, prior=(0.5, 1), n=5, grid="0.01").draw(2)[0]) < 9
+
+
 def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> None:
     family = Family.define(log_partition="1e-4 * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
     with pytest.raises(discreet.InvalidInput, match="no bound on what a draw"):
@@ -583,6 +594,14 @@ def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> No
         ({"log_partition": "__import__('os')", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "t.real", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "log(", "bounds": (0, 1)}, "no formula"),
+        ({"log_partition": "t^2", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "exp(t, t)", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "exp + t", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "t(3)", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "'a' * 9999999999", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "t**9999999", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "-" * 900 + "t", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "t" + "+ t" * 900, "bounds": (0, 1)}, "1000 characters"),
         ({"log_partition": "x", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "exp(t)", "bounds": (1, 0)}, "low < high"),
         ({"log_partition": "exp(t)", "bounds": (0, 1), "means": (2, 1)}, "means="),

@@ -34,42 +34,113 @@ from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
 
 _NAMES = ("exp", "log", "sqrt", "log1p", "expm1", "cosh", "sinh")
-_PARTS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load, ast.Name, ast.Constant)
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub)
+_LONGEST, _LARGEST_POWER = 1000, 1000
 _CELLS, _NODES, _ROUNDS, _ZOOMS = 256, 400, 5, 12
 _SLACK = 1 + 1e-6
 _MOST_ORDERS = 64.0
 
 
+class _Formula(ast.NodeTransformer):
+    """Lets numbers, one variable, five operators and a few functions pass, with bounded work.
+
+    Numbers become floats, so that none grows without end; whole powers of the variable stay whole.
+    """
+
+    def __init__(self, variable: str) -> None:
+        self.variable = variable
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        raise InvalidInput("no part of a formula")
+
+    def visit_Expression(self, node: ast.Expression) -> ast.AST:
+        return ast.Expression(self.visit(node.body))
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if not isinstance(node.value, int | float) or isinstance(node.value, bool):
+            raise InvalidInput("no number")
+        return ast.Constant(float(node.value))
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id != self.variable:
+            raise InvalidInput("another variable")
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return ast.UnaryOp(self.operator(node.op), self.visit(node.operand))
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        left, right = self.visit(node.left), self.visit(node.right)
+        power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
+        varies = any(isinstance(part, ast.Name) for part in ast.walk(left))
+        if isinstance(node.op, ast.Pow) and varies and isinstance(power, ast.Constant):
+            if isinstance(power.value, int) and power.value <= _LARGEST_POWER:
+                right = node.right
+            elif isinstance(power.value, int):
+                raise InvalidInput("too large a power")
+        return ast.BinOp(left, self.operator(node.op), right)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        named = isinstance(node.func, ast.Name) and node.func.id in _NAMES
+        if not named or node.keywords or len(node.args) != 1:
+            raise InvalidInput("no such function")
+        return ast.Call(node.func, [self.visit(node.args[0])], [])
+
+    @staticmethod
+    def operator(one: Any) -> Any:
+        if not isinstance(one, _OPERATORS):
+            raise InvalidInput("no such operator")
+        return one
+
+
 @lru_cache(maxsize=64)
 def _compiled(text: str, variable: str) -> Any:
     """A formula of one variable: numbers, + − * / ** and a few functions."""
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        raise InvalidInput(f"a formula is a text of at most {_LONGEST} characters")
     try:
         tree = ast.parse(text, mode="eval")
-    except (SyntaxError, TypeError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InvalidInput(f"{text!r} is no formula, such as 'log(1 + exp({variable}))'") from None
-    for node in ast.walk(tree):
-        call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords
-        wrong = isinstance(node, ast.Name) and node.id not in (*_NAMES, variable)
-        if wrong or not (call or isinstance(node, _PARTS)):
-            raise InvalidInput(f"{text!r}: use numbers, {variable}, + - * / ** and {', '.join(_NAMES)}")
-    return compile(tree, "formula", "eval")
+    try:
+        checked = ast.fix_missing_locations(_Formula(variable).visit(tree))
+        return compile(checked, "formula", "eval")
+    except (InvalidInput, OverflowError, RecursionError):
+        allowed = f"use numbers, {variable}, + - * / ** and {', '.join(_NAMES)}"
+        raise InvalidInput(f"{text!r}: {allowed}") from None
+
+
+def _evaluated(text: str, variable: str, names: dict[str, Any]) -> Any:
+    try:
+        return eval(_compiled(text, variable), {"__builtins__": {}}, names)
+    except (ArithmeticError, RecursionError):
+        raise InvalidInput(f"{text!r} cannot be computed: one of its numbers is no number") from None
 
 
 def _in_floats(text: str, variable: str, value: Any) -> FloatArray:
     # In long doubles, so that exp(t) overflows late where log(1 + exp(t)) is asked for.
     names = {**{name: getattr(np, name) for name in _NAMES}, variable: np.asarray(value, np.longdouble)}
     with np.errstate(all="ignore"):
-        found = eval(_compiled(text, variable), {"__builtins__": {}}, names)
+        found = _evaluated(text, variable, names)
         return np.asarray(found, dtype=np.longdouble)
 
 
 def _in_balls(text: str, value: Any, analytic: bool = False) -> Any:
     """Inside an integral ``analytic`` asks for balls that are not finite where a function has a cut."""
+    from flint import acb, arb
+
     cut = {"analytic": True} if analytic else {}
-    names: dict[str, Any] = {name: (lambda z, name=name: getattr(z, name)()) for name in _NAMES}
-    names |= {"log": lambda z: z.log(**cut), "sqrt": lambda z: z.sqrt(**cut)}
-    names["log1p"] = lambda z: (1 + z).log(**cut)
-    return eval(_compiled(text, "t"), {"__builtins__": {}}, {**names, "t": value})
+
+    def function(name: str) -> Callable[[Any], Any]:
+        inner, more = ("log", cut) if name == "log1p" else (name, cut if name in ("log", "sqrt") else {})
+
+        def at(z: Any) -> Any:
+            exact = z if isinstance(z, arb | acb) else type(value)(z)
+            return getattr(1 + exact if name == "log1p" else exact, inner)(**more)
+
+        return at
+
+    return _evaluated(text, "t", {**{name: function(name) for name in _NAMES}, "t": value})
 
 
 @dataclass(frozen=True)
@@ -221,7 +292,8 @@ class DefinedFamily(Family):
             u = first + (last - first) * np.linspace(0, 1, 61)
         u = first + (last - first) * np.linspace(0, 1, number)
         theta, value = heights(u)
-        value = np.maximum(value - value.max(axis=1, keepdims=True), -1e4).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            value = np.maximum(value - value.max(axis=1, keepdims=True), -1e4).astype(np.float64)
         total = np.exp(value).sum(axis=1, keepdims=True)
         return np.broadcast_to(theta, u.shape), value - np.log(total)
 
