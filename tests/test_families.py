@@ -536,6 +536,7 @@ def test_a_defined_family_is_drawn_from_and_written() -> None:
     sampler = posterior_sampler("diffused", family, prior=(2, 8), n=12, epsilon=1, order=2, grid="0.001")
     assert 0 < sampler.r <= 1
     assert sampler.guarantee.rdp(2) <= 1
+    assert "numerically" in sampler.price(2).assumptions[0]
     sample = sampler.release(sampler.statistic([1, 1, 2, 9] * 3))
     assert sample.values[0] < 0
     assert discreet.Sample.from_json(sample.to_json()) == sample

@@ -205,16 +205,16 @@ def posterior_sampler(
         if r == m == 1:  # the posterior itself, which may need less than it was allowed
             spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
     relation, unit = Relation.REPLACE_ONE, None
-    assumptions: tuple[str, ...] = ()
+    assumptions = model.assumed
     if per_person is not None:
-        relation, assumptions = Relation.REPLACE_PERSON, (Contribution.assumption(members),)
+        relation, assumptions = Relation.REPLACE_PERSON, (*assumptions, Contribution.assumption(members))
     nearby = getattr(model, "nearby", None)
     if nearby is not None:
         if per_person is not None:
             raise InvalidInput("nearby= is about single records: leave out person and per_person")
         far = f"{nearby:g}" if float(f"{nearby:g}") == nearby else repr(nearby)  # no nearer than is said
         relation, unit = Relation.REPLACE_NEARBY, f"within {far}"
-        assumptions = (f"records that are more than {far} apart may be told apart",)
+        assumptions = (*assumptions, f"records that are more than {far} apart may be told apart")
     basis = f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
     guarantee = Guarantee(spent, relation, target.delta, basis, assumptions, curve, unit)
     return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, target.to_dict())

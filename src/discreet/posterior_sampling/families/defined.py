@@ -160,6 +160,10 @@ class DefinedFamily(Family):
     support: tuple[float, float] = (-math.inf, math.inf)
     name: ClassVar[str] = "defined"
     parameter: ClassVar[str] = "natural parameter"
+    assumed: ClassVar[tuple[str, ...]] = (
+        "the declared log-partition function is convex on its support; the bound is computed from it "
+        "numerically, with a margin of 1e-6",
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "S(x)"))
