@@ -71,6 +71,7 @@ def test_below_a_half_records_that_spread_are_worse_so_such_priors_are_refused()
     corner, spread, other = np.eye(3)[0], np.array([0.5, 0.5, 0.0]), np.eye(3)[2]
     at_corner = dirichlet_renyi(prior + r * corner, prior + r * other, order)
     assert dirichlet_renyi(prior + r * spread, prior + r * other, order) > 1.02 * at_corner
+    assert at_corner == pytest.approx(13.03, abs=0.005)
     with pytest.raises(discreet.InvalidInput, match=r"at least 0\.5"):
         posterior_sampler("direct", "soft-categories", prior=(0.4, 1, 1), n=10, dimension=3)
     with pytest.raises(discreet.InvalidInput, match=r"at least 0\.5"):

@@ -372,11 +372,6 @@ def test_tiny_epsilon_warns(cancer: tuple[np.ndarray, np.ndarray]) -> None:
         PrivateLogisticRegression(method="diffuse", epsilon="0.0001", delta="1e-6").fit(*cancer)
 
 
-def test_progress_bar(cancer: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
-    PrivateLogisticRegression(**TARGET, steps=50, progress=True).fit(*cancer)
-    assert "langevin" in capsys.readouterr().err
-
-
 # Transformers.
 
 

@@ -79,7 +79,9 @@ class Proportion(WholeCountQuestion):
     @cached_property
     def discovers(self) -> bool:  # type: ignore[override]
         """Whether levels are to be found in the data, privately."""
-        return isinstance(self.levels, str) or self.levels == (DISCOVER,)
+        return isinstance(self.levels, str) or (
+            isinstance(self.levels, tuple | list) and tuple(self.levels) == (DISCOVER,)
+        )
 
     @cached_property
     def discovery(self) -> Discovery:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,8 +51,6 @@ _MOST_STEPS = 500_000
 _LEAST_DELTA = Fraction(1, 10**18)  # of noise in doubles: far above what its cut tails can cost
 _NORMALS = 1 << 19  # made at a time: 4 MB
 _CACHED = 1 << 17  # numbers of a block of rows: a megabyte, which stays in the cache between its two uses
-
-Advance = Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -267,12 +264,7 @@ def check_length(length: int, weight: float, precision: float) -> None:
     )
 
 
-def langevin(
-    made: DrawDesign,
-    signed: FloatArray,
-    noise: DoubleNoise,
-    advance: Advance = lambda steps: None,
-) -> FloatArray:
+def langevin(made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
     """``made.draws`` chains of T full-batch steps over signed rows, shape (draws, d), rounded to the grid.
 
     The number of operations and their order are the same for all data.
@@ -290,7 +282,6 @@ def langevin(
             number = min(block, made.steps - start)
             for normals in noise.normals((number, *size)):
                 weights = keep * weights - move * loss_gradient(rows, weights) + shake * normals
-            advance(number)
     return made.on_grid(weights.T)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -17,13 +16,10 @@ from discreet.declarations import as_size
 from discreet.documents.answer import VERSIONS
 from discreet.errors import DataError, InvalidInput, PrivacyWarning
 from discreet.privacy.guarantee import Guarantee
-from discreet.regression.chain import Advance, DrawDesign, langevin
+from discreet.regression.chain import DrawDesign, langevin
 from discreet.regression.checks import as_seed, checked_labels, checked_rows, positive
 from discreet.regression.doubles import DoubleNoise, PrivateNoise, SeededNoise
 from discreet.regression.release import LogisticRelease, clipped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["DrawingEstimator", "public_facts"]
 
@@ -64,11 +60,10 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.fit_intercept:
             inside = np.hstack([inside, np.full((len(inside), 1), constant)])
         drawn = []
-        with self.watched(made) as advance:
-            for model in range(models):
-                of_class = index == (model if models > 1 else 1)
-                signed = inside * np.where(of_class, 1.0, -1.0)[:, None]
-                drawn.append(self.draws_of(made, signed, noise, advance))
+        for model in range(models):
+            of_class = index == (model if models > 1 else 1)
+            signed = inside * np.where(of_class, 1.0, -1.0)[:, None]
+            drawn.append(self.draws_of(made, signed, noise))
         self._finish(made, np.stack(drawn, axis=1), constant, noise.private)
         return self
 
@@ -82,11 +77,9 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The length to which rows are clipped."""
         return positive(self.norm_bound, "norm_bound")
 
-    def draws_of(
-        self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance
-    ) -> FloatArray:
+    def draws_of(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
         """The draws of one model over signed rows."""
-        return langevin(made, signed, noise, advance)
+        return langevin(made, signed, noise)
 
     def settings_of(self, made: DrawDesign) -> dict[str, Any]:
         """Public: all that a reader needs to judge or repeat the release, and nothing from the data."""
@@ -102,11 +95,6 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "draws": made.draws,
             "grid": str(made.grid),
         }
-
-    @contextmanager
-    def watched(self, made: DrawDesign) -> Iterator[Advance]:
-        """Somebody who is told of steps."""
-        yield lambda steps: None
 
     def _finish(self, made: DrawDesign, drawn: FloatArray, constant: float, private: bool) -> None:
         columns = self.n_features_in_

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-from contextlib import contextmanager
 from fractions import Fraction
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
-from discreet.regression.chain import METHODS, Advance, DrawDesign, Target, as_draws, draw_design, least_delta
+from discreet.regression.chain import METHODS, DrawDesign, Target, as_draws, draw_design, least_delta
 from discreet.regression.checks import (
     as_box,
     as_seed,
@@ -30,7 +29,7 @@ from discreet.regression.drawing import DrawingEstimator, public_facts
 from discreet.regression.newton.fit import Fit, regression
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 __all__ = ["PrivateLinearRegression", "PrivateLogisticRegression", "PrivatePoissonRegression"]
 
@@ -263,8 +262,8 @@ class PrivateLogisticRegression(DrawingEstimator):
         Each draw is as private as its share of the budget: see :meth:`price`.
     multi_class
         Of draws: ``"ovr"`` for more than two classes, one model for each, with equal shares of μ².
-    steps, progress
-        Of draws: the length of the chain, any of which is private, and whether to show it.
+    steps
+        Of draws: the length of the chain, any of which is private.
 
     Attributes
     ----------
@@ -294,7 +293,6 @@ class PrivateLogisticRegression(DrawingEstimator):
         draws: int = 1,
         multi_class: str | None = None,
         steps: int | None = None,
-        progress: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -311,7 +309,6 @@ class PrivateLogisticRegression(DrawingEstimator):
         self.draws = draws
         self.multi_class = multi_class
         self.steps = steps
-        self.progress = progress
 
     @property
     def _summed(self) -> bool:
@@ -399,18 +396,6 @@ class PrivateLogisticRegression(DrawingEstimator):
             steps=self.steps,
             assumptions=assumptions,
         )
-
-    @contextmanager
-    def watched(self, made: DrawDesign) -> Iterator[Advance]:
-        if not self.progress:
-            yield lambda steps: None
-            return
-        from rich.console import Console
-        from rich.progress import Progress
-
-        with Progress(console=Console(stderr=True)) as bar:
-            task = bar.add_task(made.sampler, total=made.steps * made.models)
-            yield lambda steps: bar.advance(task, steps)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,7 +16,6 @@ from discreet.randomness.cells import normal_cell
 from discreet.randomness.entropy import OS_ENTROPY
 from discreet.regression.chain import (
     FLOATS,
-    Advance,
     DrawDesign,
     Target,
     as_draws,
@@ -105,9 +104,7 @@ class OutputPerturbationLogisticRegression(DrawingEstimator):
             assumptions=assumptions,
         )
 
-    def draws_of(
-        self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance
-    ) -> FloatArray:
+    def draws_of(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
         share = float(found_share(made.n))
         most = share / (1 + 2 * share) * math.sqrt(made.sensitivity_squared) * (1 - 1e-12)
         with one_thread():
@@ -244,7 +241,7 @@ class OPSLogisticRegression(DrawingEstimator):
             radius=radius,
         )
 
-    def draws_of(self, made: Any, signed: FloatArray, noise: DoubleNoise, advance: Advance) -> FloatArray:
+    def draws_of(self, made: Any, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
         return draw(made, signed, noise)
 
     def _checked_delta(self, sampler: str, n: int) -> Fraction:
@@ -325,9 +322,7 @@ class ReferenceLogisticPosterior(DrawingEstimator):
             target=Target(Fraction(0), Fraction(0), None, Fraction(0)),
         )
 
-    def draws_of(
-        self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise, advance: Advance
-    ) -> FloatArray:
+    def draws_of(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
         kept = made.draws // self.chains
         with one_thread():
             return reference_draws(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -183,7 +183,3 @@ class ResponseModel(ABC):
 
 def indexed(table: FloatArray, link: Link, predictor: FloatArray) -> FloatArray:
     return np.asarray(table[(predictor + link.reach).astype(np.intp)], dtype=np.float64)
-
-
-def chosen(values: Sequence[FloatArray]) -> FloatArray:
-    return np.concatenate(list(values))

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, chosen, indexed
+from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, indexed
 from discreet.regression.newton.moments import ResponseCurve
 
 _GRID = np.linspace(-16, 16, 641)
@@ -33,7 +33,7 @@ class BinomialModel(ResponseModel):
 
     def extremes(self, link: Link) -> Extremes:
         chance, weight = link.tables
-        residual = chosen([chance, 2**self.residual_bits - chance])
+        residual = np.concatenate([chance, 2**self.residual_bits - chance])
         return Extremes(residual**2, np.tile(weight**2, 2), np.zeros(1))
 
     def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:

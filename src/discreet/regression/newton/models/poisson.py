@@ -13,7 +13,7 @@ from scipy.special import gammaincc
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, chosen, indexed
+from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, indexed
 from discreet.regression.newton.moments import ResponseCurve
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class PoissonModel(ResponseModel):
     def extremes(self, link: Link) -> Extremes:
         mean, weight, low, high = link.tables
         unit = 2.0**self.residual_bits
-        residual = chosen([mean - low * unit, high * unit - mean])
+        residual = np.concatenate([mean - low * unit, high * unit - mean])
         return Extremes(residual**2, np.tile(weight**2, 2), np.zeros(1))
 
     def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
