@@ -408,7 +408,7 @@ def picture(found: list[Calibration]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + wide + 80} {total}" '
         'font-family="sans-serif" font-size="13"><title>Expected coverage less level</title>'
-        f'<text x="{left}" y="20">expected coverage less level, ±{limit:.2f}, by level 0 to 1; '
+        f'<text x="12" y="20">expected coverage less level, ±{limit:.2f}, by level 0 to 1; '
         "grey: 95 % of right answers</text>" + "".join(parts) + "</svg>\n"
     )
 

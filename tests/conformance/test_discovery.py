@@ -112,3 +112,9 @@ def test_levels_without_enough_records_are_never_published() -> None:
     assert m.run({"none": 0, "a": 10**6}, SeededEntropy(1)).keys() == {"a"}
     few = m.run({str(i): 1 for i in range(5000)}, SeededEntropy(2))
     assert not few
+    often = made("1", "1/20")
+    assert not often.run({str(i): 0 for i in range(2000)}, SeededEntropy(4))
+    for records in (1, 2, often.threshold):
+        share = len(often.run({str(i): records for i in range(20_000)}, SeededEntropy(records))) / 20_000
+        chance = often.chance(records)
+        assert abs(share - chance) < 6 * math.sqrt(chance * (1 - chance) / 20_000)
