@@ -17,11 +17,11 @@ from discreet import posterior_sampler
 from discreet.distributions.beta_dirichlet import Beta
 from discreet.distributions.gamma import Gamma
 from discreet.numerics.enclosures import above
-from discreet.posterior_sampling.families.binomial import Binomial
+from discreet.posterior_sampling.families.binomial import BinomialFamily
 from discreet.posterior_sampling.families.correlated import CorrelatedVector
 from discreet.posterior_sampling.families.gamma import GammaTimes
-from discreet.posterior_sampling.families.multinomial import Multinomial
-from discreet.posterior_sampling.families.negative_binomial import Geometric, NegativeBinomial
+from discreet.posterior_sampling.families.multinomial import MultinomialFamily
+from discreet.posterior_sampling.families.negative_binomial import GeometricFamily, NegativeBinomialFamily
 from discreet.posterior_sampling.families.normal import NormalFamily
 from discreet.posterior_sampling.families.soft_categories import SoftCategories
 from discreet.posterior_sampling.family import Family, renyi
@@ -227,10 +227,10 @@ def test_wrong_declarations_are_refused(family: str, options: dict[str, Any], wo
 @pytest.mark.parametrize(
     ("family", "records"),
     [
-        (Multinomial(3, trials=2), [[1, 1, 1]]),
-        (Multinomial(3, trials=2), [[0.5, 0.5, 1]]),
-        (Multinomial(3, trials=2), [[3, -1, 0]]),
-        (Multinomial(3, trials=2), [[1e300, 0, 0]]),
+        (MultinomialFamily(3, trials=2), [[1, 1, 1]]),
+        (MultinomialFamily(3, trials=2), [[0.5, 0.5, 1]]),
+        (MultinomialFamily(3, trials=2), [[3, -1, 0]]),
+        (MultinomialFamily(3, trials=2), [[1e300, 0, 0]]),
         (SoftCategories(3), [[0.5, 0.4, 0]]),
         (SoftCategories(3), [[math.nan, 0.4, 0]]),
         (SoftCategories(3), [[1.5, -0.5, 0]]),
@@ -248,9 +248,9 @@ def test_records_that_are_none_are_refused(family: Family, records: Any) -> None
         (NormalFamily((-1, 1)), (0, 3)),
         (NormalFamily((-1, 1)), (2, 1)),
         (NormalFamily((-1, 1)), 1),
-        (Multinomial(3, trials=2), (1, 1, 1)),
+        (MultinomialFamily(3, trials=2), (1, 1, 1)),
         (SoftCategories(3), (3, -1, 0)),
-        (Binomial(2), 5),
+        (BinomialFamily(2), 5),
     ],
     ids=str,
 )
@@ -264,7 +264,7 @@ def test_probability_of_failures_is_what_quadrature_gives(r: float, m: float) ->
     a, b, n, successes, draws = 1.5, 2.0, 4, 3, np.array([0.4, 0.55])
     s = np.arange(n * 60 + 1)
     drawn = np.prod(stats.beta.pdf(draws[:, None], a / m + r * n * successes, b / m + r * s), axis=0)
-    law = NegativeBinomial((0, 60), successes=successes).given_draws(Beta(a, b), n, r, m, draws)
+    law = NegativeBinomialFamily((0, 60), successes=successes).given_draws(Beta(a, b), n, r, m, draws)
     check(
         law,
         lambda t: stats.beta.pdf(t, a, b) * (stats.nbinom.pmf(s, n * successes, t) @ drawn),
@@ -279,7 +279,7 @@ def test_share_of_successes_is_what_quadrature_gives(r: float, m: float) -> None
     a, b, n, trials, draws = 0.7, 2.0, 3, 4, np.array([0.3])
     s = np.arange(n * trials + 1)
     drawn = stats.beta.pdf(draws[0], a / m + r * s, b / m + r * (n * trials - s))
-    law = Binomial(trials).given_draws(Beta(a, b), n, r, m, draws)
+    law = BinomialFamily(trials).given_draws(Beta(a, b), n, r, m, draws)
     density = lambda t: stats.beta.pdf(t, a, b) * (stats.binom.pmf(s, n * trials, t) @ drawn)  # noqa: E731
     check(law, density, 1e-12, 1 - 1e-9, 1e-5)
 
@@ -323,9 +323,11 @@ def test_correlated_draws_keep_the_covariance() -> None:
 
 def test_one_trial_is_a_yes_or_no() -> None:
     eta, epsilon = (Fraction(2), Fraction(3)), 0.7
-    single, level = (one.curve(eta, 9, Fraction(1, 2)) for one in (Binomial(1), discreet.DirichletFamily()))
+    single, level = (
+        one.curve(eta, 9, Fraction(1, 2)) for one in (BinomialFamily(1), discreet.DirichletFamily())
+    )
     assert single.delta_at(epsilon) == level.delta_at(epsilon)
-    once, times = Geometric((0, 3)), NegativeBinomial((0, 3), successes=1)
+    once, times = GeometricFamily((0, 3)), NegativeBinomialFamily((0, 3), successes=1)
     assert once.curve(eta, 9, Fraction(1)).rdp(2) == times.curve(eta, 9, Fraction(1)).rdp(2)
 
 

@@ -17,12 +17,12 @@ from scipy import stats
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
 import discreet
-from discreet.posterior_sampling.families.binomial import Binomial
+from discreet.posterior_sampling.families.binomial import BinomialFamily
 from discreet.posterior_sampling.families.categorical import ShareFamily
 from discreet.posterior_sampling.families.correlated import CorrelatedVector
 from discreet.posterior_sampling.families.gamma import GammaTimes
-from discreet.posterior_sampling.families.multinomial import Multinomial
-from discreet.posterior_sampling.families.negative_binomial import Geometric, NegativeBinomial
+from discreet.posterior_sampling.families.multinomial import MultinomialFamily
+from discreet.posterior_sampling.families.negative_binomial import GeometricFamily, NegativeBinomialFamily
 from discreet.posterior_sampling.families.normal import NormalFamily
 from discreet.posterior_sampling.families.soft_categories import SoftCategories
 from discreet.posterior_sampling.family import Family, Natural
@@ -147,12 +147,12 @@ ROWS = [
     Row(discreet.Exponential((0.0, 2.0)), (3.0, 6.0), (0, HALF, 2), _gamma),
     Row(discreet.Exponential((1.0, 3.0)), (3.0, 2.0), (1, 2, 3), _gamma),
     Row(GammaTimes((0.5, 3.0), shape=2.5), (3.0, 2.0), (HALF, 1, 3), _gamma),
-    Row(Binomial(3), (4.0, 5.0), (0, 1, 2, 3), _beta, sizes=(1, 2, 3, 6)),
-    Row(Geometric((0, 4)), (2.0, 5.0), (0, 1, 2, 4), _beta, sizes=(1, 2, 3, 6)),
-    Row(Geometric((1, 3)), (0.25, 3.0), (1, 2, 3), _beta, sizes=(1, 2, 3)),
-    Row(NegativeBinomial((0, 2), successes=3), (2.0, 3.0), (0, 1, 2), _beta, sizes=(1, 2, 3, 6)),
-    Row(Multinomial(2, trials=2), (4.0, 3.0), ((0, 2), (1, 1), (2, 0)), _beta, sizes=(1, 2, 3, 6)),
-    Row(Multinomial(3, trials=2), (3.0, 4.0, 3.5), PAIRS_OF_THREE, _beta, sizes=(1, 2, 3)),
+    Row(BinomialFamily(3), (4.0, 5.0), (0, 1, 2, 3), _beta, sizes=(1, 2, 3, 6)),
+    Row(GeometricFamily((0, 4)), (2.0, 5.0), (0, 1, 2, 4), _beta, sizes=(1, 2, 3, 6)),
+    Row(GeometricFamily((1, 3)), (0.25, 3.0), (1, 2, 3), _beta, sizes=(1, 2, 3)),
+    Row(NegativeBinomialFamily((0, 2), successes=3), (2.0, 3.0), (0, 1, 2), _beta, sizes=(1, 2, 3, 6)),
+    Row(MultinomialFamily(2, trials=2), (4.0, 3.0), ((0, 2), (1, 1), (2, 0)), _beta, sizes=(1, 2, 3, 6)),
+    Row(MultinomialFamily(3, trials=2), (3.0, 4.0, 3.5), PAIRS_OF_THREE, _beta, sizes=(1, 2, 3)),
     Row(SoftCategories(2), (2.5, 3.0), ((0, 1), (HALF, HALF), (1, 0)), _beta, sizes=(1, 2, 3, 6)),
     Row(NormalFamily((-1.0, 2.0)), (-1.0, 0.5, 2.0, 4.0), (-1, -HALF, 0, HALF, 1, 2), _student, (1, 2, 3)),
     Row(CorrelatedVector(1.0, 2.0, covariance=((4, 1), (1, 2))), ((0, 1), 2.0), AROUND, _normal),

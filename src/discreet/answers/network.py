@@ -27,7 +27,7 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-DRAWS = 2000
+NETWORKS_DRAWN = 2000
 """Posterior draws of the network, where no other number is asked for."""
 _SHOWN = 60  # cells of the largest conditional table that is printed
 _READING = (
@@ -73,7 +73,7 @@ class NetworkRelease(Answer):
 
     # ---- what can be asked: further looks at what is public, all of them free ----
 
-    def draws(self, size: int = DRAWS, seed: int | None = 0) -> NetworkDraws:
+    def draws(self, size: int = NETWORKS_DRAWN, seed: int | None = 0) -> NetworkDraws:
         """Draws of all conditional tables from their posterior given everything that was released.
 
         For every table the true counts are drawn given what was published of it, exactly; then they are made
@@ -124,7 +124,7 @@ class NetworkRelease(Answer):
         return self.draws()
 
     def _chosen(self, size: int, seed: int | None) -> NetworkDraws:
-        return self._drawn if (size, seed) == (DRAWS, 0) else self.draws(size, seed)
+        return self._drawn if (size, seed) == (NETWORKS_DRAWN, 0) else self.draws(size, seed)
 
     def _known(self, given: Mapping[str, Any] | None, name: str) -> dict[str, IntArray]:
         """The places of the levels that each column may have: one level, or several in a list."""
@@ -153,7 +153,7 @@ class NetworkRelease(Answer):
         self,
         event: Mapping[str, Any],
         given: Mapping[str, Any] | None = None,
-        size: int = DRAWS,
+        size: int = NETWORKS_DRAWN,
         seed: int | None = 0,
     ) -> Quantity:
         """P(event | given), such as ``probability({"income": "high"}, given={"sex": "f"})``, with interval.
@@ -176,7 +176,7 @@ class NetworkRelease(Answer):
         self,
         column: str,
         given: Mapping[str, Any] | None = None,
-        size: int = DRAWS,
+        size: int = NETWORKS_DRAWN,
         seed: int | None = 0,
     ) -> Quantity:
         """The shares of all levels of a column, among records with what is ``given``."""

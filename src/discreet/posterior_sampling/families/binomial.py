@@ -14,7 +14,7 @@ from discreet.posterior_sampling.family import Natural, RecordKind
 
 
 @dataclass(frozen=True)
-class Binomial(OneShare):
+class BinomialFamily(OneShare):
     """Successes in ``trials`` trials a record, of which θ is the share; Beta(a, b) prior.
 
     A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``: none and all

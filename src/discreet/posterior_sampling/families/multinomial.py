@@ -17,7 +17,7 @@ from discreet.posterior_sampling.families.simplex import DividedFamily
 
 
 @dataclass(frozen=True)
-class Multinomial(DividedFamily):
+class MultinomialFamily(DividedFamily):
     """Counts of ``trials`` items in ``dimension`` levels a record; Dirichlet prior over their shares.
 
     A record adds its counts to the parameters. The statistic is the sum of the counts.

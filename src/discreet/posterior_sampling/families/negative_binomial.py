@@ -114,14 +114,14 @@ class _Failures(OneShare):
 
 
 @dataclass(frozen=True)
-class Geometric(_Failures):
+class GeometricFamily(_Failures):
     """Failures before the first success, clipped to declared whole bounds; Beta(a, b) prior of θ."""
 
     name: ClassVar[str] = "geometric"
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(_Failures):
+class NegativeBinomialFamily(_Failures):
     """Failures before ``successes`` successes, clipped to declared whole bounds; Beta(a, b) prior."""
 
     successes: int = 1
