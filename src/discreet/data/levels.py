@@ -135,7 +135,10 @@ class Levels(Coder):
             )
         if tally.missing:
             problems.append(f"{tally.some(tally.missing)} are missing")
-            problems.append("map them to a level: missing=LEVEL (--missing LEVEL)")
+            problems.append(
+                "map them to a level: missing=LEVEL (--missing LEVEL), or leave them out: strict=False "
+                "(--no-strict)"
+            )
         return problems
 
 
