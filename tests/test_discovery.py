@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from discreet.answers.discovered import Discovered
 from discreet.cli import app
 from discreet.data import count_texts
 from discreet.documents.answer import load_answer
-from discreet.errors import CorruptReleaseError, InvalidInput, PrivacyWarning
+from discreet.errors import CorruptReleaseError, FileError, InvalidInput, PrivacyWarning
 from discreet.mechanisms.discovery import Discovery
 from discreet.questions.base import question_of
 from discreet.reporting.report import report
@@ -75,11 +76,63 @@ def test_the_same_counts_everywhere(tmp_path: Path) -> None:
     assert count_texts({"a": 2, "b": 1, None: 4}) == {"a": 2, "b": 1}
     assert count_texts(tmp_path / "w.csv", "w") == {"a": 2, "b": 1, "ä \U0001f600": 1}
     assert count_texts(np.array([1, 2, 1])) == {"1": 2, "2": 1}
-    assert count_texts([1, True, 1.0, [], {}, "1"]) == {"1": 2, "True": 1, "1.0": 1, "[]": 1, "{}": 1}
+    assert count_texts([1, True, 1.0, [], {}, "1"]) == {"1": 3, "True": 1, "[]": 1, "{}": 1}
     (tmp_path / "none.csv").write_text("w\n")
     assert count_texts(tmp_path / "none.csv", "w") == {}
     with pytest.raises(InvalidInput, match="does not exist"):
         count_texts(frame, "v")
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise ValueError("secret")
+
+
+STRANGE: tuple[Any, ...] = (
+    1, 1.0, True, "1", 0.0, -0.0, 2.5, 10**20, 1e20, 10**5000, None, float("nan"), float("inf"), [1], {},
+    b"1",
+    Decimal("1.0"), Decimal("sNaN"), "\ud800", Unprintable(), "A", "a",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [list, lambda values: pd.Series(values, dtype=object)])
+def test_what_a_record_counts_as_depends_on_no_other(how: Any) -> None:
+    for one in STRANGE:
+        (own,) = count_texts([one]) or [None]
+        for rest in ([1], [1.0, 1], [True, 1.0], ["a", 0.0, -0.0], [1e20, 10**20, None]):
+            alone = count_texts(how(rest))
+            for together in ([one, *rest], [*rest, one]):
+                found = count_texts(how(together))
+                changed = {name: found[name] - alone.get(name, 0) for name in found}
+                assert {name for name, more in changed.items() if more} == {own} - {None}
+                assert changed.get(own or "", 1) == 1
+
+
+def test_engines_that_take_values_as_equal_keep_them_apart(tmp_path: Path) -> None:
+    import duckdb
+    import polars as pl
+
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (w VARCHAR COLLATE NOCASE)")
+    connection.execute("INSERT INTO t VALUES ('Tea'), ('tea'), ('tea'), (NULL)")
+    assert count_texts(connection.table("t"), "w") == {"Tea": 1, "tea": 2}
+    for values in ([-0.0, 0.0], [0.0, -0.0]):
+        assert count_texts(np.array(values)) == count_texts(pl.Series(values)) == {"0": 2}
+    assert count_texts(pd.DataFrame({"w": [1, 2, None]})) == {"1": 1, "2": 1}  # floats, to pandas
+    with pytest.raises(InvalidInput, match="every count in a mapping"):
+        count_texts({"a": -5})
+    with pytest.raises(InvalidInput, match="Parquet, CSV and TSV"):
+        count_texts(tmp_path / "w.json", "w")
+
+
+def test_errors_of_files_show_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "w.csv"
+    path.write_text("secret,x\na,1\nb,2,3\n")
+    with pytest.raises(FileError, match="see line 3"):
+        count_texts(path, "x")
+    with pytest.raises(InvalidInput, match="does not exist") as raised:
+        count_texts(path, "w")
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

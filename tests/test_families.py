@@ -471,6 +471,14 @@ def test_a_guarantee_for_near_neighbours_says_so_and_does_not_mix(tmp_path: Any)
         discreet.Poisson((0, 6), nearby=1.5)
     with pytest.raises(discreet.InvalidInput, match="single records"):
         posterior_sampler("diffused", "gaussian", n=200, nearby=20, per_person=2, **given)
+    with pytest.raises(discreet.InvalidInput, match="within its part"):
+        discreet.parallel([guarantee, guarantee])  # within a group a record may be anything else
+    closer = posterior_sampler("diffused", "gaussian", n=200, nearby=19.9999999, **given).guarantee
+    assert closer.unit == "within 19.9999999"
+    with pytest.raises(discreet.InvalidInput, match="different relations or units"):
+        discreet.compose([guarantee, closer])
+    with pytest.raises(discreet.InvalidInput, match="how near"):
+        discreet.Guarantee(Fraction(1), discreet.Relation.REPLACE_NEARBY)
 
 
 # Families that are defined by their formulas.
@@ -531,11 +539,57 @@ def test_a_defined_family_is_drawn_from_and_written() -> None:
     sampler = posterior_sampler("diffused", family, prior=(2, 8), n=12, epsilon=1, order=2, grid="0.001")
     assert 0 < sampler.r <= 1
     assert sampler.guarantee.rdp(2) <= 1
+    assert "numerically" in sampler.price(2).assumptions[0]
     sample = sampler.release(sampler.statistic([1, 1, 2, 9] * 3))
     assert sample.values[0] < 0
     assert discreet.Sample.from_json(sample.to_json()) == sample
     roots = Family.define(log_partition="exp(t)", statistic="sqrt(x)", bounds=(0, 3), means=(0, math.inf))
     assert float(roots.read([4.0, 100.0], None, {})[0]) == pytest.approx(5, abs=1e-4)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.003])
+def test_a_law_far_from_zero_and_narrow_is_seen(sigma: float) -> None:
+    """θ = mean/σ² is up to 10⁵ with a standard deviation of 1/σ√n, far below the steps of the first look."""
+    family = Family.define(log_partition=f"{sigma**2!r} * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
+    eta, same = family.natural(family.prior((0.5, 1))), discreet.GaussianMean(sigma, (0, 1))
+    n = 100
+    exact = same.curve((eta[0] / Fraction(sigma) ** 2, eta[1] / Fraction(sigma) ** 2), n, Fraction(1))
+    assert exact.rdp(2) <= family.curve(eta, n, Fraction(1)).rdp(2)
+    for mean, nu in itertools.product((0.1, 0.9), (101.0, 1e6)):
+        chi = nu * mean
+        (theta,), (log_weight,) = family.laws(np.array([chi]), nu, 401)
+        weight = np.exp(log_weight)
+        centre = float((weight * theta).sum())
+        assert centre == pytest.approx(chi / nu / sigma**2, rel=1e-6)
+        spread = math.sqrt(float((weight * (theta - centre) ** 2).sum()))
+        assert spread == pytest.approx(1 / sigma / math.sqrt(nu), rel=1e-6)
+        left, right, _ = family.reach(chi, nu, 60)
+        assert centre - 30 * spread < left < centre - 10 * spread
+        assert centre + 10 * spread < right < centre + 30 * spread
+
+
+def test_draws_far_from_zero_are_exact() -> None:
+    family = Family.define(log_partition="0.01 * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
+    sampler = posterior_sampler("direct", family, prior=(0.5, 1), n=100, grid="0.01")
+    assert abs(sampler.draw(90)[0] - 90.5 / 1.01) < 12  # twelve standard deviations
+
+
+@pytest.mark.parametrize("formula", ["t**2 + 0 * 9**9**9**9", "t**2 + 1 / 0"])
+def test_a_formula_in_a_document_ends_in_an_error_and_not_in_endless_work(formula: str) -> None:
+    family = Family.define(log_partition=formula, bounds=(0, 1), means=(-9, 9))
+    with pytest.raises(discreet.InvalidInput, match="cannot be computed"):
+        family.curve(family.natural(family.prior((0.5, 1))), 5, Fraction(1)).rdp(2)
+
+
+def test_functions_of_numbers_are_drawn_with_too() -> None:
+    family = Family.define(log_partition="log(2) * t + t**2 / 2", bounds=(0, 1), means=(-9, 9))
+    assert abs(posterior_sampler("direct", family, prior=(0.5, 1), n=5, grid="0.01").draw(2)[0]) < 9
+
+
+def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> None:
+    family = Family.define(log_partition="1e-4 * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
+    with pytest.raises(discreet.InvalidInput, match="no bound on what a draw"):
+        posterior_sampler("direct", family, prior=(0.5, 1), n=10_000)
 
 
 @pytest.mark.parametrize(
@@ -544,6 +598,14 @@ def test_a_defined_family_is_drawn_from_and_written() -> None:
         ({"log_partition": "__import__('os')", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "t.real", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "log(", "bounds": (0, 1)}, "no formula"),
+        ({"log_partition": "t^2", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "exp(t, t)", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "exp + t", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "t(3)", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "'a' * 9999999999", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "t**9999999", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "-" * 900 + "t", "bounds": (0, 1)}, "use numbers"),
+        ({"log_partition": "t" + "+ t" * 900, "bounds": (0, 1)}, "1000 characters"),
         ({"log_partition": "x", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "exp(t)", "bounds": (1, 0)}, "low < high"),
         ({"log_partition": "exp(t)", "bounds": (0, 1), "means": (2, 1)}, "means="),

@@ -413,7 +413,7 @@ def test_people_are_declared_wholly() -> None:
         people(), column="x", bounds=(0, 4), epsilon=1, delta="1e-4", person="who", per_person=3, n=60
     )
     assert query.guarantee.relation == discreet.Relation.REPLACE_PERSON
-    with pytest.raises(discreet.InvalidInput, match="person= go with bounds"):
+    with pytest.raises(discreet.InvalidInput, match="person= and strict=False go with bounds"):
         discreet.statistical_query(
             [1], lambda x: x, bounds=(0, 1), epsilon=1, order=2, person="who", per_person=1
         )

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import discreet
 from discreet.answers.release import Release
 from discreet.cli import app
-from discreet.data import binned, contingency, count_levels
+from discreet.data import binned, clipped_sum, contingency, count_levels
 from discreet.declarations import Domain
 from discreet.distributions.given_total import GivenTotal
 from discreet.errors import DataError, InvalidInput
@@ -36,6 +36,11 @@ from discreet.regression.newton.sums import released
 
 LEVELS = ("no", "yes", "maybe")
 PARTLY = ["no"] * 200 + ["yes"] * 90 + ["maybe"] * 30 + [None] * 280
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise ValueError("secret")
 
 
 # ---- shares of those who answered, n public ----------------------------------------------------------------
@@ -159,7 +164,7 @@ def test_what_is_left_out_is_counted_where_n_is_public() -> None:
     domain = Domain(("no", "yes"), missing="exclude")
     assert count_levels(values, domain) == (2, 1, 2)
     assert count_levels(values, domain, private_size=True) == (2, 1)
-    assert count_levels([*values, "x", {}], domain, strict=False) == (2, 1, 4)
+    assert count_levels([*values, "x", Unprintable()], domain, strict=False) == (2, 1, 4)
     assert count_levels([*values, "x"], domain, strict=False, private_size=True) == (2, 1)
     assert binned([1, None, 5, 30, "x"], edges=(0, 2, 9), missing="exclude", strict=False) == (1, 1, 3)
     frame = pd.DataFrame({"a": ["no", None, "yes", "x"], "b": [1, 2, None, 1]})
@@ -167,6 +172,23 @@ def test_what_is_left_out_is_counted_where_n_is_public() -> None:
     assert contingency(frame, both, strict=False).tolist() == [[1, 0, 0], [0, 0, 1], [1, 1, 0]]
     with pytest.raises(DataError):
         count_levels([*values, "x"], domain)
+
+
+def test_nan_is_missing_in_parquet_whatever_the_other_records_are(tmp_path: Path) -> None:
+    """DuckDB infers from the range of a column, which leaves NaN out, that nothing in it is NaN."""
+    import duckdb
+    import polars as pl
+
+    for values in ([1.0, 2.0, 2.0], [1.0, 2.0, math.inf], [-4.0, 2.0, 2.0]):
+        path = tmp_path / "x.parquet"
+        for kind in (pl.Float64, pl.Float32):
+            pl.DataFrame({"x": [*values, *[math.nan] * 9]}, schema={"x": kind}).write_parquet(path)
+            for data in (path, duckdb.connect().read_parquet(str(path))):
+                bins = binned(data, edges=(0, 1.5, 2.5), outside="clip", missing="level")
+                assert bins[-1] == 9
+                assert count_levels(data, Domain((1, 2, 3, 4), other=3, missing=4))[-1] == 9
+                summed = clipped_sum(data, bounds=(0, 8), missing=8)
+                assert summed.total == 72 + sum(min(max(x, 0), 8) for x in values)
 
 
 # ---- total mode: no error depends on a record --------------------------------------------------------------

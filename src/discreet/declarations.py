@@ -88,6 +88,8 @@ def as_unit(unit: Any, relation: Relation) -> str | None:
     Of ``replace-nearby`` it is how near: ``"within 5"``.
     """
     if unit is None:
+        if relation is Relation.REPLACE_NEARBY:
+            raise InvalidInput("relation='replace-nearby' needs a unit that says how near: unit='within 5'")
         return None
     if relation not in (Relation.REPLACE_PERSON, Relation.WITHIN_GROUP, Relation.REPLACE_NEARBY):
         raise InvalidInput(f"unit={unit!r} is the key of people and goes with relation='replace-person'")

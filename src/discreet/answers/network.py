@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -311,6 +311,6 @@ class NetworkRelease(Answer):
         ):
             raise ValueError("its tables have different levels of one column")
         parts = compose([one.guarantee for one in self.releases])
-        if (parts.exact_epsilon, parts.protects) != (self.guarantee.exact_epsilon, self.guarantee.protects):
+        if replace(parts, basis=self.guarantee.basis) != self.guarantee:
             raise ValueError("it claims another guarantee than its tables have together")
         super().check_parts()

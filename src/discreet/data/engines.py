@@ -329,7 +329,29 @@ def as_table(
     wanted = {f"v{i}": nw.col(stand[name]) for i, name in enumerate(columns)}
     if person is not None:
         wanted["person"] = nw.col(stand[person])
-    return typed_table(frame.select(**wanted), tuple(coders.values()), person is not None, groups)
+    selected = frame.select(**wanted)
+    if frame.implementation.is_duckdb():
+        selected = _without_nan(selected)
+    return typed_table(selected, tuple(coders.values()), person is not None, groups)
+
+
+def _without_nan(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """Columns of a DuckDB relation with null for NaN.
+
+    Of a Parquet column it takes isnan for false from the smallest and the largest number, which leave NaN
+    out, so that what a NaN counts as would depend on the other records. That does not reach behind nullif.
+    """
+    import narwhals as nw
+
+    schema = frame.collect_schema()
+    columns = (
+        f"CASE WHEN isnan(nullif({name}, 1)) THEN NULL ELSE {name} END AS {name}" if kind.is_float() else name
+        for name, kind in schema.items()
+    )
+    if not any(kind.is_float() for kind in schema.values()):
+        return frame
+    found: nw.LazyFrame[Any] = nw.from_native(frame.to_native().project(", ".join(columns)))
+    return found
 
 
 def typed_table(

@@ -19,7 +19,7 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet.data.values import RANGES, Coder, Tally, wrong_type
+from discreet.data.values import RANGES, Coder, Tally, printed, wrong_type
 from discreet.declarations import Domain, comparable
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Levels(Coder):
             return self.truths.get(value, self.stray)
         if isinstance(value, Real | Decimal):
             return self.numbers.get(comparable(value), self.stray)
-        return self.texts.get(value if isinstance(value, str) else str(value), self.stray)
+        return self.texts.get(value if isinstance(value, str) else printed(value), self.stray)
 
     def near_miss(self, value: Any) -> str | None:
         if not isinstance(value, str):
@@ -135,7 +135,10 @@ class Levels(Coder):
             )
         if tally.missing:
             problems.append(f"{tally.some(tally.missing)} are missing")
-            problems.append("map them to a level: missing=LEVEL (--missing LEVEL)")
+            problems.append(
+                "map them to a level: missing=LEVEL (--missing LEVEL), or leave them out: strict=False "
+                "(--no-strict)"
+            )
         return problems
 
 

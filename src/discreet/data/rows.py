@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.data.engines import as_frame, choose, no_column
 from discreet.data.files import no_field, sql
 from discreet.data.paths import MALFORMED, Files, is_files
-from discreet.data.values import distinct, is_missing
+from discreet.data.values import distinct, is_missing, printed, weighted
 from discreet.data.withheld import EngineError, fetch
 from discreet.declarations import as_plain
 from discreet.errors import DataError, FileError, InvalidInput
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+Unknown = Callable[[Sequence[str], str], InvalidInput]
 
 
 def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The records of some columns of a table or a file, in the order of ``columns``."""
     if is_files(data):
-        files = Files.of(data)
-        unknown = no_column if files.ending == ".parquet" else no_field
-        try:
+        with _named(Files.of(data)) as unknown:
             rows = _rows(sql("SELECT * FROM records", records=data), columns, unknown)
-        except EngineError as error:
-            where = f": see line {error.line} ({MALFORMED})" if error.line else ""
-            raise FileError(f"{files.label} is not a well-formed {files.ending} file{where}") from None
     else:
         rows = _rows(data, columns, no_column)
     if not rows:
@@ -33,38 +34,73 @@ def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     return rows
 
 
+@contextmanager
+def _named(files: Files) -> Iterator[Unknown]:
+    """How a column that they lack is called while files are read; what is malformed names them."""
+    try:
+        yield no_column if files.ending == ".parquet" else no_field
+    except EngineError as error:
+        where = f": see line {error.line} ({MALFORMED})" if error.line else ""
+        raise FileError(f"{files.label} is not a well-formed {files.ending} file{where}") from None
+
+
 def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
     """How many records print as each text, missing ones left out: for levels that nobody declared.
 
     What a record counts as depends on that record alone. None is an error, whatever it holds.
     """
-    if is_files(data):
-        files = Files.of(data)
-        data = sql("SELECT * FROM records", records=data)
-        if column is None and files.ending != ".parquet":
-            raise InvalidInput("which column? Give column=NAME (--column NAME)")
-    frame = as_frame(data)
-    if frame is None or frame.implementation.is_pandas_like():
-        if frame is not None:
-            data = frame.to_native()[choose(frame.collect_schema().names(), column)].tolist()
-        counted = zip(data, data.values(), strict=True) if isinstance(data, Mapping) else distinct(data)
-    else:
-        import narwhals as nw
+    if not is_files(data):
+        return _texts(data, column, no_column)
+    files = Files.of(data)
+    if "json" in files.ending:
+        raise InvalidInput(
+            f"{files.label}: levels are found in Parquet, CSV and TSV files; read JSON into a table first"
+        )
+    if column is None and files.ending != ".parquet":
+        raise InvalidInput("which column? Give column=NAME (--column NAME)")
+    with _named(files) as unknown:
+        return _texts(sql("SELECT * FROM records", records=data), column, unknown)
 
-        name = choose(frame.collect_schema().names(), column)
-        grouped = frame.select(value=nw.col(name)).group_by("value").agg(nw.len().alias("records"))
-        counted = iter(fetch(grouped))
+
+def _texts(data: Any, column: str | None, unknown: Unknown) -> dict[str, int]:
+    frame = as_frame(data)
+    if frame is None:
+        counted = weighted(data)
+    else:
+        names = frame.collect_schema().names()
+        if column is not None and column not in names:
+            raise unknown(names, column)
+        counted = _values(frame, choose(names, column))
     found: dict[str, int] = {}
     for value, records in counted:
         plain = as_plain(value)
         if not is_missing(plain):
-            found[str(plain)] = found.get(str(plain), 0) + int(records)
+            text = printed(plain)
+            found[text] = found.get(text, 0) + records
     return found
 
 
-def _rows(
-    data: Any, columns: Sequence[str], unknown: Callable[[Sequence[str], str], InvalidInput]
-) -> list[tuple[Any, ...]]:
+def _values(frame: nw.LazyFrame[Any], name: str) -> Iterable[tuple[Any, int]]:
+    """The values of a column with how often they occur.
+
+    One by one where an engine may take as equal what prints differently, as a month and thirty days.
+    """
+    import narwhals as nw
+
+    if frame.implementation.is_pandas_like():
+        return distinct(frame.to_native()[name].tolist())
+    dtype = frame.collect_schema()[name]
+    value = frame.select(value=nw.col(name))
+    if dtype == nw.String and frame.implementation.is_duckdb():  # as bytes, which no collation makes equal
+        column = name.replace('"', '""')
+        value = nw.from_native(frame.to_native().project(f'encode("{column}") AS value'))
+    elif not (dtype.is_numeric() or dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date)):
+        return ((row[0], 1) for row in fetch(value))
+    counted = fetch(value.group_by("value").agg(nw.len().alias("records")))
+    return ((one.decode() if isinstance(one, bytes) else one, records) for one, records in counted)
+
+
+def _rows(data: Any, columns: Sequence[str], unknown: Unknown) -> list[tuple[Any, ...]]:
     frame = as_frame(data)
     if frame is None:
         raise InvalidInput("a regression needs a table or a file with the named columns")

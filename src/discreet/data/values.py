@@ -116,6 +116,21 @@ def is_missing(value: Any) -> bool:
     return value.is_nan() if isinstance(value, Decimal) else isinstance(value, float) and math.isnan(value)
 
 
+def printed(value: Any) -> str:
+    """What a value prints as, which depends on that value alone; its type where it does not print.
+
+    Equal numbers print alike, whatever their type: engines, and Python too, count 1 and 1.0, or 0.0 and
+    -0.0, as one, under the name of whichever came first; and pandas turns whole numbers into floats where
+    one is missing.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return str(value).encode("utf-8", "backslashreplace").decode()
+    except Exception:  # a whole number of too many digits, or an object of any making
+        return f"<{type(value).__name__}>"
+
+
 def wrong_type(name: str, use: str = "counted; turn it into text, numbers or truth values") -> DataError:
     # The bare name: the full type of a nested column may list keys that are data.
     return DataError(f"a column of type {name} cannot be {use}")
@@ -123,8 +138,12 @@ def wrong_type(name: str, use: str = "counted; turn it into text, numbers or tru
 
 def count_values(data: Any, coder: Coder, private_size: bool = False) -> Tally:
     """Python values, or a mapping from value to count."""
-    pairs = zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
-    return count_weighted(pairs, coder, private_size)
+    return count_weighted(weighted(data), coder, private_size)
+
+
+def weighted(data: Any) -> Iterable[tuple[Any, int]]:
+    """Python values, or a mapping from value to count, as values with how often they occur."""
+    return zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
 
 
 def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size: bool = False) -> Tally:

@@ -60,6 +60,8 @@ class Family(ABC):
     records: ClassVar[RecordKind] = "numbers"
     reads: ClassVar[tuple[str, ...]] = ("missing",)
     """Options that say how records are read."""
+    assumed: ClassVar[tuple[str, ...]] = ()
+    """What its guarantees take on trust."""
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:

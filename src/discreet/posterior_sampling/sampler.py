@@ -189,6 +189,12 @@ def posterior_sampler(
         )
     r, m = _scalings(name, loss, target)
     curve = loss(r, m)
+    bound = model.renyi_bound(_scaled(model, start, m), size, Fraction(r), 1.001)
+    if target.kind == "none" and bound is not None and math.isinf(bound):
+        raise InvalidInput(
+            f"n={size}: no bound on what a draw of the family {model.name!r} reveals was found; "
+            "take narrower bounds, fewer records, or more prior weight"
+        )
     if grid is None:
         cell = model.grid(_scaled(model, start, m), size, Fraction(r))
     else:
@@ -199,15 +205,16 @@ def posterior_sampler(
         if r == m == 1:  # the posterior itself, which may need less than it was allowed
             spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
     relation, unit = Relation.REPLACE_ONE, None
-    assumptions: tuple[str, ...] = ()
+    assumptions = model.assumed
     if per_person is not None:
-        relation, assumptions = Relation.REPLACE_PERSON, (Contribution.assumption(members),)
+        relation, assumptions = Relation.REPLACE_PERSON, (*assumptions, Contribution.assumption(members))
     nearby = getattr(model, "nearby", None)
     if nearby is not None:
         if per_person is not None:
             raise InvalidInput("nearby= is about single records: leave out person and per_person")
-        relation, unit = Relation.REPLACE_NEARBY, f"within {nearby:g}"
-        assumptions = (f"records that are more than {nearby:g} apart may be told apart",)
+        far = f"{nearby:g}" if float(f"{nearby:g}") == nearby else repr(nearby)  # no nearer than is said
+        relation, unit = Relation.REPLACE_NEARBY, f"within {far}"
+        assumptions = (*assumptions, f"records that are more than {far} apart may be told apart")
     basis = f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
     guarantee = Guarantee(spent, relation, target.delta, basis, assumptions, curve, unit)
     return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, target.to_dict())

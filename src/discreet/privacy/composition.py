@@ -73,6 +73,11 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     """
     parts, relation, unit = _common(guarantees)
     if len(parts) > 1 and relation is not Relation.ADD_REMOVE:
+        if not relation.implies(Relation.WITHIN_GROUP):
+            raise InvalidInput(
+                f"guarantees for {parts[0].protects} say nothing of whatever else a record may be within its "
+                "part: compose(…) adds them up"
+            )
         relation = Relation.WITHIN_GROUP
     if not all(part.is_private for part in parts):
         basis = "parallel composition with an output that has no guarantee"

@@ -34,42 +34,113 @@ from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
 
 _NAMES = ("exp", "log", "sqrt", "log1p", "expm1", "cosh", "sinh")
-_PARTS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load, ast.Name, ast.Constant)
-_CELLS, _NODES, _ROUNDS = 256, 400, 5
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub)
+_LONGEST, _LARGEST_POWER = 1000, 1000
+_CELLS, _NODES, _ROUNDS, _ZOOMS = 256, 400, 5, 12
 _SLACK = 1 + 1e-6
 _MOST_ORDERS = 64.0
+
+
+class _Formula(ast.NodeTransformer):
+    """Lets numbers, one variable, five operators and a few functions pass, with bounded work.
+
+    Numbers become floats, so that none grows without end; whole powers of the variable stay whole.
+    """
+
+    def __init__(self, variable: str) -> None:
+        self.variable = variable
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        raise InvalidInput("no part of a formula")
+
+    def visit_Expression(self, node: ast.Expression) -> ast.AST:
+        return ast.Expression(self.visit(node.body))
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if not isinstance(node.value, int | float) or isinstance(node.value, bool):
+            raise InvalidInput("no number")
+        return ast.Constant(float(node.value))
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id != self.variable:
+            raise InvalidInput("another variable")
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return ast.UnaryOp(self.operator(node.op), self.visit(node.operand))
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        left, right = self.visit(node.left), self.visit(node.right)
+        power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
+        varies = any(isinstance(part, ast.Name) for part in ast.walk(left))
+        if isinstance(node.op, ast.Pow) and varies and isinstance(power, ast.Constant):
+            if isinstance(power.value, int) and power.value <= _LARGEST_POWER:
+                right = node.right
+            elif isinstance(power.value, int):
+                raise InvalidInput("too large a power")
+        return ast.BinOp(left, self.operator(node.op), right)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        named = isinstance(node.func, ast.Name) and node.func.id in _NAMES
+        if not named or node.keywords or len(node.args) != 1:
+            raise InvalidInput("no such function")
+        return ast.Call(node.func, [self.visit(node.args[0])], [])
+
+    @staticmethod
+    def operator(one: Any) -> Any:
+        if not isinstance(one, _OPERATORS):
+            raise InvalidInput("no such operator")
+        return one
 
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, variable: str) -> Any:
     """A formula of one variable: numbers, + − * / ** and a few functions."""
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        raise InvalidInput(f"a formula is a text of at most {_LONGEST} characters")
     try:
         tree = ast.parse(text, mode="eval")
-    except (SyntaxError, TypeError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InvalidInput(f"{text!r} is no formula, such as 'log(1 + exp({variable}))'") from None
-    for node in ast.walk(tree):
-        call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords
-        wrong = isinstance(node, ast.Name) and node.id not in (*_NAMES, variable)
-        if wrong or not (call or isinstance(node, _PARTS)):
-            raise InvalidInput(f"{text!r}: use numbers, {variable}, + - * / ** and {', '.join(_NAMES)}")
-    return compile(tree, "formula", "eval")
+    try:
+        checked = ast.fix_missing_locations(_Formula(variable).visit(tree))
+        return compile(checked, "formula", "eval")
+    except (InvalidInput, OverflowError, RecursionError):
+        allowed = f"use numbers, {variable}, + - * / ** and {', '.join(_NAMES)}"
+        raise InvalidInput(f"{text!r}: {allowed}") from None
+
+
+def _evaluated(text: str, variable: str, names: dict[str, Any]) -> Any:
+    try:
+        return eval(_compiled(text, variable), {"__builtins__": {}}, names)
+    except (ArithmeticError, RecursionError):
+        raise InvalidInput(f"{text!r} cannot be computed: one of its numbers is no number") from None
 
 
 def _in_floats(text: str, variable: str, value: Any) -> FloatArray:
     # In long doubles, so that exp(t) overflows late where log(1 + exp(t)) is asked for.
     names = {**{name: getattr(np, name) for name in _NAMES}, variable: np.asarray(value, np.longdouble)}
     with np.errstate(all="ignore"):
-        found = eval(_compiled(text, variable), {"__builtins__": {}}, names)
-        return np.asarray(found, dtype=np.float64)
+        found = _evaluated(text, variable, names)
+        return np.asarray(found, dtype=np.longdouble)
 
 
 def _in_balls(text: str, value: Any, analytic: bool = False) -> Any:
     """Inside an integral ``analytic`` asks for balls that are not finite where a function has a cut."""
+    from flint import acb, arb
+
     cut = {"analytic": True} if analytic else {}
-    names: dict[str, Any] = {name: (lambda z, name=name: getattr(z, name)()) for name in _NAMES}
-    names |= {"log": lambda z: z.log(**cut), "sqrt": lambda z: z.sqrt(**cut)}
-    names["log1p"] = lambda z: (1 + z).log(**cut)
-    return eval(_compiled(text, "t"), {"__builtins__": {}}, {**names, "t": value})
+
+    def function(name: str) -> Callable[[Any], Any]:
+        inner, more = ("log", cut) if name == "log1p" else (name, cut if name in ("log", "sqrt") else {})
+
+        def at(z: Any) -> Any:
+            exact = z if isinstance(z, arb | acb) else type(value)(z)
+            return getattr(1 + exact if name == "log1p" else exact, inner)(**more)
+
+        return at
+
+    return _evaluated(text, "t", {**{name: function(name) for name in _NAMES}, "t": value})
 
 
 @dataclass(frozen=True)
@@ -89,6 +160,10 @@ class DefinedFamily(Family):
     support: tuple[float, float] = (-math.inf, math.inf)
     name: ClassVar[str] = "defined"
     parameter: ClassVar[str] = "natural parameter"
+    assumed: ClassVar[tuple[str, ...]] = (
+        "the declared log-partition function is convex on its support; the bound is computed from it "
+        "numerically, with a margin of 1e-6",
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "S(x)"))
@@ -129,7 +204,7 @@ class DefinedFamily(Family):
     ) -> tuple[Any, int]:
         if column is not None or any(value is not None for value in people.values()):
             raise InvalidInput("a defined family takes a sequence of numbers: leave out column and person")
-        values = _in_floats(self.statistic, "x", as_numbers(data))
+        values = _in_floats(self.statistic, "x", as_numbers(data)).astype(np.float64)
         if values.ndim != 1 or np.isnan(values).any():
             raise DataError("S(x) must be a number for every record; for at least one it is not")
         summed = clipped_sum(values, bounds=self.bounds, **options)
@@ -167,35 +242,32 @@ class DefinedFamily(Family):
 
     def reach(self, chi: float, nu: float, depth: float) -> tuple[float, float, float]:
         """Left and right of where exp(χθ − νA) matters, and the largest exponent seen."""
-        low, high = self.support
-        middle = (low + high) / 2
-        start = (
-            middle if math.isfinite(middle) else 0.0 if low < 0 < high else (high - 1 if low < 0 else low + 1)
-        )
-        best = -math.inf
-
-        def height(theta: float) -> float:
-            return chi * theta - nu * float(_in_floats(self.cumulant, "t", theta))
+        (theta,), (log_weight,) = self.laws(np.array([chi]), nu, _NODES)
+        weight, heights = np.exp(log_weight), chi * theta - nu * _in_floats(self.cumulant, "t", theta)
+        top = float(theta[log_weight.argmax()])
+        spread = math.sqrt(float((weight * (theta - top) ** 2).sum()))
+        best = float(heights[np.isfinite(heights)].max(initial=-math.inf))
 
         def outward(sign: int) -> float:
-            nonlocal best
-            at, step, end = start, 0.25, high if sign > 0 else low
+            at, step, end = top, spread / 4, self.support[sign > 0]
             for _ in range(2000):
-                best = max(best, height(at))
-                if height(at) < best - depth:
+                if chi * at - nu * float(_in_floats(self.cumulant, "t", at)) < best - depth:
                     return at
                 inside = abs(end - at) > 2 * step
                 at, step = (at + sign * step, 1.3 * step) if inside else ((at + end) / 2, step)
             raise InvalidInput(f"cumulant={self.cumulant!r} gives no law: check support and means")
 
-        outward(-1), outward(1)
         return outward(-1), outward(1), best
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         return _mass(self, eta).log() + ball(_cuts(self, eta)[2])
 
     def laws(self, chi: FloatArray, nu: float, number: int) -> tuple[FloatArray, FloatArray]:
-        """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each."""
+        """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each.
+
+        The exponent is concave, so what lies within 60 of its maximum is one interval. Nodes that are too
+        far apart to see it are at both sides of it, and the next ones lie between those.
+        """
         low, high = self.support
 
         def place(u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -211,14 +283,21 @@ class DefinedFamily(Family):
             value = chi[:, None] * theta - nu * _in_floats(self.cumulant, "t", theta) + slope
             return theta, np.where(np.isfinite(value), value, -np.inf)
 
-        rough = np.linspace(-22.0, 22.0, 4001)
-        kept = heights(rough[None])[1]
-        kept = kept > kept.max(axis=1, keepdims=True) - 60
-        left, right = kept.argmax(axis=1) - 1, len(rough) - kept[:, ::-1].argmax(axis=1)
-        left, right = np.maximum(left, 0), np.minimum(right, len(rough) - 1)
-        u = rough[left][:, None] + (rough[right] - rough[left])[:, None] * np.linspace(0, 1, number)
+        u, rows = np.linspace(-22.0, 22.0, 4001)[None], np.arange(len(chi))
+        for _ in range(_ZOOMS):
+            value = heights(u)[1]
+            kept = value > value.max(axis=1, keepdims=True) - 60
+            left, right = kept.argmax(axis=1) - 1, kept.shape[1] - kept[:, ::-1].argmax(axis=1)
+            left, right = np.maximum(left, 0), np.minimum(right, kept.shape[1] - 1)
+            u = np.broadcast_to(u, kept.shape)
+            first, last = u[rows, left][:, None], u[rows, right][:, None]
+            if (right - left >= 6).all():
+                break
+            u = first + (last - first) * np.linspace(0, 1, 61)
+        u = first + (last - first) * np.linspace(0, 1, number)
         theta, value = heights(u)
-        value = np.maximum(value - value.max(axis=1, keepdims=True), -1e4)
+        with np.errstate(invalid="ignore"):
+            value = np.maximum(value - value.max(axis=1, keepdims=True), -1e4).astype(np.float64)
         total = np.exp(value).sum(axis=1, keepdims=True)
         return np.broadcast_to(theta, u.shape), value - np.log(total)
 
@@ -227,9 +306,15 @@ class DefinedFamily(Family):
         places = np.argsort(theta)
         below = np.cumsum(np.exp(log_weight[places]))
 
+        whole: dict[int, Ball] = {}  # by the precision in force
+
         def cdf(end: Fraction) -> Ball:
+            from flint import ctx
+
             balls = [ball(part) for part in eta]
-            return _mass(self, balls, end) / _mass(self, balls)
+            if ctx.prec not in whole:
+                whole[ctx.prec] = _mass(self, balls)
+            return _mass(self, balls, end) / whole[ctx.prec]
 
         return (exact_cell(cdf, lambda u: float(np.interp(u, below, theta[places])), grid, source),)
 
@@ -317,7 +402,12 @@ def _in_cells(
     family: DefinedFamily, cells: FloatArray, nu: float, nodes: int
 ) -> tuple[FloatArray, FloatArray]:
     """The variance of θ in the middle of each cell, and a bound on it in the whole cell."""
-    theta, log_weight = family.laws((cells[1:] + cells[:-1]) / 2, nu, nodes)
+    middles = (cells[1:] + cells[:-1]) / 2
+    theta, log_weight = family.laws(middles, nu, nodes)
+    # Exponents of which rounding left nothing to go by, or nodes too far apart, say nothing of a variance.
+    some = theta[:, nodes // 2]
+    size = np.abs(middles * some) + nu * np.abs(_in_floats(family.cumulant, "t", some))
+    seen = (size * np.finfo(np.longdouble).eps < 1e-9) & (log_weight.max(axis=1) < math.log(0.25))
     away = theta - (np.exp(log_weight) * theta).sum(axis=1, keepdims=True)
     tilt = np.diff(cells)[:, None] / 2 * away
     squares = log_weight + 2 * np.log(np.maximum(np.abs(away), 1e-300))
@@ -327,5 +417,5 @@ def _in_cells(
         largest = value.max(axis=1)
         cut = np.maximum(value[:, 0], value[:, -1]) > largest - 25  # the nodes do not reach far enough
         found = np.exp(value - largest[:, None]).sum(axis=1) * np.exp(np.minimum(largest, 700.0))
-        bounds.append(np.where(cut, np.inf, found))
+        bounds.append(np.where(cut | ~seen, np.inf, found))
     return np.exp(squares).sum(axis=1), np.maximum(*bounds)
