@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+import discreet
 from discreet._json import DEEPEST, LONGEST, MOST_VALUES, Unreadable, read_json
 from discreet.cli import main
 from discreet.documents.answer import load_answer
 from discreet.documents.base import checksum, read_document, write_document
 from discreet.documents.reading import only, parse, read_text, writable
 from discreet.errors import CorruptReleaseError, TooLargeError
+from discreet.reporting.report import report
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0" / "documents"
 PURE = WRITTEN / "release-lattice-2.json"
@@ -168,3 +170,69 @@ def test_parts_that_do_not_belong_together_are_refused(name: str, path: tuple[st
     document["checksum"] = checksum(document["release"])
     with pytest.raises(CorruptReleaseError):
         load_answer(json.dumps(document))
+
+
+def changed(answer: Any, **guarantee: str) -> str:
+    """The document of an answer that claims something else."""
+    content = json.loads(json.dumps(answer.content()))
+    content["guarantee"] |= guarantee
+    return write_document(answer.format, answer.version, content)
+
+
+@pytest.mark.parametrize(
+    ("options", "claim"),
+    [
+        ({"epsilon": 10}, {"epsilon": "1/10"}),
+        ({"epsilon": 10}, {"epsilon": "1/10", "delta": "1e-300"}),
+        ({"epsilon": 10}, {"epsilon": "1/10", "delta": "1/2"}),
+        ({"epsilon": 1, "delta": "1e-6"}, {"epsilon": "1/2"}),
+        ({"epsilon": 1, "delta": "1e-6"}, {"epsilon": "1/2", "delta": "1e-3"}),
+        ({"epsilon": 1}, {"relation": "add-remove"}),
+        ({"epsilon": 1, "relation": "add-remove"}, {"relation": "replace-one"}),
+        ({"epsilon": 1, "relation": "add-remove"}, {"epsilon": "1/2", "delta": "1e-9"}),
+    ],
+)
+def test_no_less_is_claimed_than_a_mechanism_costs(options: Any, claim: Any) -> None:
+    made = discreet.release({"a": 30, "b": 10}, levels=("a", "b"), **options)
+    assert load_answer(changed(made)) == made
+    with pytest.raises(CorruptReleaseError):
+        load_answer(changed(made, **claim))
+
+
+def test_another_point_of_the_same_curve_may_be_claimed() -> None:
+    made = discreet.release({"a": 30, "b": 10}, levels=("a", "b"), epsilon=1, delta="1e-6")
+    assert (
+        load_answer(changed(made, epsilon="1/2", delta=repr(made.guarantee.delta_at("1/2")))).epsilon == 0.5
+    )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("options", [{}, {"relation": "add-remove"}, {"missing": "exclude"}])
+@pytest.mark.parametrize("count", [10**17, 10**20, 10**30])
+def test_large_counts_are_read_and_reported(options: Any, count: int) -> None:
+    made = discreet.release({"a": count, "b": 1}, levels=("a", "b"), epsilon=1, **options)
+    assert load_answer(made.to_json()) == made
+    assert str(made)
+    assert report(made)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"epsilon": "0"},
+        {"delta": "0"},
+        {"delta": "1e-320"},
+        {"epsilon": "1e-30", "delta": "1e-12"},
+        {"relation": "replace-one"},
+        {"epsilon": "2"},
+    ],
+)
+def test_levels_that_were_found_are_bound_to_their_guarantee(claim: Any) -> None:
+    asked: Any = {"levels": "discover", "epsilon": 1, "delta": "1e-6", "relation": "add-remove"}
+    made = discreet.release({"tea": 10**20}, **asked)
+    assert load_answer(changed(made)) == made
+    begun = time.monotonic()
+    with pytest.raises((CorruptReleaseError, TooLargeError)):
+        load_answer(changed(made, **claim))
+    assert time.monotonic() - begun < 5

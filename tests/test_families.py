@@ -346,6 +346,7 @@ def test_public_records_are_read_as_private_ones_are() -> None:
     np.testing.assert_allclose(both, normal.informed((0, 1, 2, 2), [1.0, 2.0, 0.5]), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_plan_says_how_many_public_records_are_enough() -> None:
     target: dict[str, Any] = {"epsilon": 1, "order": 5}
     found = plan_public("beta", prior=(1, 2), n=60, typical=[0, 0, 1], public=5, **target)

@@ -142,6 +142,7 @@ def test_shares_of_those_who_answered(options: dict[str, Any]) -> None:
         groups.pooled()
 
 
+@pytest.mark.slow
 def test_many_levels_of_unknown_strength_among_those_who_answered() -> None:
     records = [*[f"v{i % 7}" for i in range(700)], *[None] * 500]
     levels = tuple(f"v{i}" for i in range(80))
@@ -293,7 +294,7 @@ def ran(folder: Path, records: list[dict[str, Any]], ending: str, relation: str,
     }
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["csv", pytest.param("jsonl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("relation", "kinds"), [("replace-one", PUBLIC), ("within-group", ("groups",)), ("add-remove", HIDDEN)]
 )

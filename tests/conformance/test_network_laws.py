@@ -75,7 +75,9 @@ def test_the_law_of_two_columns_is_enumerated(parents: dict[str, str], n: int) -
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
-@pytest.mark.parametrize("parents", [{"b": "a", "c": "b"}, {"b": "a"}, {}], ids=str)
+@pytest.mark.parametrize(
+    "parents", [pytest.param({"b": "a", "c": "b"}, marks=pytest.mark.slow), {"b": "a"}, {}], ids=str
+)
 def test_the_loss_of_all_noisy_tables_is_what_is_claimed(relation: str, parents: dict[str, str]) -> None:
     """Noise is independent between tables: the worst pair of datasets attains the sum of their losses."""
     n, hidden = 2, relation == "add-remove"

@@ -55,13 +55,17 @@ def page() -> Iterator[Any]:
         chromium.close()
 
 
-def test_what_people_search_for_is_found_first(site: Path, page: Any) -> None:
+def test_what_people_search_for_is_among_the_first_two_pages(site: Path, page: Any) -> None:
     for words, wanted in SOUGHT.items():
         page.goto(f"file://{site}/index.html")
         page.click("[data-md-component=search-query]")
         page.keyboard.type(words)
-        first = page.wait_for_selector(".md-search-result__item > a").get_attribute("href")
-        assert first.removeprefix(f"file://{site}/").partition(".html")[0] == wanted, words
+        page.wait_for_selector(".md-search-result__item > a")
+        links = [
+            link.get_attribute("href") for link in page.query_selector_all(".md-search-result__item > a")
+        ]
+        pages = [link.removeprefix(f"file://{site}/").partition(".html")[0] for link in links]
+        assert wanted in list(dict.fromkeys(pages))[:2], (words, pages)
 
 
 def test_no_code_is_cut(site: Path, page: Any) -> None:

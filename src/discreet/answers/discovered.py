@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from discreet._text import amount
-from discreet.declarations import as_rational
-from discreet.documents.answer import VERSIONS, Answer, Row, Words
+from discreet.declarations import Relation, as_rational
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words
 from discreet.errors import InvalidInput
 from discreet.mechanisms.discovery import Discovery
 from discreet.privacy.guarantee import Guarantee
@@ -104,14 +104,16 @@ class Discovered(Answer):
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """Reads :meth:`content`."""
         guarantee, counts = Guarantee.from_dict(content["guarantee"]), content["counts"]
-        if guarantee.exact_epsilon is None or not isinstance(counts, dict):
+        if not guarantee.exact_epsilon or not isinstance(counts, dict):
             raise ValueError("levels and their guarantee are malformed")
+        if guarantee.relation is not Relation.ADD_REMOVE:
+            raise ValueError(f"levels are found for add-remove, not for {guarantee.relation}")
         as_rational(guarantee.exact_delta, "delta", 0, 1)
         found = cls(counts, guarantee, content["column"], content["versions"])
         threshold = found.selection.threshold
         if content["threshold"] != threshold or not isinstance(found.versions, dict):
             raise ValueError("the threshold is not that of the guarantee")
-        if any(type(z) is not int or not threshold < z < 2**60 for z in counts.values()):
+        if any(type(z) is not int or not threshold < z <= LARGEST for z in counts.values()):
             raise ValueError("counts must be whole numbers above the threshold")
         if list(counts) != sorted(counts) or not (found.column is None or isinstance(found.column, str)):
             raise ValueError("levels must be in the order of their names")

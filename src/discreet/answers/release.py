@@ -16,7 +16,7 @@ from discreet._registry import MECHANISMS
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import UncertainShares
-from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Series, Table, Words
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.binned import BinnedDistribution
@@ -140,13 +140,15 @@ class Release(Bridged, Answer):
         sizes = {len(self.levels) + self.leaves_out, len(self.parameters["prior"]), len(counts)}
         if len(sizes) > 1:
             raise ValueError("levels, prior and counts differ in number")
-        if any(abs(count) > 2**60 for count in counts):
+        if any(abs(count) > LARGEST for count in counts):
             raise ValueError("its counts are too large")
-        cost = self.built.guarantee
-        if self.guarantee.epsilon < cost.epsilon and self.guarantee.delta <= cost.delta:
-            raise ValueError(
-                f"it claims ε = {self.guarantee.epsilon:g}, and its mechanism costs {cost.epsilon:g}"
-            )
+        cost, claimed = self.built.guarantee, self.guarantee
+        if (claimed.relation is Relation.ADD_REMOVE) != (cost.relation is Relation.ADD_REMOVE):
+            raise ValueError(f"it claims {claimed.relation}, and its mechanism is for {cost.relation}")
+        if claimed.exact_epsilon is None or claimed.epsilon >= cost.epsilon:
+            return
+        if not cost.is_private or cost.delta_at(claimed.exact_epsilon) > claimed.delta * (1 + 1e-9):
+            raise ValueError(f"it claims {claimed}, and its mechanism costs {cost}")
 
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.

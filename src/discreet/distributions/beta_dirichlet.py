@@ -135,7 +135,9 @@ def beta_summaries(alpha: FloatArray, level: float) -> tuple[FloatArray, ...]:
     """Mean, standard deviation and equal-tailed interval (low, high) of every share under Dir(α)."""
     from scipy.special import betaincinv
 
-    rest = alpha.sum() - alpha
+    # Of what comes before and after: a difference of sums would be 0 beside a very large parameter.
+    before, after = np.cumsum(alpha), np.cumsum(alpha[::-1])[::-1]
+    rest = np.concatenate(([0.0], before[:-1])) + np.concatenate((after[1:], [0.0]))
     mean = alpha / (alpha + rest)
     deviation = np.sqrt(mean * (1 - mean) / (alpha + rest + 1))
     low, high = (betaincinv(alpha, rest, p) for p in ((1 - level) / 2, (1 + level) / 2))

@@ -27,10 +27,23 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-__all__ = ["VERSIONS", "Answer", "Figure", "Part", "Row", "Series", "Table", "Words", "load_answer"]
+__all__ = [
+    "LARGEST",
+    "VERSIONS",
+    "Answer",
+    "Figure",
+    "Part",
+    "Row",
+    "Series",
+    "Table",
+    "Words",
+    "load_answer",
+]
 
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": numpy.__version__}
 """What makes an answer, for its document."""
+LARGEST = 10**300
+"""No count of a document is larger: it has a float."""
 
 
 @dataclass(frozen=True)

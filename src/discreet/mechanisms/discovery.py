@@ -56,7 +56,8 @@ class Discovery:
         """The smallest t for which P(noise = t) ≤ δ was seen to hold; floats only say where to look."""
         rate, delta = float(self.epsilon), float(self.delta)
         q, rest = math.exp(-rate), -math.expm1(-rate)
-        guess = math.log((rest + 2 * delta * q) / ((1 + q) * delta)) / rate
+        seen = min(rate, delta) > 1e-300  # what is smaller may be 0 as a float
+        guess = math.log1p(rest * (1 - delta) / ((1 + q) * delta)) / rate if seen else math.inf
         if guess > _MOST:
             raise TooLargeError(
                 f"epsilon={self.epsilon}, delta={float(self.delta):g}: a level would need more than "

@@ -264,7 +264,7 @@ def _figures(rows: Sequence[Row]) -> Callable[..., str]:
     """How numbers of this table are written: with two digits of the narrowest interval, shares in percent."""
     factor, unit, least, most = (100, " %", 1, 6) if all(row.share for row in rows) else (1, "", 0, 12)
     widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
-    width = factor * min(widths, default=1e-6)
+    width = factor * min((one for one in widths if not math.isnan(one)), default=1e-6)
     digits = min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
     return lambda *values: " – ".join(f"{factor * value:,.{digits}f}" for value in values) + unit
 
