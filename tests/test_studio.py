@@ -85,6 +85,20 @@ KINDS: dict[str, dict[str, str]] = {
         **DRAWN,
     },
     "table": {"kind": "table", "columns": "visits=0,1,2,3\nsex=f,m", "epsilon": "0.4"},
+    "network": {
+        "kind": "network",
+        "parents": "visits=sex",
+        "levels": "visits=0,1,2,3\nsex=f,m",
+        "epsilon": "0.4",
+    },
+    "successes": {
+        "kind": "sample",
+        "family": "binomial",
+        "column": "visits",
+        "prior": "1, 1",
+        "options": "trials=20",
+        **DRAWN,
+    },
     "groups": {
         "kind": "conditional",
         "outcome": "visits",
@@ -708,7 +722,7 @@ def test_every_kind_of_question_from_the_form_to_the_report(
     dataset, before = fields["dataset"], spent(inside, fields["dataset"])
     form = inside.get("/release?" + urlencode(fields))
     for name, value in KINDS[kind].items():
-        if "\n" not in value and name not in ("kind", "dataset", "family", "outside"):
+        if "\n" not in value and name not in ("kind", "dataset", "family", "outside", "parents"):
             assert f'name="{name}" type="text"' in form.text
             assert f'value="{html.escape(value)}"' in form.text
     assert form.field("kind") == fields.get("kind", "proportion")
