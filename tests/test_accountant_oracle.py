@@ -97,7 +97,7 @@ def check(histories: int, seed: int) -> None:
 
 
 def test_no_composition_reports_less_than_the_truth() -> None:
-    check(150, 1)
+    check(75, 1)
 
 
 @pytest.mark.slow

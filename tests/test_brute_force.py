@@ -116,7 +116,7 @@ def test_means_of_all_pairs_of_neighbours(
 
 
 @pytest.mark.parametrize("delta", [None, DELTA])
-@pytest.mark.parametrize("by", [False, True])
+@pytest.mark.parametrize("by", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_means_of_all_pairs_of_people(
     delta: Fraction | None, by: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +231,7 @@ def squared(
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("relation", ["replace-one", pytest.param("add-remove", marks=pytest.mark.slow)])
 def test_regressions_of_all_pairs_of_neighbours(
     family: str, relation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

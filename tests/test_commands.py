@@ -358,6 +358,7 @@ def test_help_fits_and_is_not_cut(run: Run, thrown_away: None) -> None:
         assert sentence.rstrip(".") in whole
 
 
+@pytest.mark.slow
 def test_plan_fits_and_speaks_of_what_it_shows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     become_terminal(monkeypatch)
     plan = ("plan", "--prior", "1,1,1", "--n", "30", "--epsilon", "1/2")

@@ -235,7 +235,15 @@ def test_curve_is_read_back(row: Row) -> None:
     assert again.rdp(1.1) == guarantee.rdp(1.1)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.family.name != "defined"], ids=str)
+@pytest.mark.parametrize(
+    "row",
+    [
+        row if row in ONE_NUMBER else pytest.param(row, marks=pytest.mark.slow)
+        for row in ROWS
+        if row.family.name != "defined"
+    ],
+    ids=str,
+)
 def test_draws_have_the_law_of_the_posterior(row: Row) -> None:
     """Cells of a coarse grid, chi-square against SciPy's distribution function."""
     dataset = tuple(row.records[i % len(row.records)] for i in range(6))
