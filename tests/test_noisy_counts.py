@@ -231,6 +231,7 @@ def test_bad_input_is_refused_before_any_work(call, message):
         call()
 
 
+@pytest.mark.slow
 def test_a_value_clamped_from_above_leaves_the_total_open():
     """The others' counts, of which little is known, must not drown the share of the one that is known."""
     wide = noisy_counts([1, 5], noise=("laplace", 2.0), clamped=(0, 5)).noise_aware()

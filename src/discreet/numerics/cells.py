@@ -40,7 +40,7 @@ _NEGLIGIBLE = 1e-18  # characteristic functions below this are taken for zero
 _MAX_PERIOD = 2_000_000
 _MAX_LISTED = 1 << 27
 _MAX_SPECTRUM = 1 << 26
-_MAX_FOLDED = 1 << 22
+_MAX_FOLDED = 1 << 25
 _FEW = 16  # so few cells are transformed at all frequencies at once
 
 
