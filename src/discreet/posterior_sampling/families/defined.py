@@ -248,14 +248,25 @@ class DefinedFamily(Family):
         spread = math.sqrt(float((weight * (theta - top) ** 2).sum()))
         best = float(heights[np.isfinite(heights)].max(initial=-math.inf))
 
+        def depth_at(at: float) -> float:
+            found = best - (chi * at - nu * float(_in_floats(self.cumulant, "t", at)))
+            return found if math.isfinite(found) else math.inf
+
         def outward(sign: int) -> float:
-            at, step, end = top, spread / 4, self.support[sign > 0]
+            near, at, step, end = top, top, spread / 4, self.support[sign > 0]
             for _ in range(2000):
-                if chi * at - nu * float(_in_floats(self.cumulant, "t", at)) < best - depth:
-                    return at
+                if depth_at(at) > depth:
+                    break
                 inside = abs(end - at) > 2 * step
+                near = at
                 at, step = (at + sign * step, 1.3 * step) if inside else ((at + end) / 2, step)
-            raise InvalidInput(f"cumulant={self.cumulant!r} gives no law: check support and means")
+            else:
+                raise InvalidInput(f"cumulant={self.cumulant!r} gives no law: check support and means")
+            # A law that ends slowly at one side takes steps that are far too long for the other.
+            while depth_at(at) > 2 * depth and (near + at) / 2 not in (near, at):
+                middle = (near + at) / 2
+                near, at = (near, middle) if depth_at(middle) > depth else (middle, at)
+            return at
 
         return outward(-1), outward(1), best
 
