@@ -294,6 +294,7 @@ def test_an_audit_finds_the_same(path: str, run: Run) -> None:
     assert_agrees(json.loads(out), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in COMMANDS if "plan" in path])
 def test_a_plan_finds_the_same(path: str, run: Run) -> None:
     code, out, err = run(*arguments(path))

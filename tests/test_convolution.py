@@ -67,6 +67,7 @@ def compare_with_all_outcomes(seed: int, histories: int) -> None:
             assert ours <= float(exact) * 1.01 + 3e-5 * math.tanh(biggest / 2), (parts, epsilon)
 
 
+@pytest.mark.slow
 def test_never_below_all_outcomes() -> None:
     compare_with_all_outcomes(1, 25)
 

@@ -255,6 +255,7 @@ def tiny_settings() -> list[Curve]:
     return curves
 
 
+@pytest.mark.slow
 def test_composition_never_costs_less_than_a_part() -> None:
     """Tiny priors, whose thresholds are no doubles: an earlier version computed their profiles as 0."""
     for curve in tiny_settings():

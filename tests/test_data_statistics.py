@@ -56,6 +56,7 @@ def compare_engines(rows: list[Row], most: int | None, folder: Path) -> None:
 PHASES = [Phase.explicit, Phase.generate]
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None, derandomize=True, phases=PHASES)
 @given(rows=ROWS, most=st.sampled_from([None, 1, 2, 3]))
 def test_every_engine_agrees_with_the_oracle(
@@ -476,6 +477,7 @@ def test_bad_edges(options: dict[str, Any], match: str) -> None:
         binned([1], **options)
 
 
+@pytest.mark.slow
 def test_bins() -> None:
     values = [-1, 0, 0.5, 1, 1.9, 2, 2.1]
     assert binned(values[1:-1], edges=(0, 1, 2)) == (2, 3)

@@ -33,6 +33,7 @@ from discreet.cli import EXIT_CODES, main
 from discreet.mechanisms import MECHANISMS
 from evidence import postgres
 from evidence.components import need
+from pace import now_or_slow
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -46,7 +47,11 @@ SOURCES = ROOT / "src"
 EXAMPLES = [path for path in sorted(SOURCES.rglob("*.py")) if ">>> " in path.read_text("utf-8")]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    now_or_slow(EXAMPLES, lambda path: path.stem not in ("public", "search")),
+    ids=lambda path: path.stem,
+)
 def test_examples_in_docstrings(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     name = ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
@@ -80,10 +85,11 @@ def name_of(page: Path) -> str:
     return page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT).as_posix()
 
 
+LONG = ("planning.md", "cli.md", "choosing.md", "posterior-sampling.md")
 PLAIN = [page for page in PAGES if component(page) is None and "```" in page.read_text("utf-8")]
 
 
-@pytest.mark.parametrize("page", PLAIN, ids=name_of)
+@pytest.mark.parametrize("page", now_or_slow(PLAIN, lambda page: page.name not in LONG), ids=name_of)
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_page(page, tmp_path, monkeypatch)
 
@@ -169,6 +175,7 @@ def test_the_reader_of_blocks_misses_nothing() -> None:
         assert len(opened) == sum(language != "" for language, _, _ in blocks(page.read_text("utf-8")))
 
 
+@pytest.mark.slow
 def test_the_command_line_page_is_complete() -> None:
     page = (ROOT / "docs" / "cli.md").read_text("utf-8")
     for code, meaning in EXIT_CODES.items():

@@ -531,6 +531,7 @@ def test_the_divergence_of_a_defined_family_is_enclosed(formulas: Any, same: Any
     assert value == pytest.approx(other, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_defined_family_is_drawn_from_and_written() -> None:
     """Counts of the logarithmic law, which no conjugate family has in closed form."""
     family = Family.define(

@@ -31,6 +31,7 @@ from discreet import (
 )
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression.doubles import SeededNoise
+from pace import now_or_slow
 
 TARGET: dict[str, Any] = {"epsilon": 3, "delta": "1e-6", "method": "diffuse"}
 SUMS: dict[str, Any] = {"epsilon": 3, "delta": "1e-6", "bounds": (-0.2, 0.2)}
@@ -75,7 +76,9 @@ _CHECKS = parametrize_with_checks(CHECKED)
 
 
 @pytest.mark.parametrize(
-    _CHECKS.args[0], list(_CHECKS.args[1]), ids=_CHECKS.kwargs["ids"]
+    _CHECKS.args[0],
+    now_or_slow(_CHECKS.args[1], lambda row: row[0] in (CHECKED[0], CHECKED[-1])),
+    ids=_CHECKS.kwargs["ids"],
 )  # a list in 1.4 too
 def test_scikit_learn_accepts_it(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():

@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import discreet
 from discreet._html import card, facts, paragraph, table
 
@@ -109,6 +111,7 @@ def test_notebook_is_committed_without_outputs() -> None:
     assert set(notebook["metadata"]) <= {"kernelspec", "language_info"}
 
 
+@pytest.mark.slow
 def test_notebook_runs_in_a_kernel(tmp_path: Path) -> None:
     import nbclient
     import nbformat

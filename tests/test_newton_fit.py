@@ -217,7 +217,7 @@ def test_quantiles_of_mixtures() -> None:
     assert found == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+@pytest.mark.parametrize("family", ["gaussian", "binomial", pytest.param("poisson", marks=pytest.mark.slow)])
 def test_intervals_hold_the_truth(family: str) -> None:
     """40 fits with coefficients from the prior: of 120 intervals of 90 % fewer than 88 has a chance below
     10⁻⁷,

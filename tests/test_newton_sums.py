@@ -219,7 +219,7 @@ def table(number: int = 400) -> Any:
     )
 
 
-@pytest.mark.parametrize("norm", [None, 1.1])
+@pytest.mark.parametrize("norm", [None, pytest.param(1.1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_engines_give_the_same_integers(family: str, norm: float | None, tmp_path: Any) -> None:
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")

@@ -31,6 +31,7 @@ from discreet.questions.conditional import Conditional
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import Proportion
 from discreet.questions.table import CrossTable
+from pace import now_or_slow
 from test_decoding import prior_predictive
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
@@ -168,7 +169,9 @@ def test_there_are_enough_settings() -> None:
     assert len(set(SETTINGS)) >= 30
 
 
-@pytest.mark.parametrize(("name", "prior", "n", "epsilon"), SETTINGS)
+@pytest.mark.parametrize(
+    ("name", "prior", "n", "epsilon"), now_or_slow(SETTINGS, lambda row: SETTINGS.index(row) % 3 == 0)
+)
 def test_plans_agree_with_simulation(name: str, prior: tuple[float, ...], n: int, epsilon: str) -> None:
     check_against_simulation(name, prior, n, epsilon, (200, 500))
 
@@ -685,6 +688,7 @@ def test_long_work_says_how_far_it_is(
     assert not capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rows_of_geometric_and_gaussian() -> None:
     hidden = plan(prior=(1, 1, 1), n=200, epsilon=1, delta="1e-6", relation="add-remove", quick=True)
     assert [row.name for row in hidden.rows] == ["geometric", "gaussian"]

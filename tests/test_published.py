@@ -91,7 +91,7 @@ def neighbours(frame: pd.DataFrame, relation: str, change: dict[str, Any]) -> pd
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("family", sorted(DECLARED))
-@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("missing", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_regression_is_a_function_of_its_noisy_sums(
     family: str, relation: str, missing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

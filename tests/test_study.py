@@ -621,6 +621,7 @@ def run(*arguments: str) -> int:
     return int(stopped.value.code or 0)
 
 
+@pytest.mark.slow
 def test_run_and_report_on_the_command_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -864,6 +865,7 @@ def test_data_that_do_not_fit_are_found_before_the_first_charge(
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.mark.slow
 def test_the_board_study_is_short_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     source = (EXAMPLES / "board_study.py").read_text("utf-8")

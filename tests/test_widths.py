@@ -105,6 +105,7 @@ def test_bad_plans(kind: str, changes: dict[str, Any], words: str) -> None:
         discreet.plan(kind, **{**LINEAR, "n": 500, "epsilon": 1, **changes})
 
 
+@pytest.mark.slow
 def test_the_command_and_the_study_file_plan_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as stopped:

@@ -108,6 +108,7 @@ MALFORMED: dict[str, Callable[[Path], Any]] = {
     "a failing cast in a query": _query,
     "objects that fail": _objects,
 }
+FILES = [name for name in MALFORMED if not name.startswith(("a failing", "objects"))]
 
 
 def _questions(data: Any) -> dict[str, Callable[[], Any]]:
@@ -168,11 +169,9 @@ def test_no_error_quotes_a_record(kind: str, tmp_path: Path, capfd: pytest.Captu
     assert MARK not in captured.out + captured.err
 
 
-@pytest.mark.parametrize("kind", MALFORMED)
+@pytest.mark.parametrize("kind", FILES)
 def test_no_command_quotes_a_record(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data = MALFORMED[kind](tmp_path)
-    if not isinstance(data, Path):
-        pytest.skip("no file")
     for column in ("smoker", "age", "smokers"):
         with pytest.raises(SystemExit) as stopped:
             main(["release", str(data), "--column", column, "--levels", "no,yes", "--epsilon", "1"])

@@ -31,6 +31,7 @@ def found() -> Outcome:
     return beyond_limit.limit(Run("beyond-limit", quick=True))
 
 
+@pytest.mark.slow
 def test_everything_stated_about_the_limit_holds(found: Outcome) -> None:
     assert {s.name: s.agrees for s in found.statements if s.agrees != "yes"} == {}
     assert len(found.verdict) <= 200

@@ -40,6 +40,7 @@ def _errors(outcome: Outcome, panel: str, mechanism_name: str) -> list[float]:
     ]
 
 
+@pytest.mark.slow
 def test_figure_6_has_the_crossovers_of_the_paper(outcomes: dict[int, Outcome]) -> None:
     table = outcomes[6].tables["crossovers"]
     assert [size_and_dimension._own(table, k)["crossover, even splits"] for k in (2, 3)] == [12, 15]

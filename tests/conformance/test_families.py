@@ -19,6 +19,7 @@ from discreet.numerics.enclosures import above, enclose
 from discreet.posterior_sampling.family import Natural, Pair, renyi
 from discreet.privacy.curves import Curve, Gaussian
 from discreet.randomness.entropy import SeededEntropy
+from pace import now_or_slow
 from statistical.goodness import ALPHA, chi_square
 
 # Near 1 the densities of SciPy are noisy at the last digits, which quad reports; the comparison decides.
@@ -100,11 +101,15 @@ def curve_of(row: Row, r: Fraction, m: Fraction) -> Curve:
     return row.family.curve(row.start(m), 3, r)
 
 
-UNHURRIED = [
-    pytest.param(row, marks=pytest.mark.slow) if row.family.name in ("defined", "normal") else row
-    for row in ROWS
-]
-"""All rows; curves without a closed form take seconds each, and wait for the slow tests."""
+_LATER = ("defined", "normal", "multinomial", "soft-categories", "geometric")
+
+
+def _for_every_day(row: Row) -> bool:
+    return row.family.name not in _LATER and len(row.prior) < 3
+
+
+UNHURRIED = now_or_slow(ROWS, _for_every_day)
+"""All rows; curves without a closed form, and laws that are again Dirichlet, wait for the slow tests."""
 
 
 @pytest.mark.parametrize("row", ONE_NUMBER, ids=str)
@@ -236,13 +241,7 @@ def test_curve_is_read_back(row: Row) -> None:
 
 
 @pytest.mark.parametrize(
-    "row",
-    [
-        row if row in ONE_NUMBER else pytest.param(row, marks=pytest.mark.slow)
-        for row in ROWS
-        if row.family.name != "defined"
-    ],
-    ids=str,
+    "row", now_or_slow((row for row in ROWS if row.family.name != "defined"), _for_every_day), ids=str
 )
 def test_draws_have_the_law_of_the_posterior(row: Row) -> None:
     """Cells of a coarse grid, chi-square against SciPy's distribution function."""

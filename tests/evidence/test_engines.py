@@ -99,10 +99,10 @@ def frame(spark: Any, rows: Sequence[Row], partitions: int = 3) -> Any:
 
 def test_spark_and_every_engine_agree_to_the_last_bit(spark: Any, tmp_path: Path) -> None:
     compared = records = 0
-    for seed, size in ((1, 1), (2, 40), (3, 500)):
+    for seed, size in ((1, 1), (3, 500)):
         rows = generated(seed, size)
         table = frame(spark, rows, partitions=min(size, 7)).cache()
-        for most in (None, 1, 2):
+        for most in (None, 2):
             for name in STATISTICS:
                 truth = expected(name, rows, most)
                 assert measured(name, table, rows, most) == truth, (seed, name, most)

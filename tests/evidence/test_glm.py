@@ -110,7 +110,7 @@ def test_random_pairs_in_one_dimension(seed: int) -> None:
     print(f"seed {seed}: largest δ / bound {worst:.3f}")
 
 
-@pytest.mark.parametrize("step", [0.1, 0.25, 0.5])
+@pytest.mark.parametrize("step", [*(pytest.param(step, marks=pytest.mark.long) for step in (0.1, 0.25)), 0.5])
 def test_the_worst_plane(step: float) -> None:
     """The pair that nearly attains the bound, along the whole chain, on a finer grid."""
     ratios = {steps: plane_ratio(step, steps, points=150) for steps in (1, 2, 3, 6, 12, 25, 50, 100)}

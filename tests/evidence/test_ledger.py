@@ -52,7 +52,7 @@ def on_postgres(server: postgres.Server) -> Iterator[Ledger]:
 
 
 def test_kill_9_at_each_step_and_at_any_moment(sqlite: Ledger) -> None:
-    each, alone, crowds = 310, 500, 100
+    each, alone, crowds = 100, 200, 40  # ten thousand: python -m tests.evidence kills
     seen = drivers.Killed()
     for i in range(each):
         for label in drivers.STEPS:
@@ -75,7 +75,7 @@ def test_kill_9_at_each_step_and_at_any_moment(sqlite: Ledger) -> None:
         f"{verdict.uncharged} uncharged releases, {verdict.lost} lost charges; "
         f"{waiting} charged but not delivered, all delivered by a retry"
     )
-    assert seen.deaths >= 2000
+    assert seen.deaths >= 600
     assert killed_anywhere > (alone + 4 * crowds) // 10, "the random kills missed the transaction"
     assert (verdict.uncharged, verdict.lost) == (0, 0)
     assert verdict.delivered_by_retry == verdict.charged_not_delivered

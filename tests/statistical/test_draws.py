@@ -53,7 +53,7 @@ def cases_of(name: str, *epsilons: str) -> list[Case]:
 
 
 # The whole grid is slow, a cross-section of it is not; for every day one mechanism of each sampler.
-EVERY_DAY = {"lattice", "lshist", "optimal"}
+EVERY_DAY = {"lshist", "optimal"}
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,7 @@ def test_draws_match_the_law(name: str) -> None:
     assert combined_p([one_fit(case, 12) for case in cases]) >= ALPHA
 
 
+@pytest.mark.slow
 def test_a_scale_wrong_by_two_percent_is_noticed() -> None:
     cases = cases_of("lshist", "0.8")
     assert combined_p([one_fit(case, 12, Fraction(102, 100)) for case in cases]) < ALPHA

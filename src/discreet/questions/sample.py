@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -117,9 +118,9 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
                 "strict=False needs missing=: what a missing value, and one that is not declared, counts as"
             )
 
+    @abstractmethod
     def sampler(self, n: int) -> PosteriorSampler:
         """The sampler, calibrated for n records."""
-        raise NotImplementedError
 
     def finished(self, sample: Sample) -> Sample:
         """The sample with what the question knows of it."""
