@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
@@ -222,12 +222,9 @@ class CountQuestion(TotalQuestion):
 class WholeCountQuestion(PeopleQuestion, CountQuestion):
     """A question about the counts of all records, of which a person may have several."""
 
-    discovers: ClassVar[bool] = False
-    """Whether levels are found in the data; then ``discovering`` is the question with its guarantee."""
-
-    def discovering(self) -> Bound:
-        """Where levels are not declared: their selection."""
-        raise InvalidInput(f"a question of kind {self.kind!r} needs declared levels")
+    def selecting(self) -> Bound | None:
+        """Where only some levels are published: their selection, with its guarantee."""
+        return None
 
     @abstractmethod
     def read(self, data: Any) -> tuple[int, ...]:
@@ -272,8 +269,8 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
 
     def bind(self, size: int) -> Bound:
         """One mechanism for all records; several records of a person by group privacy."""
-        if self.discovers:
-            return self.discovering()
+        if (selection := self.selecting()) is not None:
+            return selection
         built = self.build(size, self.exact_epsilon / self._records)
         guarantee = self._guarantee(built)
 
