@@ -56,7 +56,7 @@ class RecordNumber:
             middle = (low + high) / 2
             below = float(ndtr((middle - values) / deviation).mean())
             low, high = (low, middle) if below >= probability else (middle, high)
-        return max(0, round(high))
+        return max(0, round(float(high)))
 
 
 def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
@@ -170,7 +170,8 @@ class SparsePosterior:
                     nodes = np.linspace(
                         nodes[max(kept[0] - 1, 0)], nodes[min(kept[-1] + 1, _NODES - 1)], _NODES
                     )
+            value[[0, -1]] -= math.log(2)  # of a trapezium
             log_evidence[row] = logsumexp(value) + math.log(nodes[1] - nodes[0])
             weight = np.exp(value - logsumexp(value))
             filled[row] = (pi * share / (pi * share + (1 - pi) * empty)) @ weight
-        return filled * np.exp(log_evidence - logsumexp(log_evidence))[:, None]
+        return np.asarray(filled * np.exp(log_evidence - logsumexp(log_evidence))[:, None])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
@@ -222,9 +222,8 @@ class CountQuestion(TotalQuestion):
 class WholeCountQuestion(PeopleQuestion, CountQuestion):
     """A question about the counts of all records, of which a person may have several."""
 
-    def selecting(self) -> Bound | None:
-        """Where only some levels are published: their selection, with its guarantee."""
-        return None
+    selection: ClassVar[Bound | None] = None
+    """Where only some levels are published: their selection, with its guarantee."""
 
     @abstractmethod
     def read(self, data: Any) -> tuple[int, ...]:
@@ -269,8 +268,8 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
 
     def bind(self, size: int) -> Bound:
         """One mechanism for all records; several records of a person by group privacy."""
-        if (selection := self.selecting()) is not None:
-            return selection
+        if self.selection is not None:
+            return self.selection
         built = self.build(size, self.exact_epsilon / self._records)
         guarantee = self._guarantee(built)
 

@@ -123,7 +123,7 @@ class Proportion(WholeCountQuestion):
                 "expected_false= needs relation='add-remove': the number of records is private"
             )
         self._check_alone("expected_false=", {"missing", "other", "expected_false"})
-        k = self.domain.k if self._codes is None else len(self._codes)
+        k = self.domain.k if self._codes is None else self._codes.stop - self._codes.start
         return Sparse(self.exact_epsilon, k, as_epsilon(self.expected_false, "expected_false"))
 
     @cached_property
@@ -167,9 +167,9 @@ class Proportion(WholeCountQuestion):
             if self.outside is not None:
                 raise InvalidInput("outside= goes with edges=; for levels say other=LEVEL")
             assert self.levels is not None
-            if isinstance(self.levels, range) and self.levels[-1:] and len(self.levels) > _MOST_LISTED:
+            if isinstance(self.levels, range) and abs(self.levels.stop - self.levels.start) > _MOST_LISTED:
                 raise InvalidInput(
-                    f"levels={self.levels!r} are more than {_MOST_LISTED:,}: with relation='add-remove' and "
+                    f"levels={self.levels!r} are too many to be listed: with relation='add-remove' and "
                     "expected_false=1 only those that stand out are published"
                 )
             missing = self.missing if self.strict else self.place_of_missing(self.missing)
@@ -183,18 +183,18 @@ class Proportion(WholeCountQuestion):
         """Checks the levels or edges, then the rest."""
         if isinstance(self.levels, str) and (codes := codes_of(self.levels)) is not None:
             object.__setattr__(self, "levels", codes)
-        if self.sparse is not None:
-            _ = self.sparse.threshold
-            return
         if self.discovers:
             _ = self.discovery.threshold
             object.__setattr__(self, "levels", (DISCOVER,))
             object.__setattr__(self, "cautions", _NAMES_ARE_DATA)
-            return
-        _ = self.domain
-        super().__post_init__()
+        elif self.sparse is not None:
+            _ = self.sparse.threshold
+        if self.selection is None:
+            _ = self.domain
+            super().__post_init__()
 
-    def selecting(self) -> Bound | None:
+    @cached_property
+    def selection(self) -> Bound | None:  # type: ignore[override]
         """The selection of levels, where not all of them are published."""
         if self.discovers:
             found = self.discovery
