@@ -2,9 +2,9 @@
 
     python benchmarks/logistic.py [--data FOLDER] [--out FILE]
 
-Without ``--data`` gradient steps and exact draws are timed, on random rows of the shapes that matter. With it, Adult
-is read from the folder (see reproductions/README.md), and diffprivlib is installed, with the scikit-learn
-that it needs, into an environment of its own (``.venv-bench``). Nothing here is a test.
+Without ``--data`` gradient steps and exact draws are timed, on random rows of the shapes that matter. With
+it, Adult is read from the folder (see reproductions/README.md), and diffprivlib is installed, with the
+scikit-learn that it needs, into an environment of its own (``.venv-bench``). Nothing here is a test.
 """
 
 from __future__ import annotations
