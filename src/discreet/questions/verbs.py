@@ -389,6 +389,7 @@ def release_logistic(
     prior_precision: float = 1.0,
     norm_bound: float | None = None,
     draws: int = 1,
+    sampler: str = "auto",
     n: int | None = None,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,

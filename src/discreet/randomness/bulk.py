@@ -202,11 +202,11 @@ def _accepted(digits: Digits, source: Source) -> bool:
     return word < target or (word == target and _continued(digits, 64, source))
 
 
-def enclosed_digits(value: Callable[[], Ball], bits: int) -> int:
-    """⌊2^bits · r⌋ for the irrational r in (0, 1) that ``value`` encloses."""
+def enclosed_digits(value: Callable[[], Ball], bits: int, extra: int = 64) -> int:
+    """⌊2^bits · r⌋ for the irrational r that ``value`` encloses; begins with ``extra`` bits more."""
     from flint import arb, ctx
 
-    precision = bits + 64
+    precision = bits + extra
     while True:
         with ctx.workprec(precision):
             floor: Any = (value() * arb(2) ** bits).floor()
