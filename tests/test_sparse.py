@@ -63,7 +63,8 @@ def test_levels_may_be_a_list_and_nothing_may_stand_out() -> None:
     names = [f"level {i}" for i in range(1000)]
     found = asked({"level 3": 500, "level 4": 1}, levels=names)
     assert "level 3" in found.levels
-    for data in ([], {"level 4": 1}):
+    nothing: list[Any] = [[], {"level 4": 1}]
+    for data in nothing:
         empty = asked(data, levels=names, expected_false="1e-9")
         assert load_answer(empty.to_json()) == empty
         assert empty.levels == ()
@@ -128,7 +129,7 @@ def test_it_is_charged_and_repeated(tmp_path: Path) -> None:
     question = question_of("proportion", ASKED)
     assert question.price() == one.guarantee
     assert question.plan()["levels"] == "0..999999999"
-    assert "--levels=0..999999999" in question.arguments()  # type: ignore[attr-defined]
+    assert "--levels=0..999999999" in question.arguments()
 
 
 def test_command_line_and_study(tmp_path: Path) -> None:
