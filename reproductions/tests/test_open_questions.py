@@ -52,7 +52,7 @@ def test_a_climb_ends_higher_than_it_began() -> None:
     rows = [row for seed in range(2) for row in lemma.climb(settings, seed)]
     for row in rows:
         prior = row["prior 1"], row["prior 2"]
-        again = lemma.excess(prior, row["n"], row["epsilon"], row["delta"])
-        assert again == pytest.approx((row["ln δ(ε)/δ"], row["loss over ε"]))
+        logarithm, loss = lemma.excess(prior, row["n"], row["epsilon"], row["delta"])
+        assert (math.exp(logarithm), loss) == pytest.approx((row["δ(ε) over δ"], row["loss over ε"]))
     assert lemma.statements(rows)[0].agrees == "partly"
     assert max(row["loss over ε"] for row in rows) > 0.7

@@ -96,12 +96,12 @@ def climb(settings: LemmaSettings, seed: int) -> list[Row]:
     prior, epsilon, delta = _place(best)
     logarithm, loss = excess(prior, n, epsilon, delta)
     place = {"n": n, "prior 1": prior[0], "prior 2": prior[1], "epsilon": epsilon, "delta": delta}
-    return [{"seed": seed, **place, "ln δ(ε)/δ": logarithm, "loss over ε": loss}]
+    return [{"seed": seed, **place, "δ(ε) over δ": math.exp(min(logarithm, 700.0)), "loss over ε": loss}]
 
 
 def statements(rows: Sequence[Row]) -> list[Statement]:
     """Whether a counterexample was met, and where it was nearest."""
-    nearest = max(rows, key=lambda row: row["ln δ(ε)/δ"])
+    nearest = max(rows, key=lambda row: row["δ(ε) over δ"])
     beyond = sum(row["loss over ε"] > 1 for row in rows)
     at = ", ".join(f"{key} = {nearest[key]:.4g}" for key in ("n", "prior 1", "prior 2", "epsilon", "delta"))
     return [
@@ -109,9 +109,9 @@ def statements(rows: Sequence[Row]) -> list[Statement]:
             "lemma",
             "M_β at its defined rate is (ε, δ)-private for two levels",
             "B 2.3.4, lemma 2.3",
-            "no" if nearest["ln δ(ε)/δ"] > 0 else "partly",
+            "no" if nearest["δ(ε) over δ"] > 1 else "partly",
             f"{len(rows)} climbs: the nearest to a counterexample is "
-            f"δ(ε) = {math.exp(nearest['ln δ(ε)/δ']):.2g}·δ at {at}. "
+            f"δ(ε) = {nearest['δ(ε) over δ']:.2g}·δ at {at}. "
             f"{beyond} climbs ended where the loss is above ε, so that δ > 0 is needed",
             "open: a search is no proof; (3ε/2 + δ/2, δ/2) is proved",
             {"nearest": nearest, "beyond": beyond},
@@ -129,7 +129,7 @@ def lemma(run: Run) -> Outcome:
         for row in run.step(f"{settings} {seed}", partial(climb, settings, seed))
     ]
     found = statements(rows)
-    nearest = math.exp(found[0].values["nearest"]["ln δ(ε)/δ"])
+    nearest = found[0].values["nearest"]["δ(ε) over δ"]
     verdict = f"No counterexample in {len(rows)} climbs; the nearest has δ(ε) = {nearest:.2g}·δ"
     return Outcome(verdict, {"": rows}, {"": _plot(rows)}, found, asdict(settings))
 
@@ -137,10 +137,11 @@ def lemma(run: Run) -> Outcome:
 def _plot(rows: Sequence[Row]) -> Any:
     figure = new_figure(5.5, 3.5)
     axis = figure.add_subplot()
-    ended = [row for row in rows if math.isfinite(row["ln δ(ε)/δ"])]
-    axis.plot([row["n"] for row in ended], [row["ln δ(ε)/δ"] for row in ended], ".")
-    axis.axhline(0, linestyle=":")
-    axis.set_xscale("log")
+    ended = [row for row in rows if row["δ(ε) over δ"] > 0]
+    axis.set_xlim(1.5, 1.2 * max(row["n"] for row in rows))
+    axis.set_ylim(1e-12, 10)
+    axis.loglog([row["n"] for row in ended], [row["δ(ε) over δ"] for row in ended], ".")
+    axis.axhline(1, linestyle=":")
     axis.set_xlabel("n")
-    axis.set_ylabel("ln δ(ε)/δ where a climb ended")
+    axis.set_ylabel("δ(ε)/δ where a climb ended")
     return figure
