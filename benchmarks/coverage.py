@@ -159,8 +159,9 @@ def sparse_trial(data: str, epsilon: str, false: str, what: str, rng: np.random.
 def sparse_rows() -> list[Row]:
     """Whole numbers with noise of a few records hold more often than 90 %: at ε = 1 up to 3 % is wanted."""
     result = []
-    settings = itertools.product((("1", "1"), ("0.1", "1"), ("0.1", "0.01")), SPARSE.items())
-    for (epsilon, false), (data, (_, standing)) in settings:
+    settings = [*itertools.product(("1", "0.1"), ("1",), SPARSE), ("0.1", "0.01", "20 even levels")]
+    for epsilon, false, data in settings:
+        standing = SPARSE[data][1]
         for what, each in (("levels", standing), ("everything else", 1), ("all records", 1)):
             label = f"sparse, {what}, {data}, ε = {epsilon}, expected_false = {false}"
             trial = partial(sparse_trial, data, epsilon, false, what)
