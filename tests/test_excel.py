@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbooks import workbook
 
 import discreet
 from discreet.cli import main
 from discreet.data import binned, clipped_sum, contingency, count_levels, read_rows, sql
 from discreet.declarations import Domain
 from discreet.errors import DiscreetError, FileError, InvalidInput
+from workbooks import workbook
 
 SECRET = "Zyx7secret"
 HEAD = ("id", "smoker", "age", "wave", "day")

@@ -13,13 +13,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from workbooks import workbook
 
 import discreet
 from discreet.cli import main
 from discreet.data import Glob, binned, clipped_sum, contingency, count_levels, read_rows, sql
 from discreet.declarations import Domain
 from discreet.errors import DiscreetError
+from workbooks import workbook
 
 MARK = "Zyx7secret"
 GOOD = "smoker,age,person\n" + "no,30,1\nyes,40,2\n" * 20

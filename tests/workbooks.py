@@ -12,13 +12,14 @@ _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _DATE = (
-    f'<styleSheet xmlns="{_MAIN}"><fonts><font/></fonts><fills><fill><patternFill/></fill></fills><borders><border/></borders>'
+    f'<styleSheet xmlns="{_MAIN}"><fonts><font/></fonts><fills><fill><patternFill/></fill></fills>'
+    "<borders><border/></borders>"
     '<cellStyleXfs><xf/></cellStyleXfs><cellXfs><xf/><xf numFmtId="14"/></cellXfs></styleSheet>'
 )
 
 
 def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[Any]]], torn: str = "") -> Path:
-    """A file with these sheets. A date is written ``("date", SERIAL)``; ``torn`` stands, unclosed, at the end."""
+    """A file with these sheets. A date is ``("date", SERIAL)``; ``torn`` stands, unclosed, at the end."""
     numbered = list(enumerate(sheets, 1))
     listed = "".join(f'<sheet name="{name}" sheetId="{i}" r:id="rId{i}"/>' for i, name in numbered)
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
@@ -37,7 +38,8 @@ def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[Any]]], torn: st
         f'<Override PartName="/xl/styles.xml" ContentType="{kind}.styles+xml"/>{parts}</Types>',
         "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="rId1" '
         f'Type="{_LINKS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_LINKS}"><sheets>{listed}</sheets></workbook>',
+        "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_LINKS}">'
+        f"<sheets>{listed}</sheets></workbook>",
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">{links}'
         f'<Relationship Id="rId0" Type="{_LINKS}/styles" Target="styles.xml"/></Relationships>',
         "xl/styles.xml": _DATE,

@@ -1,8 +1,7 @@
 """Sheets of Excel workbooks, as records whose values keep the types of their cells.
 
 Every cell is read by itself: numbers, text and truth values stay what they are, a date is the text
-``2024-05-31``, and an empty cell is missing. Of a formula the value counts that the program stored which saved
-the file.
+``2024-05-31``, and an empty cell is missing. Of a formula the value counts that was saved with it.
 """
 
 from __future__ import annotations
@@ -15,13 +14,27 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import FileError, TooLargeError, missing_extra
+from discreet.errors import DiscreetError, FileError, TooLargeError, alone, missing_extra
 
 _MOST_BYTES = 1 << 30
 
 
+@alone
 def sheet_of(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
     """The names in the first row of a sheet, and every row below as a JSON array."""
+    try:
+        return _read(path, sheet)
+    except DiscreetError:
+        raise
+    except (
+        Exception
+    ) as error:  # whatever a torn workbook makes of the libraries that read it; they quote cells
+        if isinstance(error, OSError) and error.strerror:
+            raise FileError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+        raise FileError(f"{str(path)!r} is not a well-formed .xlsx file") from None
+
+
+def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
     try:
         from openpyxl import load_workbook
     except ImportError:

@@ -1,9 +1,9 @@
 """Files, opened by an embedded DuckDB: one, several, a folder of them, or those that match a pattern.
 
 What a record counts as must depend on no other record. So every field of a CSV file is text, a number is
-read from such a field by itself, and every value of a JSON or Excel file is read alone, by its own type. Of the
-first line of a CSV file or sheet, which may be a record where the names were forgotten, a message shows at most
-one field, and only if it is close to the column asked for.
+read from such a field by itself, and every value of a JSON or Excel file is read alone, by its own type. Of
+the first line of a CSV file or sheet, which may be a record where the names were forgotten, a message shows
+at most one field, and only if it is close to the column asked for.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from discreet.data.engines import EngineTable, Lookup, as_table, nearest, no_column, only
-from discreet.data.excel import sheet_of
 from discreet.data.levels import Levels
 from discreet.data.paths import MALFORMED, Files, is_files, literal, quoted, start_of
 from discreet.data.values import Coder
 from discreet.data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect
-from discreet.errors import DataError, DiscreetError, FileError, InvalidInput, TooLargeError, alone
+from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
 
 FEW_MB = 128
 """Memory in which the distinct values of a Parquet column are counted before anything else, or not at all."""
@@ -34,9 +33,10 @@ def sql(query: str, **tables: Any) -> Any:
     """The rows of a query as a DuckDB relation, to be counted like any other table.
 
     ``tables`` are the names that the query may use: pandas, Polars and Arrow tables, and Parquet, CSV, TSV or
-    Excel files (a path, a folder, a list of paths, a :class:`Glob`); fields of CSV and Excel are text. Nothing is
-    run before the relation is counted. Types that DuckDB infers from records, as for ``read_csv`` in a query
-    or a pandas column of objects, let one record change what the others count as: fix them beforehand.
+    Excel files (a path, a folder, a list of paths, a :class:`Glob`); fields of CSV and Excel are text.
+    Nothing is run before the relation is counted. Types that DuckDB infers from records, as for ``read_csv``
+    in a query or a pandas column of objects, let one record change what the others count as: fix them
+    beforehand.
 
     >>> relation = sql("SELECT 1 + i % 2 AS v FROM range(10) t(i) WHERE i < 7")
     >>> sorted(relation.fetchall())
@@ -271,19 +271,11 @@ def _read_csv(connection: Any, files: Files, delimiter: str, names: Sequence[str
     )
 
 
-@alone
 def _sheets(connection: Any, files: Files) -> tuple[list[str], Any]:
     """The names of the columns, and the rows as JSON arrays."""
-    try:
-        found = {path: sheet_of(path, files.sheet) for path in files.paths}
-    except DiscreetError:
-        raise
-    except (
-        Exception
-    ) as error:  # whatever a torn workbook makes of the libraries that read it; they quote cells
-        if isinstance(error, OSError) and error.strerror:
-            raise
-        raise FileError(f"{files.label} is not a well-formed {files.ending} file") from None
+    from discreet.data.excel import sheet_of
+
+    found = {path: sheet_of(path, files.sheet) for path in files.paths}
     names = _agreed(files, {path: names for path, (names, _) in found.items()})
     if not any(names):
         raise FileError(f"{files.label}: the first row must name the columns")
@@ -306,7 +298,6 @@ def _json_table(
     person: str | None,
 ) -> EngineTable:
     """Each value is read alone, by its own type; one inferred from all records would let one change all."""
-    import narwhals as nw
 
     records = None
     for shape in ("newline_delimited", "array", "unstructured"):
