@@ -57,6 +57,10 @@ class Asked:
     def _statistic(self) -> Any:
         return self.question.read(self.data)
 
+    def put_to(self, data: Any) -> Asked:
+        """The same, where it reads while it answers put to data that are open now."""
+        return Asked(self.question, data) if self._statistic is self.data else self
+
     @cached_property
     def _bound(self) -> Bound:
         declared = self.question.declared_size
