@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discreet.regression.newton.models import ResponseModel
     from discreet.regression.newton.posterior import Evidence
 
-__all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "curve_of", "moments_of"]
+__all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "curve_of", "gathering", "moments_of"]
 
 _PASSES = 3
 _SCATTERS = 12
@@ -218,10 +218,10 @@ def _entries(
     learn(
         rows, columns, base[rows, columns], spread[rows] * spread[columns], (vague + vague.T)[rows, columns]
     )
-    return mean + variance * np.minimum(variance / noise, 1) * _gathered(mean, variance), variance
+    return mean + variance * np.minimum(variance / noise, 1) * gathering(mean, variance), variance
 
 
-def _gathered(mean: FloatArray, variance: FloatArray) -> FloatArray:
+def gathering(mean: FloatArray, variance: FloatArray) -> FloatArray:
     """The slope of log p(M), by entry, of the law ∏λ / ∏|λ − λ'| of the eigenvalues before they are seen.
 
     Entries that may be anything, each by itself, have eigenvalues that repel each other, ∏|λ − λ'|; and so
