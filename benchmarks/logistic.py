@@ -1,10 +1,10 @@
-"""Private logistic regression, measured: gradient steps, Adult, and diffprivlib at the same (ε, δ).
+"""Private logistic regression, measured: gradient steps, exact draws, Adult, diffprivlib at the same (ε, δ).
 
     python benchmarks/logistic.py [--data FOLDER] [--out FILE]
 
-Without ``--data`` only the gradient steps are timed, on random rows of the shapes that matter. With it, Adult
-is read from the folder (see reproductions/README.md), and diffprivlib is installed, with the scikit-learn
-that it needs, into an environment of its own (``.venv-bench``). Nothing here is a test.
+Without ``--data`` gradient steps and exact draws are timed, on random rows of the shapes that matter. With
+it, Adult is read from the folder (see reproductions/README.md), and diffprivlib is installed, with the
+scikit-learn that it needs, into an environment of its own (``.venv-bench``). Nothing here is a test.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from benchmarks.environments import DIFFPRIVLIB, find
 
 SHAPES = {"Adult, 14 columns": (32_561, 15), "Adult, 108 columns": (32_561, 109), "MNIST 3v8": (11_982, 785)}
 EPSILON, DELTA = 1.0, 1e-6
+EXACT = ((200, 2, 1.0), (1_000, 5, 1.0), (2_000, 4, 1.0), (1_000, 10, 0.5), (5_000, 4, 0.1), (5_000, 5, 1.0))
 
 Row = dict[str, Any]
 
@@ -48,6 +49,29 @@ def gradient_steps(budget: float) -> Iterator[Row]:
                     took = time.perf_counter() - start
                     best, spent = min(best, took), spent + took
             yield {"group": "gradient steps", "what": f"{name}, {chains} chain(s)", "per_s": 1 / best}
+
+
+def exact_draws() -> Iterator[Row]:
+    """One private fit by exact rejection and by the chain, where ``auto`` takes which; random rows."""
+    import discreet
+
+    rng = np.random.default_rng(1)
+    for n, columns, epsilon in EXACT:
+        rows = rng.uniform(-1, 1, (n, columns)) / columns**0.5
+        labels = rng.random(n) < 1 / (1 + np.exp(-4 * rows[:, 0]))
+        asked = {"method": "diffuse", "epsilon": epsilon, "delta": DELTA, "classes": (False, True)}
+        took = {}
+        for sampler in ("rejection", "langevin"):
+            times = []
+            for _ in range(5):
+                model = discreet.PrivateLogisticRegression(**asked, sampler=sampler)
+                start = time.perf_counter()
+                model.fit(rows, labels)
+                times.append(time.perf_counter() - start)
+            took[f"{sampler}_s"] = float(np.mean(times))
+        chosen = discreet.PrivateLogisticRegression(**asked).fit(rows, labels).design_.sampler
+        name = f"{n:,} records, {columns} columns, epsilon = {epsilon:g}: {chosen}"
+        yield {"group": "exact draws, and what auto takes", "what": name, **took}
 
 
 def adult(folder: Path, one_hot_too: bool = True) -> Iterator[Row]:
@@ -126,7 +150,7 @@ def main() -> None:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     group = ""
-    parts = [gradient_steps(arguments.seconds)]
+    parts = [gradient_steps(arguments.seconds), exact_draws()]
     if arguments.data:
         parts.append(adult(arguments.data))
     else:

@@ -139,6 +139,7 @@ class TestEveryEngine:
         assert not any(value in message for value in (SECRET, "vaper", "Never", " never"))
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     values=st.lists(

@@ -406,6 +406,7 @@ NUMERALS = {
 }
 
 
+@pytest.mark.slow
 def test_numbers_in_csv_are_read_one_by_one(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     for text, number in NUMERALS.items():

@@ -234,7 +234,7 @@ def test_lattice_is_best_and_nothing_is_below_the_limit(
 def test_another_mechanism_is_better_only_where_none_is_good() -> None:
     """What the documentation of ``auto`` says, on a grid of priors, sizes and ε."""
     for k, a in ((2, 0.1), (2, 1.0), (3, 0.1), (3, 0.5), (3, 2.0), (5, 0.1), (5, 1.0)):
-        for n in (10, 100, 1000, 10_000):
+        for n in (10, 1000):
             for epsilon in ("0.003", "0.03", "0.3", "3"):
                 found = plan(prior=(a,) * k, n=n, epsilon=epsilon)
                 assert found.best == "lattice" or min(row.expected for row in found.rows) > 0.85, str(found)

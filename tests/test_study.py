@@ -491,6 +491,7 @@ def test_infinite_and_close_edges(folder: Path) -> None:
     assert close.levels == ("[1000000, 1000001)", "[1000001, 1000002]")
 
 
+@pytest.mark.slow
 def test_study_documents_are_shown_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_study(folder / "survey.toml")
     (folder / "study.json").write_text(result.to_json())

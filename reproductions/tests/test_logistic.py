@@ -21,8 +21,16 @@ from discreet import InvalidInput, NoiseWarning
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Gaussian
 from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.chain import FLOATS, DrawDesign, draw_design, langevin, loss_gradient
+from discreet.regression.chain import (
+    FLOATS,
+    DrawDesign,
+    acceptance_floor,
+    draw_design,
+    langevin,
+    loss_gradient,
+)
 from discreet.regression.doubles import SeededNoise
+from discreet.regression.rejection import hessian, loss, mode
 from discreet.regression.release import clipped
 from discreet_reproductions.logistic import exact as samplers
 from discreet_reproductions.logistic.baselines import (
@@ -35,12 +43,8 @@ from discreet_reproductions.logistic.baselines import (
 from discreet_reproductions.logistic.exact import (
     EXACT_NOISE,
     ExactDesign,
-    acceptance_floor,
     draw,
     exact_design,
-    hessian,
-    loss,
-    mode,
     proximal,
 )
 from discreet_reproductions.logistic.reference import reference_draws

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from discreet.answers.discovered import Discovered
     from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
+    from discreet.answers.sparse import SparseRelease
     from discreet.declarations import Domain, Relation
     from discreet.distributions.beta_dirichlet import Beta, Dirichlet
     from discreet.distributions.gamma import Gamma
@@ -179,6 +180,7 @@ _HOME = {
     "questions.asking": ("acknowledge_large_delta",),
     "answers.conditional": ("ConditionalRelease",),
     "answers.discovered": ("Discovered",),
+    "answers.sparse": ("SparseRelease",),
     "answers.network": ("NetworkRelease",),
     "regression.newton.fit": ("Fit",),
     "regression.means": ("Mean", "Means"),
@@ -253,6 +255,7 @@ __all__ = [
     "Release",
     "RequestConflictError",
     "Sample",
+    "SparseRelease",
     "Study",
     "TooLargeError",
     "UnknownDatasetError",

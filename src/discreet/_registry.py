@@ -125,6 +125,7 @@ DOCUMENTS = Registry(
         "discreet/conditional": "discreet.answers.conditional:ConditionalRelease",
         "discreet/network": "discreet.answers.network:NetworkRelease",
         "discreet/discovered": "discreet.answers.discovered:Discovered",
+        "discreet/sparse": "discreet.answers.sparse:SparseRelease",
         "discreet/sample": "discreet.posterior_sampling.sample:Sample",
         "discreet/logistic": "discreet.regression.release:LogisticRelease",
         "discreet/regression": "discreet.regression.newton.fit:Fit",

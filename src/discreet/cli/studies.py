@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     app.command("show", epilog=EPILOG)(_show)
+    app.command("key", epilog=EPILOG)(_key)
+    app.command("sign", epilog=EPILOG)(_sign)
     app.command("run", epilog=EPILOG)(_run)
     app.command("split", epilog=EPILOG)(_split)
     app.command("report", epilog=EPILOG)(_report)
@@ -39,17 +41,74 @@ def register(app: typer.Typer) -> None:
 def _show(
     file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
     interval: Interval = 0.95,
+    verify: Annotated[
+        Path | None,
+        typer.Option(help="The curator's public key: refuse the file unless FILE.sig is their signature."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show a release: posterior, guarantee, and what the guarantee means."""
     if not 0 < interval < 1:
         raise InvalidInput(f"--interval {interval:g} must be between 0 and 1, such as 0.95")
     text, result = _read(file)
+    if verify is not None:
+        _verify(text, file, verify)
     if not as_json:
         print_answers(result, interval)
+        if verify is not None:
+            print_text(f"Signed: by the owner of the key {str(verify)!r}, and not changed since.")
         return
     tables = {name: _table(answer, interval) for name, answer in answers_of(result).items()}
     print_json({"interval": interval, "table": tables.get("", tables), **json.loads(text)})
+
+
+def _verify(text: str, file: Path, key: Path) -> None:
+    from discreet.documents.reading import read_text
+    from discreet.documents.signing import check_signature
+
+    with file_problems("signature", _signature_of(file), "read"):
+        signature = read_text(_signature_of(file))
+    with file_problems("--verify", key, "read"):
+        check_signature(text, signature, key)
+
+
+def _signature_of(file: Path) -> Path:
+    return file.with_name(file.name + ".sig")
+
+
+def _key(
+    file: Annotated[Path, typer.Argument(help="Where the private key goes; the public one is FILE.pub.")],
+    as_json: Json = False,
+) -> None:
+    """Make a key to sign releases with: keep FILE to yourself, and publish FILE.pub."""
+    from discreet.documents.signing import make_key
+
+    with file_problems("file", file, "written"):
+        public = make_key(file)
+    if as_json:
+        print_json({"private": str(file), "public": str(public)})
+    else:
+        print_text(f"The private key is in {file}, for you alone; publish {public}.")
+
+
+def _sign(
+    file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
+    key: Annotated[Path, typer.Option(help="The private key, as made by discreet key.")],
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Sign a release: FILE.sig goes with it, and discreet show --verify checks it."""
+    from discreet.documents.signing import sign
+
+    text, _ = _read(file)
+    with new_file(_signature_of(file), force, "signature") as write:
+        with file_problems("--key", key, "read"):
+            signature = sign(text, key)
+        write(signature)
+    if as_json:
+        print_json({"signature": str(_signature_of(file))})
+    else:
+        print_text(f"The signature is in {_signature_of(file)}.")
 
 
 def _read(file: Path) -> tuple[str, Any]:

@@ -30,6 +30,7 @@ contingencies = withheld(statistics.contingencies)
 contingency = withheld(statistics.contingency)
 count_levels = withheld(statistics.count_levels)
 count_texts = withheld(rows.count_texts)
+count_codes = withheld(rows.count_codes)
 
 __all__ = [
     "FORMATS",
@@ -44,6 +45,7 @@ __all__ = [
     "contingencies",
     "contingency",
     "count_cells",
+    "count_codes",
     "count_levels",
     "count_texts",
     "read_rows",

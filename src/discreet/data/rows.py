@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -19,6 +20,7 @@ from discreet.errors import DataError, FileError, InvalidInput
 if TYPE_CHECKING:
     import narwhals as nw
 
+_CODE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 Unknown = Callable[[Sequence[str], str], InvalidInput]
 
 
@@ -60,6 +62,29 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
         raise InvalidInput("which column? Give column=NAME (--column NAME)")
     with _named(files) as unknown:
         return _texts(sql("SELECT * FROM records", records=data), column, unknown)
+
+
+def count_codes(
+    data: Any, codes: range, column: str | None = None, *, other: int | None = None, strict: bool = True
+) -> dict[int, int]:
+    """How many records have each code, by its position in a range too long to be listed.
+
+    A code is a whole number, or its text without leading zeros. Missing values are left out. Another value
+    counts as ``other``; if that is None it is an error, or without ``strict`` left out too.
+    """
+    found: dict[int, int] = {}
+    for text, records in count_texts(data, column).items():
+        code = int(text) if _CODE.fullmatch(text) else None
+        if code is None or code not in codes:
+            code = other
+        if code is not None:
+            found[codes.index(code)] = found.get(codes.index(code), 0) + records
+        elif strict and records:
+            raise DataError(
+                "some records hold a value outside the declared codes: declare all codes, map the rest to "
+                "one: other=CODE (--other CODE), or leave them out: strict=False (--no-strict)"
+            )
+    return found
 
 
 def _texts(data: Any, column: str | None, unknown: Unknown) -> dict[str, int]:

@@ -46,5 +46,9 @@ def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
 
 def checksum(content: Mapping[str, Any]) -> str:
     """Over the content in canonical form."""
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+    return "sha256:" + hashlib.sha256(canonical(content)).hexdigest()
+
+
+def canonical(content: Mapping[str, Any]) -> bytes:
+    """The same bytes however the content was laid out."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

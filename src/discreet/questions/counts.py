@@ -222,12 +222,8 @@ class CountQuestion(TotalQuestion):
 class WholeCountQuestion(PeopleQuestion, CountQuestion):
     """A question about the counts of all records, of which a person may have several."""
 
-    discovers: ClassVar[bool] = False
-    """Whether levels are found in the data; then ``discovering`` is the question with its guarantee."""
-
-    def discovering(self) -> Bound:
-        """Where levels are not declared: their selection."""
-        raise InvalidInput(f"a question of kind {self.kind!r} needs declared levels")
+    selection: ClassVar[Bound | None] = None
+    """Where only some levels are published: their selection, with its guarantee."""
 
     @abstractmethod
     def read(self, data: Any) -> tuple[int, ...]:
@@ -272,8 +268,8 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
 
     def bind(self, size: int) -> Bound:
         """One mechanism for all records; several records of a person by group privacy."""
-        if self.discovers:
-            return self.discovering()
+        if self.selection is not None:
+            return self.selection
         built = self.build(size, self.exact_epsilon / self._records)
         guarantee = self._guarantee(built)
 

@@ -56,6 +56,12 @@ class Logistic(TargetQuestion):
         NUMBER, "Rows are clipped to this length; √d, which clips none, if not given.", default=None
     )
     draws: int = parameter(WHOLE, "Number of draws; each is charged.", default=1)
+    sampler: str = parameter(
+        TEXT,
+        "How draws are made: exactly (rejection), or by steps that take the same time for all data.",
+        default="auto",
+        choices=("auto", "rejection", "langevin"),
+    )
     n: int | None = parameter(
         WHOLE,
         "Public number of records; checked against the data.",
@@ -90,6 +96,7 @@ class Logistic(TargetQuestion):
             prior_precision=self.prior_precision,
             norm_bound=reach,
             draws=self.draws,
+            sampler=self.sampler,
             n=self.declared_size,
             classes=self._labels,
             multi_class="ovr" if len(self._labels) > 2 else None,

@@ -8,18 +8,23 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from discreet._typing import EpsilonLike
 from discreet.answers.discovered import Discovered
-from discreet.data import binned, count_levels, count_texts
-from discreet.declarations import EXCLUDE, Domain, as_target_delta
+from discreet.answers.release import plain
+from discreet.answers.sparse import SparseRelease
+from discreet.data import binned, count_codes, count_levels, count_texts
+from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_target_delta
 from discreet.errors import InvalidInput
 from discreet.mechanisms.discovery import Discovery
+from discreet.mechanisms.sparse import Sparse
 from discreet.questions.base import Bound, parameter
 from discreet.questions.counts import WholeCountQuestion
-from discreet.questions.text import FLAG, LEVEL, LEVELS, SERIES, TEXT
+from discreet.questions.text import BUDGET, FLAG, LEVEL, LEVELS, SERIES, TEXT, codes_of
 
 __all__ = ["Proportion"]
 
 DISCOVER = "discover"
+_MOST_LISTED = 10**7
 _NAMES_ARE_DATA = (
     "levels='discover' publishes names of levels from the data: with a probability of at most δ one that a "
     "single record has; declare the levels where they can be listed",
@@ -43,8 +48,9 @@ class Proportion(WholeCountQuestion):
     )
     levels: Sequence[Any] | None = parameter(
         LEVELS,
-        "All values a record may take: never,former,current. Declared, never read from the data; or "
-        "discover, with add-remove and delta, for those that nobody can list.",
+        "All values a record may take: never,former,current; or codes from one whole number to another: "
+        "0..999. Declared, never read from the data; or discover, with add-remove and delta, for those that "
+        "nobody can list.",
         example="never,former,current",
         default=None,
     )
@@ -72,12 +78,19 @@ class Proportion(WholeCountQuestion):
         default=None,
         choices=("clip", "level"),
     )
+    expected_false: EpsilonLike | None = parameter(
+        BUDGET,
+        "For many more levels than records, with add-remove: publish only levels that stand out from the "
+        "noise, and all others together. So many empty ones may be among them on average, such as 1.",
+        label="Only what stands out: empty levels among it",
+        default=None,
+    )
     acknowledge_not_private: bool = parameter(
         FLAG, "Publish a comparison that has no guarantee.", default=False, python=True
     )
 
     @cached_property
-    def discovers(self) -> bool:  # type: ignore[override]
+    def discovers(self) -> bool:
         """Whether levels are to be found in the data, privately."""
         return isinstance(self.levels, str) or (
             isinstance(self.levels, tuple | list) and tuple(self.levels) == (DISCOVER,)
@@ -95,12 +108,48 @@ class Proportion(WholeCountQuestion):
                 "levels='discover' needs relation='add-remove' and delta=, such as 1e-6: which levels exist "
                 "tells who is there, and no pure ε hides that"
             )
-        taken = {"column", "levels", "epsilon", "delta", "relation", "strict", "missing"}
-        if extra := sorted(set(self.stated()) - taken):
-            raise InvalidInput(f"{extra[0]}= does not go with levels='discover'")
+        self._check_alone("levels='discover'", {"delta", "missing"})
         if self.missing not in (None, EXCLUDE):
             raise InvalidInput(f"missing={self.missing!r}: levels='discover' leaves missing values out")
         return Discovery(self.exact_epsilon, as_target_delta(self.delta, 1, "declare the levels"))
+
+    @cached_property
+    def sparse(self) -> Sparse | None:
+        """The selection of levels that stand out, where only these are published."""
+        if self.expected_false is None:
+            return None
+        if not self.hides_size:
+            raise InvalidInput(
+                "expected_false= needs relation='add-remove': the number of records is private"
+            )
+        self._check_alone("expected_false=", {"missing", "other", "expected_false"})
+        k = self.domain.k if self._codes is None else self._codes.stop - self._codes.start
+        return Sparse(self.exact_epsilon, k, as_epsilon(self.expected_false, "expected_false"))
+
+    @cached_property
+    def _codes(self) -> range | None:
+        """Codes that are not listed."""
+        if self.expected_false is None or not isinstance(self.levels, range):
+            return None
+        if self.levels.step != 1 or self.levels.stop - self.levels.start < 2:
+            raise InvalidInput(f"levels={self.levels!r} must be a range of two codes or more in steps of 1")
+        if self.missing not in (None, EXCLUDE):
+            raise InvalidInput(f"missing={self.missing!r}: of codes missing values are left out")
+        if self._other_code is not None and self._other_code not in self.levels:
+            raise InvalidInput(f"other={self.other!r} is not one of the codes {self.levels!r}")
+        return self.levels
+
+    @property
+    def _other_code(self) -> int | None:
+        try:
+            return None if self.other is None else int(self.other)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"other={self.other!r} must be one of the codes {self.levels!r}") from None
+
+    def _check_alone(self, what: str, more: set[str]) -> None:
+        taken = {"column", "levels", "epsilon", "relation", "strict"} | more
+        if extra := sorted(set(self.stated()) - taken):
+            raise InvalidInput(f"{extra[0]}= does not go with {what}")
 
     @cached_property
     def domain(self) -> Domain:
@@ -118,6 +167,11 @@ class Proportion(WholeCountQuestion):
             if self.outside is not None:
                 raise InvalidInput("outside= goes with edges=; for levels say other=LEVEL")
             assert self.levels is not None
+            if isinstance(self.levels, range) and abs(self.levels.stop - self.levels.start) > _MOST_LISTED:
+                raise InvalidInput(
+                    f"levels={self.levels!r} are too many to be listed: with relation='add-remove' and "
+                    "expected_false=1 only those that stand out are published"
+                )
             missing = self.missing if self.strict else self.place_of_missing(self.missing)
             return Domain(self.levels, self.other, missing)
         if self.other is not None:
@@ -127,27 +181,49 @@ class Proportion(WholeCountQuestion):
 
     def __post_init__(self) -> None:
         """Checks the levels or edges, then the rest."""
+        if isinstance(self.levels, str) and (codes := codes_of(self.levels)) is not None:
+            object.__setattr__(self, "levels", codes)
         if self.discovers:
             _ = self.discovery.threshold
             object.__setattr__(self, "levels", (DISCOVER,))
             object.__setattr__(self, "cautions", _NAMES_ARE_DATA)
-            return
-        _ = self.domain
-        super().__post_init__()
+        elif self.sparse is not None:
+            _ = self.sparse.threshold
+        if self.selection is None:
+            _ = self.domain
+            super().__post_init__()
 
-    def discovering(self) -> Bound:
-        """The selection of levels."""
-        found = self.discovery
+    @cached_property
+    def selection(self) -> Bound | None:  # type: ignore[override]
+        """The selection of levels, where not all of them are published."""
+        if self.discovers:
+            found = self.discovery
+            return Bound(
+                found.guarantee, lambda counts: Discovered(found.run(counts), found.guarantee, self.column)
+            )
+        if (made := self.sparse) is None:
+            return None
+        names: Sequence[Any] = self.domain.levels if self._codes is None else self._codes
 
-        def make(counts: Any) -> Discovered:
-            return Discovered(found.run(counts), found.guarantee, self.column)
+        def make(counts: dict[int, int]) -> SparseRelease:
+            found, rest = made.run(counts)
+            levels = tuple(plain(names[place]) for place in found)
+            parts = made.k, made.guarantee, made.expected_false, self.column
+            return SparseRelease(levels, tuple(found.values()), rest, *parts)
 
-        return Bound(found.guarantee, make)
+        return Bound(made.guarantee, make)
 
     def read(self, data: Any) -> Any:
-        """The counts of the levels or bins; by name where the levels are to be found."""
+        """The counts of the levels or bins; by name where the levels are to be found, or by position."""
         if self.discovers:
             return count_texts(data, self.column)
+        if self._codes is not None:
+            return count_codes(data, self._codes, self.column, other=self._other_code, strict=self.strict)
+        if self.sparse is not None:
+            return dict(enumerate(self._read(data)))
+        return self._read(data)
+
+    def _read(self, data: Any) -> tuple[int, ...]:
         if self.edges is None:
             data = counted(data, self.domain) if self.strict else data
             return count_levels(data, self.domain, column=self.column, **self.reading)

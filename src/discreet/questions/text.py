@@ -50,6 +50,8 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, range):
+        return _listed(value)
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
@@ -59,6 +61,8 @@ def words(value: Any) -> str:
         return words(value.levels)
     if isinstance(value, Mapping):
         return "; ".join(f"{key} ({words(item)})" for key, item in value.items())
+    if isinstance(value, range):
+        return _listed(value)
     if isinstance(value, list | tuple):
         return ", ".join(map(words, value))
     return number_text(value) if isinstance(value, float) else str(value)
@@ -162,8 +166,21 @@ def _written(value: Any) -> str:
     return ",".join(map(_written, value))
 
 
+def codes_of(text: str) -> range | None:
+    """The codes from one whole number to another, written 0..999; None for any other text."""
+    ends = re.fullmatch(r"\s*(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})\s*", text, re.ASCII)
+    return range(int(ends[1]), int(ends[2]) + 1) if ends else None
+
+
+def _levels(text: str, name: str) -> Sequence[Any]:
+    codes = codes_of(text)
+    return tuple(entries(text, name)) if codes is None else codes
+
+
 def _listed(value: Any) -> str:
-    """Levels, one a line where one of them has a comma."""
+    """Levels, one a line where one of them has a comma; codes by their first and last."""
+    if isinstance(value, range) and value.step == 1 and len(value):
+        return f"{value[0]}..{value[-1]}"
     parts = [str(level) for level in value]
     return ("\n" if any("," in part for part in parts) else ",").join(parts)
 
@@ -203,7 +220,7 @@ WHOLES = TextForm(
     lambda value: [int(item) for item in value],
 )
 PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
-LEVELS = TextForm("levels", lambda text, name: tuple(entries(text, name)), _listed, plain)
+LEVELS = TextForm("levels", _levels, _listed, plain)
 DOMAINS = TextForm("domains", _domains, _written, plain)
 ARROWS = TextForm("domains", _arrows, _written, plain)
 LIMITS = TextForm("limits", _limits, _written, plain)

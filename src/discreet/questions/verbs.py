@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from discreet.answers.discovered import Discovered
     from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
+    from discreet.answers.sparse import SparseRelease
     from discreet.declarations import Domain
     from discreet.posterior_sampling.family import Family
     from discreet.posterior_sampling.sample import Sample
@@ -39,6 +40,12 @@ def release(
 
 
 @overload
+def release(
+    data: Any, *, expected_false: EpsilonLike, epsilon: EpsilonLike, **parameters: Any
+) -> SparseRelease: ...
+
+
+@overload
 def release(data: Any, *, epsilon: EpsilonLike, **parameters: Any) -> Release: ...
 
 
@@ -60,13 +67,14 @@ def release(
     per_person: int | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    expected_false: EpsilonLike | None = None,
     acknowledge_not_private: bool = False,
     strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     request_id: str | None = None,
     **options: Any,
-) -> Release | Discovered:
+) -> Release | Discovered | SparseRelease:
     """One private posterior over the proportions of ``levels``; every call spends ``epsilon``.
 
     ``data``: a list, NumPy array, pandas / Polars / Arrow column, a table of these, DuckDB or PySpark or a
@@ -86,6 +94,10 @@ def release(
     with noisy counts: a :class:`discreet.Discovered`. With a probability of at most δ, the name of a level
     that a single record has is published too.
 
+    ``expected_false=1``, with add-remove, is for many more levels than records: only levels whose noisy
+    counts stand out are published, and all others together, a :class:`discreet.SparseRelease`. So many empty
+    levels may be among them on average. ``levels`` may then be codes that are not listed: ``range(10**9)``.
+
     ``relation="add-remove"`` protects whether a record is there at all: n is private and never published, and
     the dataset may be empty. ``release.noise_aware().total`` is then what is known of it, ``total_prior`` a
     range (low, high) in which it is expected: 1 to 10⁹ where none is given.
@@ -100,7 +112,7 @@ def release(
     """
     from discreet.questions.proportion import Proportion
 
-    answer: Release | Discovered = _asked(Proportion, locals())
+    answer: Release | Discovered | SparseRelease = _asked(Proportion, locals())
     return answer
 
 
@@ -377,6 +389,7 @@ def release_logistic(
     prior_precision: float = 1.0,
     norm_bound: float | None = None,
     draws: int = 1,
+    sampler: str = "auto",
     n: int | None = None,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,

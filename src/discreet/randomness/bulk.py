@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from math import ceil, comb
+from math import ceil, comb, isqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.numerics.enclosures import Ball, ball
+from discreet.numerics.enclosures import Ball, above, ball, enclose, round_up
 from discreet.randomness.entropy import Source
-from discreet.randomness.integers import discrete_laplace
+from discreet.randomness.integers import geometric as one_geometric
 from discreet.randomness.integers import lattice_noise as one_by_one
 
 IntArray = npt.NDArray[np.int64]
@@ -35,6 +35,7 @@ _SMALLEST_RATE = Fraction(1, 2**36)  # below, noise may leave 64 bits: then one 
 _DIGIT = 1024
 _TAIL = 24  # a table ends where e^{−24} is left; beyond it the law begins anew
 _WORD = 1 << 64
+_MOST_GAPS = 1 << 16  # at a time, so that 64 bits hold their sum
 
 
 def words(source: Source, count: int) -> WordArray:
@@ -43,7 +44,13 @@ def words(source: Source, count: int) -> WordArray:
 
 
 def geometric(k: int, rate: Fraction, source: Source) -> IntArray:
-    """k independent G ≥ 0 with P(G ≥ g) = e^{−rate·g} exactly."""
+    """k independent G ≥ 0 with P(G ≥ g) = e^{−rate·g} exactly.
+
+    Where 64 bits may not hold it (rates below 2⁻³⁶) the array is one of Python ints.
+    """
+    if rate < _SMALLEST_RATE:
+        one = rate.numerator, rate.denominator
+        return np.array([one_geometric(*one, source) for _ in range(k)], dtype=object)
     if rate * _DIGIT >= 8:
         table, jump = _tail_table(rate), ceil(_TAIL / rate)
         drawn = table.draw(k, source)
@@ -58,15 +65,32 @@ def geometric(k: int, rate: Fraction, source: Source) -> IntArray:
 
 
 def two_sided_geometric(k: int, rate: Fraction, source: Source) -> IntArray:
-    """k independent X in ℤ with P(X = x) = tanh(rate/2) e^{−rate·|x|} exactly.
-
-    Where 64 bits may not hold it (rates below 2⁻³⁶) the array is one of Python ints.
-    """
-    if rate < _SMALLEST_RATE:
-        p, q = rate.numerator, rate.denominator
-        return np.array([discrete_laplace(p, q, source) for _ in range(k)], dtype=object)
+    """k independent X in ℤ with P(X = x) = tanh(rate/2) e^{−rate·|x|} exactly."""
     both = geometric(2 * k, rate, source)
     return both[:k] - both[k:]
+
+
+def successes(trials: int, chance: Callable[[], Ball], source: Source) -> IntArray:
+    """Which of so many independent trials succeed, each with an irrational probability below ½, exactly.
+
+    Trials with a probability of 1 − e^{−rate}, rational and hardly larger, need no more than the gaps
+    between those that succeed; of these each is kept with the quotient of the probabilities.
+    """
+    rate = round_up(above(enclose(lambda: -(-chance()).log1p())))
+    keep = _digits(lambda: chance() / -ball(-rate).expm1())
+    expected = int(trials * rate)
+    block = min(expected + 4 * isqrt(expected) + 4, _MOST_GAPS)
+    found, last = [np.empty(0, dtype=np.int64)], -1
+    while last < trials:
+        places = last + np.cumsum(geometric(block, rate, source) + 1)
+        last = int(places[-1])
+        found.append(places[places < trials].astype(np.int64))
+    candidates = np.concatenate(found)
+    drawn, target = words(source, len(candidates)), np.uint64(keep(64))
+    kept = drawn < target
+    for i in np.flatnonzero(drawn == target):
+        kept[i] = _continued(keep, 64, source)
+    return candidates[kept]
 
 
 def lattice_noise(k: int, epsilon: Fraction, source: Source) -> IntArray:
@@ -178,11 +202,11 @@ def _accepted(digits: Digits, source: Source) -> bool:
     return word < target or (word == target and _continued(digits, 64, source))
 
 
-def enclosed_digits(value: Callable[[], Ball], bits: int) -> int:
-    """⌊2^bits · r⌋ for the irrational r in (0, 1) that ``value`` encloses."""
+def enclosed_digits(value: Callable[[], Ball], bits: int, extra: int = 64) -> int:
+    """⌊2^bits · r⌋ for the irrational r that ``value`` encloses; begins with ``extra`` bits more."""
     from flint import arb, ctx
 
-    precision = bits + 64
+    precision = bits + extra
     while True:
         with ctx.workprec(precision):
             floor: Any = (value() * arb(2) ** bits).floor()

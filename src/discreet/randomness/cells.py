@@ -12,6 +12,63 @@ from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.search import boundary
 from discreet.randomness.entropy import Source
 
+_MOST_PRECISION = 1 << 15
+
+
+class Uniform:
+    """A real number, uniform on (0, 1), of which as many bits are drawn as it takes to decide something."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._bits = 64
+        self._known = source.below(1 << 64)
+
+    def __float__(self) -> float:
+        """About where it lies; decides nothing."""
+        return (self._known + 0.5) / float(1 << self._bits)
+
+    def more(self) -> None:
+        """Draws 64 more bits."""
+        self._known, self._bits = (self._known << 64) | self._source.below(1 << 64), self._bits + 64
+
+    def ends(self) -> tuple[Ball, Ball]:
+        """The numbers between which it lies, by the bits that are known."""
+        from flint import arb, fmpq
+
+        scale = fmpq(1, 1 << self._bits)
+        return arb(self._known * scale), arb((self._known + 1) * scale)
+
+    def normal(self) -> Ball:
+        """Φ⁻¹ of it, enclosed to about the working precision: the same standard normal number every time."""
+        from flint import ctx
+
+        while self._bits < ctx.prec - 64:
+            self.more()
+        low, high = self.ends()
+        return -((2 * low.union(high)).erfcinv()) * ball(2).sqrt()
+
+    def below(self, value: Callable[[], Ball], precision: int = 192) -> bool:
+        """Whether it is less than the number that ``value`` encloses, the better the more bits it works with.
+
+        Each is enclosed more narrowly until the comparison is certain.
+        """
+        from flint import ctx
+
+        while precision <= _MOST_PRECISION:
+            with ctx.workprec(precision):
+                number = value()
+                low, high = self.ends()
+                if number <= low:
+                    return False
+                if number >= high:
+                    return True
+                narrow = number.is_finite() and number.rad() < (high - low) / 256
+            if narrow:
+                self.more()
+            else:
+                precision *= 2
+        raise TooLargeError("the posterior is too extreme for an exact draw: a parameter is tiny or huge")
+
 
 def exact_cell(
     cdf: Callable[[Fraction], Ball], guess: Callable[[float], float], grid: Fraction, source: Source
@@ -23,37 +80,13 @@ def exact_cell(
     has exactly the law of a continuous draw that was rounded afterwards. ``guess`` (an approximate quantile)
     only says where to look first.
     """
-    from flint import arb, ctx, fmpq
-
-    bits, known = 64, source.below(1 << 64)
-    most_bits = 1 << 14
+    uniform = Uniform(source)
 
     def is_below(end: int) -> bool:
         """U < cdf(end·grid)."""
-        nonlocal bits, known
-        precision = 192
-        while True:
-            with ctx.workprec(precision):
-                value = cdf(end * grid)
-                scale = fmpq(1, 1 << bits)
-                if value.is_finite():
-                    if value <= arb(known * scale):
-                        return False
-                    if value >= arb((known + 1) * scale):
-                        return True
-                    narrow = value.rad() < arb(scale / 256)
-                else:
-                    narrow = False
-            if precision > most_bits:
-                raise TooLargeError(
-                    "the posterior is too extreme for an exact draw: a parameter is tiny or huge"
-                )
-            if narrow:
-                known, bits = (known << 64) | source.below(1 << 64), bits + 64
-            else:
-                precision *= 2
+        return uniform.below(lambda: cdf(end * grid))
 
-    start = guess((known + 0.5) / 2.0**64)
+    start = guess(float(uniform))
     cell = math.floor(Fraction(start) / grid) if math.isfinite(start) else 0
     stride = 1
     if is_below(cell):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -32,8 +32,10 @@ from discreet.regression.doubles import DoubleNoise
 __all__ = [
     "FLOATS",
     "METHODS",
+    "SAMPLERS",
     "DrawDesign",
     "Target",
+    "acceptance_floor",
     "chain_mu_squared",
     "draw_design",
     "langevin",
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 METHODS = ("diffuse", "concentrated", "direct")
+SAMPLERS = ("auto", "rejection", "langevin")
 FLOATS = (
     "double-precision arithmetic and Gaussian noise stand for real numbers (proofs/logistic.md); the output "
     "is rounded to a declared grid"
@@ -49,6 +52,9 @@ FLOATS = (
 _HORIZON = 5  # T·η·m: a start that is off decays to e⁻⁵ along the directions in which the data say nothing
 _MOST_STEPS = 500_000
 _LEAST_DELTA = Fraction(1, 10**18)  # of noise in doubles: far above what its cut tails can cost
+_SOON = 1.0  # second that rejection may take, at the floor of its acceptance, to be chosen
+_PATIENT = 600.0  # and to be asked for
+_MOST_ENTRIES = 20_000_000  # of rows as numbers of any precision: 1 GB
 _NORMALS = 1 << 19  # made at a time: 4 MB
 _CACHED = 1 << 17  # numbers of a block of rows: a megabyte, which stays in the cache between its two uses
 
@@ -114,6 +120,7 @@ class DrawDesign:
     target: Target
     step: float = 0.0
     steps: int = 0
+    """Of a chain."""
 
     @property
     def sensitivity_squared(self) -> Fraction:
@@ -132,6 +139,26 @@ class DrawDesign:
     def reach(self) -> float:
         """The posterior mode is at most this many deviations of the prior from its centre: ρnc/√m."""
         return self.weight * self.n * math.sqrt(self.norm_squared / Fraction(self.precision))
+
+    @property
+    def seconds(self) -> float:
+        """About how long rejection takes where the data let it keep as few candidates as they can."""
+        floor = acceptance_floor(self.weight, self.precision, self.n, self.dimension, self.norm_squared)
+        rows = self.n / max(1.0, -math.log(max(floor, 1e-300)))  # the others do not matter any more
+        candidate = 5e-5 * (1 + self.dimension) + rows * (2e-6 + 6e-8 * self.dimension)
+        before = self.n * (4e-6 + 3e-7 * self.dimension)
+        return self.models * (self.draws * candidate / max(floor, 1e-300) + before)
+
+    def check_waiting(self, steps: int | None) -> None:
+        """Refuses rejection where public sizes say that it might not end."""
+        if steps is not None:
+            raise InvalidInput(f"steps={steps!r} is the length of a chain: sampler='rejection' has none")
+        if self.seconds > _PATIENT or self.n * self.dimension > _MOST_ENTRIES:
+            raise InvalidInput(
+                f"sampler='rejection' might take {self.seconds:.1g} seconds with {self.n} records and "
+                f"{self.dimension} coefficients; 'langevin' takes the same time for all data. A smaller "
+                "epsilon or a larger prior_precision makes rejection quicker"
+            )
 
     def on_grid(self, drawn: FloatArray) -> FloatArray:
         """Rounded to multiples of the public grid."""
@@ -164,29 +191,25 @@ def draw_design(
     draws: int = 1,
     models: int = 1,
     steps: int | None = None,
+    sampler: str = "langevin",
     assumptions: tuple[str, ...] = (),
 ) -> DrawDesign:
     """The design that meets the target with all ``draws`` of all ``models`` together, and its guarantee.
 
-    μ² is split equally: each chain may have μ²/(draws·models). ρ and m are those of an exact draw, so that
-    ``order`` gives ρ = √(εm/(2c²λ)) as in the paper; the chain's μ_T is a little smaller.
+    μ² is split equally: each draw may have μ²/(draws·models). ρ and m are those of an exact draw, so that
+    ``order`` gives ρ = √(εm/(2c²λ)) as in the paper; the chain's μ_T is a little smaller. ``sampler="auto"``
+    draws exactly, by rejection, where that is quick whatever the data.
     """
+    if sampler not in SAMPLERS:
+        raise InvalidInput(f"sampler={sampler!r} must be one of {', '.join(map(repr, SAMPLERS))}")
     target = Target.checked(epsilon, delta, order, n)
     count = as_draws(draws) * models
-    if target.order is None:
+    if target.order is None and sampler != "rejection":
         least_delta(target.delta)
     weight, precision = scalings(method, target, target.mu_squared / count, norm_squared, prior_precision)
-    curvature = Fraction(precision) + Fraction(weight) * n * norm_squared / 4
-    # Larger steps would widen the law, by 1/(1 − ηM/2) along the steepest direction, for nothing.
-    step = _down(min(1 / (2 * curvature), 1 / (50 * Fraction(precision))))
-    length = math.ceil(_HORIZON / (step * precision)) if steps is None else as_draws(steps, "steps")
-    if steps is None:
-        check_length(length, weight, precision)
-    squared = 4 * Fraction(weight) ** 2 * norm_squared
-    curve = Gaussian(count * chain_mu_squared(squared, Fraction(precision), Fraction(step), length))
-    return DrawDesign(
+    made = DrawDesign(
         method=method,
-        sampler="langevin",
+        sampler="rejection",
         n=n,
         dimension=dimension,
         norm_squared=norm_squared,
@@ -196,14 +219,35 @@ def draw_design(
         models=models,
         guarantee=promised(
             target,
-            curve,
-            "noisy gradient steps of any length (Bok, Su and Altschuler 2024; proofs/logistic.md)",
-            (*assumptions, FLOATS),
+            Gaussian(count * 4 * Fraction(weight) ** 2 * norm_squared / Fraction(precision)),
+            "exact posterior draw, rounded to a grid (Gopi, Lee and Liu 2022; proofs/logistic.md)",
+            assumptions,
         ),
         target=target,
-        step=step,
-        steps=length,
-    ).warned()
+    )
+    if sampler == "rejection":
+        made.check_waiting(steps)
+    exact = sampler == "rejection" or (sampler == "auto" and steps is None and made.seconds <= _SOON)
+    return (made if exact else _chained(made, steps, assumptions)).warned()
+
+
+def _chained(made: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) -> DrawDesign:
+    """The same by noisy gradient steps."""
+    n, weight, precision, norm_squared = made.n, made.weight, made.precision, made.norm_squared
+    curvature = Fraction(precision) + Fraction(weight) * n * norm_squared / 4
+    # Larger steps would widen the law, by 1/(1 − ηM/2) along the steepest direction, for nothing.
+    step = _down(min(1 / (2 * curvature), 1 / (50 * Fraction(precision))))
+    length = math.ceil(_HORIZON / (step * precision)) if steps is None else as_draws(steps, "steps")
+    if steps is None:
+        check_length(length, weight, precision)
+    one = chain_mu_squared(made.sensitivity_squared, Fraction(precision), Fraction(step), length)
+    promise = promised(
+        made.target,
+        Gaussian(made.draws * made.models * one),
+        "noisy gradient steps of any length (Bok, Su and Altschuler 2024; proofs/logistic.md)",
+        (*assumptions, FLOATS),
+    )
+    return replace(made, sampler="langevin", guarantee=promise, step=step, steps=length)
 
 
 def chain_mu_squared(delta_squared: Fraction, precision: Fraction, step: Fraction, steps: int) -> Fraction:
@@ -215,6 +259,17 @@ def chain_mu_squared(delta_squared: Fraction, precision: Fraction, step: Fractio
         return whole * (1 - shrunk) / (1 + shrunk)
 
     return min(round_up(above(enclose(value))), delta_squared / precision)
+
+
+def acceptance_floor(
+    weight: float, precision: float, n: int, dimension: int, norm_squared: Fraction
+) -> float:
+    """A lower bound, whatever the data, on the acceptance of rejection from the mode.
+
+    det(I + ρX'X/(4m))^{−1/2}, at least (1 + ρnc²/(4md))^{−d/2} because the trace of X'X is at most nc².
+    """
+    ratio = weight * n * float(norm_squared) / (4 * precision * dimension)
+    return math.exp(-dimension / 2 * math.log1p(ratio))
 
 
 def promised(target: Target, curve: Curve, basis: str, assumptions: tuple[str, ...]) -> Guarantee:

@@ -9,6 +9,7 @@ over a hundred coefficients takes a million of them. What that means for the gua
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from discreet._typing import FloatArray
+from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy, Source
 
 __all__ = ["DoubleNoise", "PrivateNoise", "SeededNoise"]
 
@@ -28,6 +30,11 @@ class DoubleNoise(Protocol):
     """Anything that yields independent normal and uniform doubles; ``private`` says whether unpredictably."""
 
     private: bool
+
+    @property
+    def source(self) -> Source:
+        """The same randomness as integers."""
+        ...
 
     def normals(self, shape: tuple[int, ...]) -> FloatArray:
         """Independent N(0, 1)."""
@@ -42,6 +49,7 @@ class PrivateNoise:
     """From the operating system's cryptographic generator; no state, so a forked child cannot repeat it."""
 
     private = True
+    source = OS_ENTROPY
 
     def _bits(self, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:
         number = int(np.prod(shape, dtype=np.int64))
@@ -78,6 +86,10 @@ class SeededNoise:
 
     def __init__(self, seed: int | np.random.Generator) -> None:
         self._generator = np.random.default_rng(seed)
+
+    @cached_property
+    def source(self) -> Source:
+        return SeededEntropy(int(self._generator.integers(2**62)))
 
     def normals(self, shape: tuple[int, ...]) -> FloatArray:
         return self._generator.standard_normal(shape)

@@ -19,6 +19,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.regression.chain import DrawDesign, langevin
 from discreet.regression.checks import as_seed, checked_labels, checked_rows, positive
 from discreet.regression.doubles import DoubleNoise, PrivateNoise, SeededNoise
+from discreet.regression.rejection import rejection
 from discreet.regression.release import LogisticRelease, clipped
 
 __all__ = ["DrawingEstimator", "public_facts"]
@@ -79,6 +80,8 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def draws_of(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
         """The draws of one model over signed rows."""
+        if made.sampler == "rejection":
+            return rejection(made, signed, noise.source)
         return langevin(made, signed, noise)
 
     def settings_of(self, made: DrawDesign) -> dict[str, Any]:

@@ -264,6 +264,10 @@ class PrivateLogisticRegression(DrawingEstimator):
         Of draws: ``"ovr"`` for more than two classes, one model for each, with equal shares of μ².
     steps
         Of draws: the length of the chain, any of which is private.
+    sampler
+        Of draws: ``"rejection"`` draws from the posterior exactly, with no assumption about floating-point
+        numbers, for few records or a small epsilon; how long it takes depends on the data. ``"langevin"``
+        takes the same steps for all data. ``"auto"``: rejection where it is quick whatever the data.
 
     Attributes
     ----------
@@ -293,6 +297,7 @@ class PrivateLogisticRegression(DrawingEstimator):
         draws: int = 1,
         multi_class: str | None = None,
         steps: int | None = None,
+        sampler: str = "auto",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -309,6 +314,7 @@ class PrivateLogisticRegression(DrawingEstimator):
         self.draws = draws
         self.multi_class = multi_class
         self.steps = steps
+        self.sampler = sampler
 
     @property
     def _summed(self) -> bool:
@@ -321,7 +327,14 @@ class PrivateLogisticRegression(DrawingEstimator):
                 known = ", ".join(map(repr, ("newton", *METHODS)))
                 raise InvalidInput(f"method={self.method!r} must be one of {known}")
             return super().fit(X, y)
-        alone = {"order": None, "prior_precision": None, "draws": 1, "multi_class": None, "steps": None}
+        alone = {
+            "order": None,
+            "prior_precision": None,
+            "draws": 1,
+            "multi_class": None,
+            "steps": None,
+            "sampler": "auto",
+        }
         for name, default in alone.items():
             if getattr(self, name) != default:
                 raise InvalidInput(
@@ -368,7 +381,7 @@ class PrivateLogisticRegression(DrawingEstimator):
         and each draw is √k times as noisy.
         """
         target = Target.checked(self.epsilon, self.delta, self.order, 1)
-        if target.order is None and not self._summed:
+        if target.order is None and not self._summed and self.sampler != "rejection":
             least_delta(target.delta)
         times = Fraction(as_draws(draws), as_draws(self.draws))
         curve = Gaussian(target.mu_squared * times)
@@ -394,6 +407,7 @@ class PrivateLogisticRegression(DrawingEstimator):
             draws=as_draws(self.draws),
             models=models,
             steps=self.steps,
+            sampler=self.sampler,
             assumptions=assumptions,
         )
 

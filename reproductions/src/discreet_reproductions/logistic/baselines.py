@@ -18,6 +18,7 @@ from discreet.regression.chain import (
     FLOATS,
     DrawDesign,
     Target,
+    acceptance_floor,
     as_draws,
     as_precision,
     check_length,
@@ -28,14 +29,13 @@ from discreet.regression.chain import (
 from discreet.regression.checks import positive
 from discreet.regression.doubles import DoubleNoise
 from discreet.regression.drawing import DrawingEstimator
+from discreet.regression.rejection import mode
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.logistic.exact import (
     ExactDesign,
-    acceptance_floor,
     allowed_variation,
     draw,
     exact_design,
-    mode,
     proximal_length,
     proximal_step,
     warn_of_waiting,

@@ -25,6 +25,7 @@ from discreet.regression.chain import (
     FLOATS,
     DrawDesign,
     Target,
+    acceptance_floor,
     as_draws,
     check_length,
     least_delta,
@@ -34,9 +35,10 @@ from discreet.regression.chain import (
     scalings,
 )
 from discreet.regression.doubles import DoubleNoise
+from discreet.regression.rejection import hessian, loss, mode
 from discreet_reproductions.arrays import FloatArray
 
-__all__ = ["ExactDesign", "acceptance_floor", "draw", "exact_design", "hessian", "loss", "mode"]
+__all__ = ["ExactDesign", "draw", "exact_design"]
 
 EXACT_NOISE = (
     "the noise is exact, rounded to a declared grid; the minimiser is computed in double precision, and what "
@@ -136,17 +138,6 @@ def warn_of_waiting(weight: float, precision: float, n: int, dimension: int, nor
         )
 
 
-def acceptance_floor(
-    weight: float, precision: float, n: int, dimension: int, norm_squared: Fraction
-) -> float:
-    """A lower bound, whatever the data, on the acceptance of rejection from the mode.
-
-    det(I + ρX'X/(4m))^{−1/2}, at least (1 + ρnc²/(4md))^{−d/2} because the trace of X'X is at most nc².
-    """
-    ratio = weight * n * float(norm_squared) / (4 * precision * dimension)
-    return math.exp(-dimension / 2 * math.log1p(ratio))
-
-
 def proximal_step(weight: float, n: int, norm_squared: Fraction) -> float:
     """η with 1/η = ρnc²/4: the inner rejection then accepts with probability e^{−1/2} or more."""
     return 4 / (weight * n * float(norm_squared))
@@ -175,47 +166,6 @@ def proximal_length(
     front = math.log(0.505 * start / math.sqrt(step))
     length = max(0, math.ceil((front - math.log(tau)) / rate * (1 + 1e-12))) + 1
     return length + 1, round_up(math.exp(front - length * rate) * (1 + 1e-9))
-
-
-def loss(signed: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σᵢ log(1 + e^{−vᵢ·w}) for each column."""
-    return np.asarray(np.logaddexp(0.0, -(signed @ weights)).sum(axis=0), dtype=np.float64)
-
-
-def mode(signed: FloatArray, weight: float, precision: float, tolerance: float) -> tuple[FloatArray, float]:
-    """(w, ‖∇U(w)‖) near the minimum of U by damped Newton steps, until the gradient is below ``tolerance``.
-
-    U is m-strongly convex, so w is within ‖∇U(w)‖/m of the minimum. Where rounding stops the descent first,
-    the gradient that is returned says so.
-    """
-    w = np.zeros(signed.shape[1])
-
-    def value(point: FloatArray) -> float:
-        return float(weight * loss(signed, point[:, None])[0] + precision / 2 * point @ point)
-
-    def gradient_at(point: FloatArray) -> FloatArray:
-        return np.asarray(weight * loss_gradient(signed, point) + precision * point, dtype=np.float64)
-
-    current, gradient = value(w), gradient_at(w)
-    for _ in range(200):
-        if np.linalg.norm(gradient) <= tolerance:
-            break
-        direction = np.linalg.solve(hessian(signed, w, weight, precision), -gradient)
-        slope, size = float(gradient @ direction), 1.0
-        while (found := value(w + size * direction)) > current + 1e-4 * size * slope and size > 1e-10:
-            size /= 2
-        candidate = gradient_at(w + size * direction)
-        if found >= current and np.linalg.norm(candidate) >= np.linalg.norm(gradient):
-            break
-        w, current, gradient = w + size * direction, found, candidate
-    return w, float(np.linalg.norm(gradient))
-
-
-def hessian(signed: FloatArray, w: FloatArray, weight: float, precision: float) -> FloatArray:
-    """∇²U(w) = ρ Σ σ(v·w)σ(−v·w) v vᵀ + m I."""
-    curvature = weight / (4 * np.cosh(np.clip(0.5 * (signed @ w), -350, 350)) ** 2)
-    inside = (signed * curvature[:, None]).T @ signed
-    return np.asarray(inside + precision * np.eye(signed.shape[1]), dtype=np.float64)
 
 
 def draw(made: ExactDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:

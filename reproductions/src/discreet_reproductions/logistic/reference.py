@@ -8,8 +8,8 @@ import numpy as np
 
 from discreet.regression.chain import loss_gradient
 from discreet.regression.doubles import DoubleNoise
+from discreet.regression.rejection import hessian, loss, mode
 from discreet_reproductions.arrays import FloatArray
-from discreet_reproductions.logistic.exact import hessian, loss, mode
 
 __all__ = ["reference_draws"]
 

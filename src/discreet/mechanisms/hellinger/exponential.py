@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
@@ -43,6 +43,10 @@ MAX_ENUMERATED = 1_000_000
 MAX_LEVELS = 500
 """The bound on rounding errors (``log_error``) is proved for sums over up to this many levels."""
 MAX_RELATIVE_SLACK = 1e-6
+ASSUMED = (
+    "logarithms and exponentials of this platform are right to 4 units in the last place, the cost of which "
+    "is inside epsilon (proofs/envelope.md)"
+)
 
 Calibration = Literal["theorem", "exact"]
 
@@ -234,9 +238,8 @@ class _Calibrated(_Hellinger):
     def guarantee(self) -> Guarantee:
         page = f"proofs/{self.name}.md"
         proof = "theorem" if self.calibration == "theorem" else "enumeration of all pairs of datasets"
-        return Guarantee(
-            self.epsilon, basis=f"{proof}: {page}; rounding adds at most {self.slack:.1e}, inside ε"
-        )
+        basis = f"{proof}: {page}; rounding adds at most {self.slack:.1e}, inside ε"
+        return Guarantee(self.epsilon, basis=basis, assumptions=(ASSUMED,))
 
 
 @dataclass(frozen=True)
@@ -389,7 +392,7 @@ class MBeta(_Hellinger):
 
     @property
     def guarantee(self) -> Guarantee:
-        return self._calibrated[1]
+        return replace(self._calibrated[1], assumptions=(ASSUMED,))
 
     @property
     def beta(self) -> float:
