@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise
@@ -206,6 +207,25 @@ def test_a_normal_number_is_the_same_at_every_precision() -> None:
     assert float(balls[-1]) == pytest.approx(float(exact), rel=1e-14)
     with ctx.workprec(128):
         assert not Uniform(Scripted([0])).normal().is_finite()
+
+
+def test_normal_numbers_are_enclosed() -> None:
+    """At intervals of all places and widths, and out in both tails: erfc of the ends, with many more bits."""
+    from flint import arb, ctx
+
+    generator = random.Random(3)
+    for _ in range(400):
+        word = generator.getrandbits(generator.choice((8, 40, 64))) | 1
+        word = word if generator.random() < 0.5 else 2**64 - 1 - word
+        uniform = Uniform(Scripted([word, generator.getrandbits(64)]))
+        with ctx.workprec(generator.choice((64, 128, 200))):
+            found = uniform.normal()
+        with ctx.workprec(1000):
+            low, high = uniform.ends()
+            if found.is_finite():
+                root = arb(2).sqrt()
+                assert not (-arb(found.lower()) / root).erfc() > 2 * low
+                assert not (-arb(found.upper()) / root).erfc() < 2 * high
 
 
 def test_rows_of_nothing_draw_from_the_prior() -> None:
