@@ -235,7 +235,8 @@ BAD_FILES = {
     "ragged": ("t.csv", f"v\nnever\nnever,{SECRET}\n", 4, "see line 3"),
     "text as parquet": ("t.parquet", f"v\n{SECRET}\n", 4, "not a Parquet file"),
     "broken json": ("t.json", f'[{{"v": "{SECRET}"}}, {SECRET}]', 4, "not a well-formed .json file"),
-    "ending": ("t.xlsx", SECRET, 4, "the ending is none of"),
+    "ending": ("t.ods", SECRET, 4, "the ending is none of"),
+    "text as Excel": ("t.xlsx", SECRET, 4, "is not an .xlsx file"),
     "nested": ("t.json", json.dumps([{"v": {SECRET: [1]}}]), 3, "outside the declared levels"),
 }
 

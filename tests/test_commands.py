@@ -450,7 +450,7 @@ def test_history_says_what_was_asked_and_can_be_filtered_and_exported(run: Run) 
 
 def test_plans_of_any_kind_have_words() -> None:
     assert plan_in_words({"question": "by hand", "nested": {"a": True, "b": None}, "parts": []}) == (
-        "By hand – nested: a True"
+        "By hand – nested: a yes"
     )
     assert plan_in_words({"question": "bytes"}) == "Bytes"
     asked = QUESTIONS["proportion"](column="x", levels=("a", "b"), epsilon=Fraction(1, 3), n=7)

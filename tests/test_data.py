@@ -546,7 +546,7 @@ class TestFiles:
         self.refused(tmp_path / "none.csv", "No such file")
         (tmp_path / "folder.csv").mkdir()
         self.refused(tmp_path / "folder.csv", "directory")
-        self.refused(self.write(tmp_path, "t.xlsx", "v\nnever\n"), r"the ending is none of \.csv")
+        self.refused(self.write(tmp_path, "t.ods", "v\nnever\n"), r"the ending is none of \.csv")
 
     @pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl", "csv.gz"])
     def test_parquet_under_another_ending(self, ending: str, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ FRAME = pd.DataFrame({"y": COLUMN, "g": ["f"] * 100, "x": [SECRET] * 100})
             "column 'x'",
         ),
         (lambda: discreet.regress(FRAME, "y ~ x", epsilon=1, delta="1e-6"), "not a DataFrame"),
-        (lambda: discreet.release("survey.xlsx", column="y", levels=LEVELS, epsilon=1), "read_excel"),
+        (lambda: discreet.release("survey.xls", column="y", levels=LEVELS, epsilon=1), "save it as .xlsx"),
         (lambda: discreet.release("latin.csv", column="y", levels=LEVELS, epsilon=1), "iconv"),
         (lambda: discreet.release("na.csv", column="y", levels=LEVELS, epsilon=1), "NA is a text"),
         (lambda: discreet.mean("comma.csv", column="y", bounds=(0, 9), epsilon=1), "a decimal point"),
@@ -51,7 +51,7 @@ def test_messages_of_the_trial(
     ask: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("survey.xlsx").write_bytes(b"PK")
+    Path("survey.xls").write_bytes(b"PK")
     Path("latin.csv").write_bytes("y\nn\xf6\nyes\n".encode("latin-1"))
     Path("na.csv").write_text("y\nno\nyes\nNA\n")
     Path("comma.csv").write_text('y;x\n"3,5";1\n"4,5";2\n')

@@ -214,4 +214,6 @@ def test_displays_have_the_pooled_groups():
     two = {"region": rows["region"][:80], "vote": rows["vote"][:80]}
     few = discreet.release_conditional(pd.DataFrame(two), groups=groups[:2], **asked)
     assert few.figure() is None
-    assert few.tables() == ()
+    shares, differences = few.tables()
+    assert shares.header == ("vote", "region: north", "region: east")
+    assert differences.header == ("vote", "east − north")

@@ -259,6 +259,19 @@ def test_a_study_does_not_price_what_its_budget_refuses() -> None:
         people.price(both)
 
 
+def test_every_part_of_a_conditional_release_says_within_group() -> None:
+    data = {"a": {"no": 5, "yes": 3}, "b": {"no": 2, "yes": 6}}
+    frame = pd.DataFrame(
+        [{"g": g, "y": y} for g, row in data.items() for y, number in row.items() for _ in range(number)]
+    )
+    asked: dict[str, Any] = {"outcome": "y", "given": "g", "levels": ("no", "yes"), "groups": ("a", "b")}
+    told = discreet.release_conditional(frame, epsilon="0.5", sizes=(8, 8), **asked)
+    assert [part.guarantee.relation for part in (told, *told.releases)] == ["within-group"] * 3
+    assert "the 'g' of every record" in told.guarantee.assumptions[0]
+    hidden = discreet.release_conditional(frame, epsilon="0.5", relation="add-remove", **asked)
+    assert {part.guarantee.relation for part in (hidden, *hidden.releases)} == {"add-remove"}
+
+
 def test_people_are_named_and_pay_what_was_asked() -> None:
     """A person of two records: the guarantee is the person's, with the ε that was asked for."""
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 9.0], "y": ["no", "yes", "no", "yes"], "who": [1, 1, 2, 2]})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -148,3 +150,19 @@ def test_paths_and_links_in_the_documents_lead_somewhere() -> None:
         targets += [path.parent / target for target in TEXT_LINK.findall(text)]
         problems += [f"{path.relative_to(ROOT)} names {t}" for t in targets if not t.exists()]
     assert not problems, "\n".join(problems)
+
+
+def test_the_bill_of_materials_lists_what_is_installed(tmp_path: Path) -> None:
+    archive = tmp_path / "discreet.whl"
+    archive.write_bytes(b"a wheel")
+    made = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "materials", archive], capture_output=True, text=True, check=True
+    )
+    bill = json.loads(made.stdout)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    first, *packages = bill["components"]
+    assert first["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(b"a wheel").hexdigest()}]
+    assert first["name"] == "discreet.whl"  # and no folder of this machine
+    versions = {one["name"]: one["version"] for one in packages}
+    assert versions["numpy"] == version("numpy")
+    assert all(one["purl"] == one["bom-ref"] and one["licenses"] for one in packages)

@@ -1236,7 +1236,7 @@ def test_what_0_1_0_charged_is_listed_and_shown(tmp_path: Path, name: str) -> No
             assert "The ledger is sound" in page.text
             for entry in answers:
                 if entry.dataset == dataset and entry.plan is not None:
-                    assert f'<td class="words">{entry.plan["question"].capitalize()}' in page.text
+                    assert f'<td class="words asked">{entry.plan["question"].capitalize()}' in page.text
             links += map(html.unescape, re.findall(r'href="(/release/result[^"]*)"', page.text))
         assert len(links) == len(answers) > 0
         for link in links:

@@ -143,7 +143,7 @@ def test_groups_cost_the_budget_once_and_say_what_they_assume(folder: Path) -> N
     assert "No records" in str(found)
     declared = discreet.release_conditional(folder / "survey.csv", **question, sizes=(60, 60, 0))
     assert declared.sizes == (60, 60, 0)
-    with pytest.raises(discreet.InvalidInput, match="other numbers"):
+    with pytest.raises(discreet.InvalidInput, match="not the numbers of records"):
         discreet.release_conditional(folder / "survey.csv", **question, sizes=(61, 59, 0))
     with pytest.raises(discreet.InvalidInput, match="2 entries for 3 groups"):
         discreet.release_conditional(folder / "survey.csv", **question, sizes=(60, 60))

@@ -19,6 +19,7 @@ from discreet.cli import main
 from discreet.data import Glob, binned, clipped_sum, contingency, count_levels, read_rows, sql
 from discreet.declarations import Domain
 from discreet.errors import DiscreetError
+from workbooks import workbook
 
 MARK = "Zyx7secret"
 GOOD = "smoker,age,person\n" + "no,30,1\nyes,40,2\n" * 20
@@ -94,6 +95,12 @@ def _parquet(folder: Path) -> Any:
     return path
 
 
+def _sheet(folder: Path) -> Any:
+    rows = [("smoker", "age", "person"), ("no", 30, 1), ("yes", 40, 2)]
+    torn = f'<row r="4"><c r="A4" t="n"><v>{MARK}</v></c></ro'
+    return workbook(folder / "t.xlsx", {"sheet": rows}, torn)
+
+
 MALFORMED: dict[str, Callable[[Path], Any]] = {
     "too many fields": _csv(GOOD + f"no,{MARK},3,4,5\n"),
     "an open quote": _csv(GOOD + f'no,"{MARK},3\n'),
@@ -102,6 +109,7 @@ MALFORMED: dict[str, Callable[[Path], Any]] = {
     "a cut line of json": _csv('{"smoker": "no", "age": 1, "person": 1}\n{"smoker": "' + MARK, "t.jsonl"),
     "json that is none": _csv('[{"smoker": "no"}, ' + MARK + "]", "t.json"),
     "a torn parquet": _parquet,
+    "a torn workbook": _sheet,
     "a failing cast in polars": _lazy,
     "a failing function in polars": _lazy_function,
     "a failing cast in duckdb": _relation,

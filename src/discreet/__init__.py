@@ -2,7 +2,7 @@
 
 >>> import discreet
 >>> r = discreet.release(["no"] * 70 + ["yes"] * 30, levels=("no", "yes"), epsilon=1.0, prior=1.0)
->>> r.posterior.interval(0.95)  # doctest: +SKIP
+>>> r.noise_aware().interval(0.95)  # doctest: +SKIP
 """
 
 from __future__ import annotations

@@ -143,11 +143,11 @@ QUESTIONS = Registry(
         "table": "discreet.questions.table:CrossTable",
         "conditional": "discreet.questions.conditional:Conditional",
         "network": "discreet.questions.network:Network",
+        "mean": "discreet.questions.mean:MeanQuestion",
+        "regress": "discreet.questions.regress:Regress",
         "sample": "discreet.questions.sample:PosteriorDraw",
         "query": "discreet.questions.query:StatisticalQuery",
         "logistic": "discreet.questions.logistic:Logistic",
-        "mean": "discreet.questions.mean:MeanQuestion",
-        "regress": "discreet.questions.regress:Regress",
     },
 )
 

@@ -10,7 +10,6 @@ import numbers
 import operator
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput, PrivacyWarning
+from discreet.errors import InvalidInput, PrivacyWarning, warn
 
 
 class Relation(StrEnum):
@@ -297,11 +296,10 @@ def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
     if probability >= 1:
         raise InvalidInput(f"delta={delta!r} must be a probability above 0 and below 1, such as 1e-6")
     if probability * n >= 1:
-        warnings.warn(
+        warn(
             f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits publishing "
             "a record chosen at random; choose delta well below 1/n",
             PrivacyWarning,
-            stacklevel=4,
         )
     return probability
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +93,14 @@ def how_to_install(extra: str) -> str:
 def missing_extra(package: str, extra: str) -> InvalidInput:
     """The error where an optional package is absent."""
     return InvalidInput(f"{package} is not installed: {how_to_install(extra)}")
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warns at the line of whoever called this package, however deep in it we are."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("discreet."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 class PrivacyWarning(UserWarning):

@@ -50,6 +50,7 @@ EXPERIMENTS = (
     Experiment(
         "a-theorem", "Theorem 4.5: four bounds against exact probabilities", "paper_a.theorem:theorem"
     ),
+    Experiment("a-lower", "Theorem 4.5: a lower bound for EHDL that stays", "paper_a.lower:lower"),
     Experiment(
         "a-corollaries", "Corollaries 4.5.1–4.5.3: when LSHist beats EHD", "paper_a.corollaries:corollaries"
     ),
@@ -82,6 +83,7 @@ EXPERIMENTS = (
         "b-figure10", "Figure 10: accuracy, prior and variance", "paper_b.variance_and_prior:figure10"
     ),
     Experiment("b-figure11", "Figure 11: concrete privacy loss", "paper_b.privacy:figure11"),
+    Experiment("b-lemma", "Lemma 2.3: a directed search for a counterexample", "paper_b.lemma:lemma"),
     Experiment("b-calibrated", "The next step: M_β calibrated exactly", "paper_b.calibrated:calibrated"),
     Experiment("c-figure1", "Figure 1: posterior sampling, Beta(6, 12)", "paper_c.figures:experiment1"),
     Experiment("c-figure2", "Figure 2: posterior sampling, Beta(1, 1)", "paper_c.figures:experiment2"),

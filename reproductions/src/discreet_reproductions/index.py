@@ -65,7 +65,6 @@ LISTED = (
     Item("A, algorithm 5", "EHDL, which is not private", "implemented", _audit("ehdl")),
     Item("A, algorithm 6", "EHDS", "implemented", _audit("ehds")),
     Item("A 3.1", "LSDim, LSHist, EHD and EHDS are ε-private", "proved", "proofs/README.md"),
-    Item("A 4.5, end", "“We cannot find a tighter lower bound” for EHDL", "open", "a-theorem"),
     Item("B 1", "Inference with a Dirichlet prior; the Beta case", "implemented", "docs/concepts.md"),
     Item(
         "B 2.1", "The exponential mechanism with global sensitivity is ε-private", "proved", "proofs/ehd.md"
@@ -82,7 +81,6 @@ LISTED = (
         "in part",
         "b-tables",
     ),
-    Item("B 2.3.4, lemma 2.3", "M_β is (ε, δ)-private", "open", "proofs/mbeta.md"),
     Item(
         "B 3.1",
         "Floored Laplace noise of scale 2/ε on m − 1 counts, and its probabilities",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.answers.release import Release
+from discreet.answers.release import Release, tables_within
 from discreet.documents.answer import Answer, Figure, Part, Row, Table, Words
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.privacy.guarantee import Guarantee
@@ -124,9 +124,12 @@ class ConditionalRelease(Answer):
         return None if self._shown is None else self._shown.figure(interval)
 
     def tables(self) -> tuple[Table, ...]:
-        """The groups with strength shared between them."""
+        """The shares of few groups side by side, or more groups with strength shared between them."""
         if self._shown is None:
-            return ()
+            parts = [one for one in self.releases if one is not None]
+            if not 1 < len(self.groups) <= _FEW or any(one.noise_aware_or_none() is None for one in parts):
+                return ()
+            return tables_within(self.shares()) if parts else ()
         rows = self._shown.figure(0.95).rows
         cells = tuple((row.name, *map(row.written, (row.mean, row.low, row.high))) for row in rows)
         head = (self.given, f"share of {self._first}", "low 95 %", "high 95 %")
@@ -154,10 +157,11 @@ class ConditionalRelease(Answer):
             sizes = "; ".join(f"{group}: {size}" for group, size in zip(self.groups, self.sizes, strict=True))
         facts = (("Question", f"shares of {self.outcome}, given {self.given}"), ("Records", sizes))
         first = next((one.words() for one in self.releases if one is not None), None)
+        shared = () if first is None else first.facts
         return Words(
             headline=f"P({self.outcome} | {self.given})",
             name=f"Posteriors of {self.outcome} given {self.given}",
-            facts=facts if first is None else (*facts, *first.facts[1:]),
+            facts=(*facts, *(one for one in shared if one[0] not in ("Column", "Records"))),
             reading=() if first is None else first.reading,
         )
 

@@ -37,6 +37,7 @@ _STRENGTH = (
     "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from what was "
     "released (the plug-in posterior takes 1)"
 )
+_MOST_COMPARED = 4  # groups whose differences are shown
 _MOST_DRAWN = 100  # densities; of more levels only the first
 _READING = (
     "A share is the mean of what is known about it after the release. The 95 % interval holds it with 95 % "
@@ -107,8 +108,13 @@ class Release(Bridged, Answer):
 
     @cached_property
     def posterior(self) -> Beta | Dirichlet:
-        """Beta (two levels: the law of the first level's probability) or Dirichlet."""
-        return dirichlet([a + count for a, count in zip(self.prior, self.counts, strict=True)])
+        """The *plug-in* posterior, Beta (of the first of two levels) or Dirichlet: for comparison.
+
+        It takes the released counts for exact, so its intervals leave out the noise of privacy and are too
+        narrow. It prints as a plug-in, and so do its intervals; :meth:`noise_aware` has those that hold.
+        """
+        parameters = [a + count for a, count in zip(self.prior, self.counts, strict=True)]
+        return dirichlet(parameters, plug_in=True)
 
     def noise_aware(self) -> UncertainShares:
         """The posterior that accounts for the mechanism's noise: wider than ``posterior``, and honest.
@@ -281,21 +287,13 @@ class Release(Bridged, Answer):
         return self.column or (self.label if self.axes is None else " · ".join(self.axes))
 
     def tables(self) -> tuple[Table, ...]:
-        """Of a table of two columns: the cross-table, each row in percent of itself, with intervals."""
+        """Of a table of two columns: shares of the second within each level of the first, and differences."""
         if self.axes is None or len(self.axes) != 2:
             return ()
         if self.noise_aware_or_none() is None:
             return (self.crosstab(),)
         given, outcome = self.axes
-        found = self.shares(outcome, given)
-        low, high = found.interval(0.95)
-        mean = found.mean()
-        lines = tuple(
-            (str(level), *(_percent(mean[g, i], low[g, i], high[g, i]) for g in range(len(found.groups))))
-            for i, level in enumerate(found.levels)
-        )
-        header = (outcome, *(f"{given}: {group}" for group in found.groups))
-        return (Table(header, lines, f"Shares of {outcome} within each {given}, with 95 % intervals"),)
+        return tables_within(self.shares(outcome, given))
 
     def crosstab(self, rows: str | None = None, percent: str = "row") -> Table:
         """The cross-table of a table of two columns: what the next record is expected to be, in percent.
@@ -477,6 +475,41 @@ def publish(
         column=column,
         versions=VERSIONS,
     )
+
+
+def tables_within(found: Shares) -> tuple[Table, ...]:
+    """The shares within each group side by side, and of a few groups how they differ from the first."""
+    levels = [str(level) for level in found.levels]
+    mean, (low, high) = found.mean(), found.interval(0.95)
+
+    def table(names: Sequence[str], cells: Sequence[Sequence[str]], given: str, caption: str) -> Table:
+        """A column for each group, or where they are more than the levels a row."""
+        if len(names) > len(levels):
+            return Table((given, *levels), tuple((n, *c) for n, c in zip(names, cells, strict=True)), caption)
+        turned = zip(levels, *cells, strict=True)
+        heads = [f"{given}: {name}" for name in names] if given else names
+        return Table((found.outcome, *heads), tuple(turned), caption)
+
+    percent = [
+        [_percent(*three) for three in zip(*rows, strict=True)] for rows in zip(mean, low, high, strict=True)
+    ]
+    caption = f"Shares of {found.outcome} within each {found.given}, with 95 % intervals"
+    tables = [table([str(group) for group in found.groups], percent, str(found.given), caption)]
+    first, *others = found.groups
+    if 0 < len(others) < _MOST_COMPARED:
+        points = [
+            [_points(found.difference(level, (other, first))) for level in found.levels] for other in others
+        ]
+        caption = "Differences in percentage points, with 95 % intervals"
+        tables.append(table([f"{other} − {first}" for other in others], points, "", caption))
+    return tuple(tables)
+
+
+def _points(difference: Quantity) -> str:
+    mean, low, high = (
+        f"{100 * value:+.1f}".replace("-", "−") for value in (difference.mean(), *difference.interval(0.95))
+    )
+    return f"{mean} ({low} to {high})"
 
 
 def _percent(mean: float, low: float, high: float) -> str:

@@ -80,7 +80,9 @@ Prior = Annotated[str, typer.Option(help="Dirichlet prior, one number per level:
 Force = Annotated[bool, typer.Option("--force", help="Let new files replace old ones.")]
 Records = Annotated[
     str,
-    typer.Argument(help="A .csv, .tsv, .parquet, .json or .jsonl file; - is standard input.", metavar="FILE"),
+    typer.Argument(
+        help="A .csv, .tsv, .parquet, .json, .jsonl or .xlsx file; - is standard input.", metavar="FILE"
+    ),
 ]
 Pattern = Annotated[
     bool, typer.Option("--glob", help="FILE is a pattern for several files, such as 'visits/*.csv'.")

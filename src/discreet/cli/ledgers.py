@@ -123,7 +123,7 @@ def _show(
         print_table(["dataset", "cap", "spent", "remaining", "entries"], rows)
 
 
-_COLUMNS = ("row", "time (UTC)", "price", "total", "request", "what was asked")
+_COLUMNS = ("row", "hour (UTC)", "price", "total", "request", "what was asked")
 
 
 def _history(

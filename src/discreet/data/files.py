@@ -1,9 +1,9 @@
 """Files, opened by an embedded DuckDB: one, several, a folder of them, or those that match a pattern.
 
 What a record counts as must depend on no other record. So every field of a CSV file is text, a number is
-read from such a field by itself, and every value of a JSON file is read alone, by its own type. Of the first
-line of a CSV file, which may be a record where the names were forgotten, a message shows at most one field,
-and only if it is close to the column asked for.
+read from such a field by itself, and every value of a JSON or Excel file is read alone, by its own type. Of
+the first line of a CSV file or sheet, which may be a record where the names were forgotten, a message shows
+at most one field, and only if it is close to the column asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from discreet.data.engines import EngineTable, Lookup, as_table, nearest, no_col
 from discreet.data.levels import Levels
 from discreet.data.paths import MALFORMED, Files, is_files, literal, quoted, start_of
 from discreet.data.values import Coder
-from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect
+from discreet.data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect
 from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
 
 FEW_MB = 128
@@ -32,10 +32,11 @@ FEW_MB = 128
 def sql(query: str, **tables: Any) -> Any:
     """The rows of a query as a DuckDB relation, to be counted like any other table.
 
-    ``tables`` are the names that the query may use: pandas, Polars and Arrow tables, and Parquet, CSV or TSV
-    files (a path, a folder, a list of paths, a :class:`Glob`); the fields of a CSV file are text. Nothing is
-    run before the relation is counted. Types that DuckDB infers from records, as for ``read_csv`` in a query
-    or a pandas column of objects, let one record change what the others count as: fix them beforehand.
+    ``tables`` are the names that the query may use: pandas, Polars and Arrow tables, and Parquet, CSV, TSV or
+    Excel files (a path, a folder, a list of paths, a :class:`Glob`); fields of CSV and Excel are text.
+    Nothing is run before the relation is counted. Types that DuckDB infers from records, as for ``read_csv``
+    in a query or a pandas column of objects, let one record change what the others count as: fix them
+    beforehand.
 
     >>> relation = sql("SELECT 1 + i % 2 AS v FROM range(10) t(i) WHERE i < 7")
     >>> sorted(relation.fetchall())
@@ -83,14 +84,20 @@ def _register(connection: Any, name: str, table: Any) -> None:
 
 
 def _plain_relation(connection: Any, files: Files) -> Any:
-    """Files as a query sees them: Parquet as it is, every field of CSV text under its own name."""
+    """Files as a query sees them: Parquet as it is, every field of CSV and Excel text under its own name."""
     for path in files.paths:
         start_of(path, files.ending)
     if files.ending == ".parquet":
         return files.relation(connection.read_parquet, binary_as_string=True, hive_partitioning=False)
+    if files.ending == ".xlsx":
+        names, rows = _sheets(connection, files)
+        fields = {name.replace('"', '""'): i for i, name in enumerate(names) if name}
+        return rows.project(
+            ", ".join(f"json_extract_string(json, '/{i}') AS \"{name}\"" for name, i in fields.items())
+        )
     if "csv" not in files.ending and "tsv" not in files.ending:
         raise InvalidInput(
-            f"{files.label}: a query takes Parquet, CSV and TSV files; JSON is counted directly"
+            f"{files.label}: a query takes Parquet, CSV, TSV and Excel files; JSON is counted directly"
         )
     delimiter, names = _same_header(files)
     return _read_csv(connection, files, delimiter, names)
@@ -114,6 +121,8 @@ def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) ->
                 f"{files.label}: the count needs more memory than there is; give a DuckDB relation of a "
                 "connection that may use the disk, or a Spark DataFrame"
             ) from None
+        if error.kind in MISSING_PACKAGE:
+            raise
         why = f": see line {error.line} ({MALFORMED})" if error.line else ""
         raise FileError(wrong + why) from None
     except (duckdb.Error, csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
@@ -129,9 +138,13 @@ def _table(
     starts = {path: start_of(path, files.ending) for path in files.paths}
     if several:  # an empty part of a data set is no mistake; an empty file may be
         full = tuple(path for path, start in starts.items() if start)
-        files = Files(files.label, full or files.paths[:1], files.ending)
+        files = replace(files, paths=full or files.paths[:1])
     if files.ending == ".parquet":
         return _parquet_table(connection, files, coders, person)
+    if files.ending == ".xlsx":
+        names, rows = _sheets(connection, files)
+        places = _positions(files, names, coders, person)
+        return _typed_table(rows, [quoted(f"/{place}") for place in places], coders, person)
     if "csv" in files.ending or "tsv" in files.ending:
         return _csv_table(connection, files, coders, person)
     return _json_table(connection, files, starts, coders, person)
@@ -175,7 +188,7 @@ def _same_schema(connection: Any, files: Files, columns: Sequence[str | None], o
                 raise FileError(
                     f"{files.label}: column={column!r} is not of one type in all files; see {path.name!r}"
                 )
-    return Files(files.label, tuple(full) or files.paths[:1], files.ending)
+    return replace(files, paths=tuple(full) or files.paths[:1])
 
 
 def _csv_table(
@@ -184,18 +197,7 @@ def _csv_table(
     import narwhals as nw
 
     delimiter, names = _same_header(files)
-    if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
-        raise FileError(f"{files.label}: the first line looks like a record, not like column names")
-    positions = []
-    for column in [*coders, *([] if person is None else [person])]:
-        if column is None:
-            raise InvalidInput(
-                "which column? The first line of the file must name the columns; "
-                "give column=NAME (--column NAME)"
-            )
-        if column not in names:
-            raise no_field(names, column)
-        positions.append(names.index(only(names, column)))
+    positions = _positions(files, names, coders, person)
     relation = _read_csv(connection, files, delimiter, [f"c{i}" for i in range(len(names))])
     selected: list[str] = []
     readings: list[Mapping[str, Any]] = []
@@ -216,6 +218,25 @@ def _csv_table(
     return _loose_table(relation.project(", ".join(selected)), tuple(coders.values()), readings, person)
 
 
+def _positions(
+    files: Files, names: Sequence[str], coders: Mapping[str | None, Coder], person: str | None
+) -> list[int]:
+    """Where the columns are among the names of the first line."""
+    if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
+        raise FileError(f"{files.label}: the first line looks like a record, not like column names")
+    positions = []
+    for column in [*coders, *([] if person is None else [person])]:
+        if column is None:
+            raise InvalidInput(
+                "which column? The first line of the file must name the columns; "
+                "give column=NAME (--column NAME)"
+            )
+        if column not in names:
+            raise no_field(names, column)
+        positions.append(names.index(only(names, column)))
+    return positions
+
+
 def no_field(names: Sequence[str], column: str) -> InvalidInput:
     return InvalidInput(
         f"column={column!r} does not exist; {nearest(names, column)}The first line, which must name the "
@@ -224,11 +245,18 @@ def no_field(names: Sequence[str], column: str) -> InvalidInput:
 
 
 def _same_header(files: Files) -> tuple[str, list[str]]:
-    headers = [_csv_header(path, files.ending) for path in files.paths]
-    for path, header in zip(files.paths, headers, strict=True):
-        if header != headers[0]:
+    found: tuple[str, list[str]] = _agreed(
+        files, {path: _csv_header(path, files.ending) for path in files.paths}
+    )
+    return found
+
+
+def _agreed(files: Files, headers: Mapping[Path, Any]) -> Any:
+    first = next(iter(headers.values()))
+    for path, header in headers.items():
+        if header != first:
             raise FileError(f"{files.label}: the first line of {path.name!r} differs from another file's")
-    return headers[0]
+    return first
 
 
 def _read_csv(connection: Any, files: Files, delimiter: str, names: Sequence[str]) -> Any:
@@ -241,6 +269,18 @@ def _read_csv(connection: Any, files: Files, delimiter: str, names: Sequence[str
         delimiter=delimiter,
         compression="gzip" if files.ending.endswith(".gz") else "none",
     )
+
+
+def _sheets(connection: Any, files: Files) -> tuple[list[str], Any]:
+    """The names of the columns, and the rows as JSON arrays."""
+    from discreet.data.excel import sheet_of
+
+    found = {path: sheet_of(path, files.sheet) for path in files.paths}
+    names = _agreed(files, {path: names for path, (names, _) in found.items()})
+    if not any(names):
+        raise FileError(f"{files.label}: the first row must name the columns")
+    rows = [row for _, own in found.values() for row in own]
+    return names, connection.sql("SELECT unnest($1::JSON[]) AS json", params=[rows])
 
 
 def _double(text: str) -> str:
@@ -258,7 +298,6 @@ def _json_table(
     person: str | None,
 ) -> EngineTable:
     """Each value is read alone, by its own type; one inferred from all records would let one change all."""
-    import narwhals as nw
 
     records = None
     for shape in ("newline_delimited", "array", "unstructured"):
@@ -274,9 +313,17 @@ def _json_table(
         columns = [str(column) for column in coders]
     else:
         columns = _json_columns(records, files, [*coders, *([] if person is None else [person])])
+    return _typed_table(records, [_pointer(column) for column in columns], coders, person)
+
+
+def _typed_table(
+    records: Any, pointers: Sequence[str], coders: Mapping[str | None, Coder], person: str | None
+) -> EngineTable:
+    """A column for each place in JSON records, every value by its own type."""
+    import narwhals as nw
+
     values, kinds, typed = [], [], []
-    for i, column in enumerate(columns):
-        at = _pointer(column)
+    for i, at in enumerate(pointers):
         values.append(f"json_type(json, {at}) AS t{i}, json_extract_string(json, {at}) AS s{i}")
         if i == len(coders):
             # Text and whole numbers are keys, as on every engine; what is neither is as good as none.

@@ -136,8 +136,8 @@ class Levels(Coder):
         if tally.missing:
             problems.append(f"{tally.some(tally.missing)} are missing")
             problems.append(
-                "map them to a level: missing=LEVEL (--missing LEVEL), or leave them out: strict=False "
-                "(--no-strict)"
+                "map them to a level: missing=LEVEL (--missing LEVEL), or leave them out: missing='exclude' "
+                "(--missing exclude), in tables and groups strict=False (--no-strict)"
             )
         return problems
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from discreet.errors import FileError
 
-FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson")
+FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson", ".xlsx")
 MALFORMED = (
     "number of fields, quotes, or not UTF-8; a Latin-1 file is converted by: "
     "iconv -f latin1 -t utf-8 IN > OUT"
@@ -41,9 +41,12 @@ class Files:
     label: str
     paths: tuple[Path, ...]
     ending: str
+    sheet: str | None = None
+    """Of an Excel workbook, where one is named: ``survey.xlsx#Wave 2``."""
 
     @classmethod
     def of(cls, data: Any) -> Files:
+        sheet = None
         if isinstance(data, Glob):
             label = repr(str(data.pattern))
             paths = [Path(name) for name in sorted(glob(str(data.pattern), recursive=True))]
@@ -53,7 +56,8 @@ class Files:
         elif isinstance(data, list | tuple):
             label, paths = repr([str(path) for path in data[:3]]), list(map(Path, data))
         else:
-            label, paths = repr(str(data)), [Path(data)]
+            label, (path, sheet) = repr(str(data)), _sheet(Path(data))
+            paths = [path]
             if paths[0].is_dir():
                 paths = sorted(path for path in paths[0].rglob("*") if _is_part(path, paths[0]))
                 if not paths:
@@ -67,7 +71,7 @@ class Files:
         endings = {_ending(path) for path in paths}
         if len(endings) > 1:
             raise FileError(f"{label}: files of several formats; take one, such as Glob('*.parquet')")
-        return cls(label, tuple(paths), endings.pop())
+        return cls(label, tuple(paths), endings.pop(), sheet)
 
     def relation(self, read: Any, **options: Any) -> Any:
         return read([literal(path) for path in self.paths], **options)
@@ -83,13 +87,19 @@ def _is_part(path: Path, folder: Path) -> bool:
     )
 
 
+def _sheet(path: Path) -> tuple[Path, str | None]:
+    """A path, and what follows a # behind the name of an Excel file."""
+    named = re.fullmatch(r"(.+?\.xlsx)#(.+)", str(path), re.IGNORECASE | re.DOTALL)
+    return (path, None) if named is None or path.exists() else (Path(named[1]), named[2])
+
+
 def _ending(path: Path) -> str:
     for ending in sorted(FORMATS, key=len, reverse=True):
         if path.name.lower().endswith(ending):
             return ending
     hint = ""
-    if str(path).lower().endswith((".xlsx", ".xls", ".ods")):
-        hint = "; save the sheet as CSV, or give pandas.read_excel(...) itself"
+    if str(path).lower().endswith((".xls", ".xlsm", ".xlsb", ".ods")):
+        hint = "; save it as .xlsx, or the sheet as CSV"
     raise FileError(f"{str(path)!r}: the ending is none of {' '.join(FORMATS)}{hint}")
 
 
@@ -111,7 +121,11 @@ def start_of(path: Path, ending: str) -> bytes:
         if not path.stat().st_size and ending == ".parquet":
             raise FileError(f"{str(path)!r} is empty, hence not a Parquet file")
         raise FileError(f"{str(path)!r} is {'' if start[:4] == b'PAR1' else 'not '}a Parquet file")
-    packed = ending.endswith(".gz") or ending == ".parquet"
+    if ending == ".xlsx" and not start.startswith(b"PK\3\4"):
+        locked = start.startswith(b"\xd0\xcf\x11\xe0")
+        hint = ": it is of an older version or has a password; save it anew without" if locked else ""
+        raise FileError(f"{str(path)!r} is not an .xlsx file{hint}")
+    packed = ending.endswith(".gz") or ending in (".parquet", ".xlsx")
     if not packed and (b"\0" in start or start.startswith((b"\x1f\x8b", b"PK\3\4"))):
         raise FileError(f"{str(path)!r} is a binary file, not {ending} text in UTF-8")
     if ending in (".json", ".jsonl", ".ndjson"):

@@ -56,7 +56,8 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
     files = Files.of(data)
     if "json" in files.ending:
         raise InvalidInput(
-            f"{files.label}: levels are found in Parquet, CSV and TSV files; read JSON into a table first"
+            f"{files.label}: levels are found in Parquet, CSV, TSV and Excel files; read JSON into a table "
+            "first"
         )
     if column is None and files.ending != ".parquet":
         raise InvalidInput("which column? Give column=NAME (--column NAME)")

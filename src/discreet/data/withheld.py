@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 OUT_OF_MEMORY = "OutOfMemoryException"
+MISSING_PACKAGE = ("ImportError", "ModuleNotFoundError")
 
 
 class EngineError(DataError):
@@ -57,7 +58,10 @@ def withheld(function: Callable[Arguments, Result]) -> Callable[Arguments, Resul
 
 def _named(error: BaseException) -> EngineError:
     name = type(error).__name__
-    bare = EngineError(f"the engine cannot read the data, and nothing was counted ({name}; details withheld)")
+    said = f"the engine cannot read the data, and nothing was counted ({name}; details withheld)"
+    if isinstance(error, ImportError) and error.name:
+        said = f"{error.name} is not installed, and the engine needs it to read these data: pip install it"
+    bare = EngineError(said)
     bare.kind = name
     line = re.match(r"[\w ]*: CSV Error on Line: (\d+)", str(error))
     bare.line = line[1] if line else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_counts, as_prior
-from discreet.distributions.law import IntervalKind, Law
+from discreet.distributions.law import IntervalKind, Law, PlugInInterval
 from discreet.errors import InvalidInput
 from discreet.numerics.log_gamma import stirling_remainder
 
@@ -66,6 +66,8 @@ class Beta(Law):
 
     a: float
     b: float
+    plug_in: bool = field(default=False, compare=False, kw_only=True)
+    """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""
 
     def __post_init__(self) -> None:
         a, b = as_prior((self.a, self.b), 2)
@@ -79,7 +81,7 @@ class Beta(Law):
     def updated(self, counts: Iterable[Any]) -> Beta:
         """The posterior after ``counts`` = (records in the first level, records in the second)."""
         first, second = _counts(counts, 2)
-        return Beta(self.a + first, self.b + second)
+        return Beta(self.a + first, self.b + second, plug_in=self.plug_in)
 
     def updated_with_public(self, counts: Iterable[Any]) -> Beta:
         """The prior that knows public records too: they cost no privacy, and private ones stand out less.
@@ -94,6 +96,14 @@ class Beta(Law):
     def var(self) -> float:
         total = self.a + self.b
         return (self.a / total) * (self.b / total) / (total + 1)
+
+    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
+        """A credible interval (low, high) of probability ``level``; of a plug-in it says that it is one."""
+        ends = super().interval(level, kind)
+        return PlugInInterval(*ends) if self.plug_in else ends
+
+    def __repr__(self) -> str:
+        return _named(f"Beta(a={self.a!r}, b={self.b!r})", self.plug_in)
 
     def mode(self) -> float:
         """The most probable θ; NaN where the density is unbounded at both ends or flat."""
@@ -122,7 +132,7 @@ class Beta(Law):
 
     def marginal(self, index: int) -> Beta:
         """The law of one level's probability: index 0 is θ, index 1 is 1 − θ."""
-        return _marginal(self.parameters, index)
+        return _marginal(self.parameters, index, self.plug_in)
 
     def to_scipy(self) -> Any:
         """The frozen ``scipy.stats.beta``."""
@@ -149,6 +159,8 @@ class Dirichlet:
     """Dir(α) over k ≥ 2 proportions that sum to 1. Vector results are in the order of the levels."""
 
     alpha: tuple[float, ...]
+    plug_in: bool = field(default=False, compare=False, kw_only=True)
+    """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_prior(self.alpha))
@@ -163,7 +175,8 @@ class Dirichlet:
 
     def updated(self, counts: Iterable[Any]) -> Dirichlet:
         """The posterior after ``counts``, one per level."""
-        return Dirichlet(tuple(a + c for a, c in zip(self.alpha, _counts(counts, self.k), strict=True)))
+        new = tuple(a + c for a, c in zip(self.alpha, _counts(counts, self.k), strict=True))
+        return Dirichlet(new, plug_in=self.plug_in)
 
     def updated_with_public(self, counts: Iterable[Any]) -> Dirichlet:
         """The prior that knows public records too: they cost no privacy, and private ones stand out less.
@@ -208,14 +221,20 @@ class Dirichlet:
 
     def marginal(self, index: int) -> Beta:
         """The law of one proportion, Beta(αᵢ, Σα − αᵢ)."""
-        return _marginal(self.alpha, index)
+        return _marginal(self.alpha, index, self.plug_in)
 
     def interval(
         self, level: float = 0.95, kind: IntervalKind = "equal-tailed"
     ) -> tuple[FloatArray, FloatArray]:
-        """Credible intervals of the k proportions, each of probability ``level``: arrays (low, high)."""
-        ends = np.array([self.marginal(i).interval(level, kind) for i in range(self.k)])
-        return ends[:, 0], ends[:, 1]
+        """Credible intervals of the k proportions, each of probability ``level``: arrays (low, high).
+
+        Those of a plug-in say that they are.
+        """
+        low, high = np.array([self.marginal(i).interval(level, kind) for i in range(self.k)]).T
+        return PlugInInterval(low, high) if self.plug_in else (low, high)
+
+    def __repr__(self) -> str:
+        return _named(f"Dirichlet(alpha={self.alpha!r})", self.plug_in)
 
     def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
         """Draws of the proportions, shape (size, k). Costs no privacy once the parameters are released."""
@@ -228,20 +247,26 @@ class Dirichlet:
         return stats.dirichlet(self.alpha)
 
 
-def dirichlet(parameters: Sequence[float]) -> Beta | Dirichlet:
+def dirichlet(parameters: Sequence[float], *, plug_in: bool = False) -> Beta | Dirichlet:
     """Beta for two parameters, Dirichlet for more."""
     if len(parameters) == 2:
-        return Beta(*parameters)
-    return Dirichlet(tuple(parameters))
+        return Beta(*parameters, plug_in=plug_in)
+    return Dirichlet(tuple(parameters), plug_in=plug_in)
 
 
-def _marginal(alpha: tuple[float, ...], index: int) -> Beta:
+def _named(law: str, plug_in: bool) -> str:
+    if not plug_in:
+        return law
+    return f"plug-in {law}: takes released counts for exact, its intervals are too narrow; see noise_aware()"
+
+
+def _marginal(alpha: tuple[float, ...], index: int, plug_in: bool) -> Beta:
     try:
         own = alpha[index]
     except (IndexError, TypeError):
         raise InvalidInput(f"index={index!r} must be between 0 and {len(alpha) - 1}") from None
     position = index % len(alpha)
-    return Beta(own, math.fsum(alpha[:position] + alpha[position + 1 :]))
+    return Beta(own, math.fsum(alpha[:position] + alpha[position + 1 :]), plug_in=plug_in)
 
 
 def _counts(counts: Iterable[Any], k: int) -> tuple[int, ...]:

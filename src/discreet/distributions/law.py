@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,13 @@ from discreet.errors import InvalidInput, TooLargeError
 _MOST_DRAWN = 1 << 29  # numbers in one answer: 4 GiB
 
 IntervalKind = Literal["equal-tailed", "highest-density"]
+
+
+class PlugInInterval(NamedTuple):
+    """Ends of an interval, or of one for each level, that leaves out the noise of privacy: too narrow."""
+
+    low: Any
+    high: Any
 
 
 class Law(Protocol):

@@ -136,7 +136,7 @@ def _printed(rows: Sequence[Mapping[str, Any]]) -> str:
         (*(str(row[name]) for name in names), f"{row['mean']:.4g}", f"{row['low']:.4g} – {row['high']:.4g}")
         for row in rows
     ]
-    return "\n".join(aligned((*names, "mean", "95 % interval"), lines))
+    return "\n".join(aligned((*names, "mean", "95 % interval, noise-aware"), lines))
 
 
 class JointDraws:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import secrets
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from discreet.errors import (
     RequestConflictError,
     TooLargeError,
     UnknownDatasetError,
+    warn,
 )
 from discreet.ledger.budgets import Budget, price_of
 from discreet.ledger.chain import (
@@ -145,7 +145,7 @@ class Ledger:
             if cap.unit != last.cap.unit:
                 raise InvalidInput(
                     f"the cap of dataset={dataset!r} is in {last.cap.unit} and cannot change to {cap.unit}: "
-                    "create another dataset"
+                    "create another dataset; the same people then have two budgets, which add up"
                 )
             if not last.spent.fits(cap):
                 raise BudgetExceededError(
@@ -318,7 +318,7 @@ class Ledger:
         if found is not None:
             return Receipt.of(found, repeated=True)
         if assumed is not None:
-            warnings.warn(assumed, PrivacyWarning, stacklevel=2)
+            warn(assumed, PrivacyWarning)
         _step("checked")
         result = _as_bytes(compute())
         _step("computed")

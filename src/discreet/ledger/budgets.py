@@ -149,7 +149,11 @@ def _no_price(what: str, unit: str) -> GuaranteeMismatchError:
         "epsilon+delta": "(ε, δ), which guarantees with a finite ε have, or get by `guarantee.to_dp(delta)`",
         "zcdp": "ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have",
     }
+    hint = "choose another mechanism"
+    if unit == "epsilon":
+        hint = "ask without δ, as shares and means can be asked"
     return GuaranteeMismatchError(
         f"{what} has no price under this dataset's cap: the cap is in {kinds[unit]}; "
-        "choose another mechanism, or keep this one in a dataset with another cap"
+        f"{hint}, or create a dataset with another unit for such questions: the same people then have two "
+        "budgets, which add up"
     )

@@ -234,6 +234,10 @@ def covers(scope: tuple[Relation, str | None], guarantee: Guarantee) -> bool:
     return guarantee.relation.implies(relation) and guarantee.unit == unit
 
 
+_OF_PERSONS = (Relation.REPLACE_ONE, Relation.REPLACE_PERSON)
+"""Relations whose guarantees say something about a whole person, by a bound on what one person has."""
+
+
 def scope_after(
     dataset: str, scope: tuple[Relation, str | None], guarantee: Guarantee
 ) -> tuple[Relation, str | None]:
@@ -247,10 +251,18 @@ def scope_after(
         return guarantee.relation, guarantee.unit
     relation, unit = scope
     counted = str(relation) if unit is None else f"{relation}, unit {unit!r}"
+    hint = (
+        f"it needs a dataset of its own, created with relation={str(guarantee.relation)!r}; the same people "
+        "then have two budgets, which add up"
+    )
+    if relation is Relation.REPLACE_PERSON and guarantee.relation in _OF_PERSONS:
+        hint = (
+            "state it for the people of this one by a declared bound, "
+            f"guarantee.for_unit({unit or 'COLUMN'!r}, at_most=NUMBER), or create another dataset for it"
+        )
     raise GuaranteeMismatchError(
         f"the guarantee is for {guarantee.protects} and dataset={dataset!r} counts {counted}: relations "
-        "and units do not mix; create another dataset for it, or state it for the unit of this one by a "
-        "declared bound, guarantee.for_unit(COLUMN, at_most=NUMBER)"
+        f"and units do not mix; {hint}"
     )
 
 

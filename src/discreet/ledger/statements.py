@@ -95,6 +95,10 @@ class Account:
         """What is left."""
         return self.cap - self.spent
 
+    def __str__(self) -> str:
+        whom = self.relation if self.unit is None else f"{self.relation} by {self.unit}"
+        return f"{self.dataset}: {self.remaining} left of {self.cap}; spent {self.spent} ({whom})"
+
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Account:
         """Reads :meth:`to_dict`."""

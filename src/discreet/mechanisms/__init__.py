@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
 from discreet.declarations import Relation
-from discreet.errors import InvalidInput, NoiseWarning
+from discreet.errors import InvalidInput, NoiseWarning, warn
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.outputs import Output
 
@@ -68,11 +67,10 @@ def mechanism(
             raise InvalidInput(f"{field.name}=None: {name!r} needs it")
     built = cls(prior=tuple(prior) if isinstance(prior, Sequence) else prior, **given, **options)
     if built.n and built.noise_scale >= built.n:
-        warnings.warn(
+        warn(
             f"epsilon={epsilon}: the noise of {name!r} is about ±{built.noise_scale:.3g} on every count, and "
             f"no count can exceed n={built.n}; the released posterior says little beyond the prior",
             NoiseWarning,
-            stacklevel=2,
         )
     return built
 

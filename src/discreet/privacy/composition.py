@@ -227,9 +227,15 @@ def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation,
         if len(units) == 1 and all(other.implies(relation) for other in relations):
             return parts, relation, units.pop()
     different = " and ".join(sorted({part.protects for part in parts}))
+    records, people = Relation.REPLACE_ONE, Relation.REPLACE_PERSON
+    hint = (
+        ", or state all of them for the same people, with guarantee.for_unit(COLUMN, at_most=NUMBER)"
+        if people in relations and relations <= {records, people}
+        else ""
+    )
     raise InvalidInput(
-        f"the guarantees are for different relations or units ({different}) and cannot be composed: state "
-        "all of them for the same pairs of datasets, with guarantee.for_unit(COLUMN, at_most=NUMBER)"
+        f"the guarantees are for different relations or units ({different}) and cannot be composed: say what "
+        f"each is for{hint}"
     )
 
 

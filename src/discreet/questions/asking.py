@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet._text import amount
 from discreet.documents.answer import Answer, load_answer
-from discreet.errors import InvalidInput, PrivacyWarning
+from discreet.errors import InvalidInput, PrivacyWarning, warn
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
 
@@ -58,6 +57,10 @@ class Asked:
     def _statistic(self) -> Any:
         return self.question.read(self.data)
 
+    def put_to(self, data: Any) -> Asked:
+        """The same, where it reads while it answers put to data that are open now."""
+        return Asked(self.question, data) if self._statistic is self.data else self
+
     @cached_property
     def _bound(self) -> Bound:
         declared = self.question.declared_size
@@ -90,7 +93,7 @@ class Asked:
     def answer(self, charge: Charge | None = None) -> Any:
         """The answer, charged before it leaves where there is something to charge."""
         for caution in cautions(self.question):
-            warnings.warn(caution, PrivacyWarning, stacklevel=4)
+            warn(caution, PrivacyWarning)
         if charge is None:
             return self._make()
         receipt = charged(

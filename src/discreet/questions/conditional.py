@@ -135,7 +135,10 @@ class Conditional(CountQuestion):
 
         def make(rows: list[tuple[int, ...]]) -> ConditionalRelease:
             if not hidden and [sum(row) for row in rows] != list(size):
-                raise InvalidInput("sizes were declared but the groups have other numbers of records")
+                raise InvalidInput(
+                    f"sizes={size!r} are not the numbers of records in these groups: correct them, or leave "
+                    "sizes out to have them read and published"
+                )
             return ConditionalRelease(
                 outcome=self.outcome,
                 given=self.given,

@@ -95,7 +95,8 @@ class Network(PeopleQuestion):
         """The declared levels of each column."""
         if not isinstance(self.levels, Mapping) or not self.levels:
             raise InvalidInput(
-                "levels must map every column of the network to its levels, such as {'sex': ('f', 'm')}"
+                f"levels={self.levels!r} must map every column of the network to its levels, such as "
+                "{'sex': ('f', 'm')}; in a study file levels = {sex = [\"f\", \"m\"]}"
             )
         found = {name: domain_of(name, levels) for name, levels in self.levels.items()}
         return {name: replace(one, missing=self.place_of_missing(one.missing)) for name, one in found.items()}
@@ -106,6 +107,7 @@ class Network(PeopleQuestion):
         if not isinstance(self.parents, Mapping):
             raise InvalidInput(
                 f"parents={self.parents!r} must map columns to their parents, such as {{'income': ('sex',)}}"
+                '; in a study file parents = {income = ["sex"]}'
             )
         found: dict[str, tuple[str, ...]] = dict.fromkeys(self.domains, ())
         for column, given in self.parents.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 
 from discreet.data import clipped_sum
 from discreet.declarations import as_bounds
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInput, warn
 from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet.posterior_sampling.sample import Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler
@@ -68,11 +67,10 @@ class StatisticalQuery(DrawQuestion):
         if self.bounds is None and getattr(self.function, "__annotations__", {}).get("return") not in _TRUTH:
             # Before the data are opened, and whatever they are: a warning that came only when a value was
             # clipped would tell something about a record.
-            warnings.warn(
+            warn(
                 "values of the function below 0 count as 0 and above 1 as 1; declare bounds=(low, high) if "
                 "its range is another, and bounds=(0, 1) if it is this",
                 UserWarning,
-                stacklevel=2,
             )
 
     def plain(self, name: str, value: Any, form: TextForm) -> Any:

@@ -65,6 +65,8 @@ def words(value: Any) -> str:
         return _listed(value)
     if isinstance(value, list | tuple):
         return ", ".join(map(words, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return number_text(value) if isinstance(value, float) else str(value)
 
 

@@ -89,12 +89,12 @@ def as_within(within: Any, unit: str) -> float:
         if unit != POINTS:
             raise InvalidInput(f"within={within!r}: points are for shares; here it is a number of {unit}")
         value /= 100
+    elif unit == POINTS and 1 <= value < 50:
+        value /= 100  # as a share it would be more than all
     if not value > 0 or isinstance(within, bool):
         raise InvalidInput(f"within={within!r} must be a positive number, such as '3 points' for ± 3 points")
     if unit == POINTS and value >= 0.5:
-        raise InvalidInput(
-            f"within={within!r} of a share must be below 50 points; for 3 points say '3 points' or 0.03"
-        )
+        raise InvalidInput(f"within={within!r} of a share must be below 50 points: '3 points', or 3, or 0.03")
     return value
 
 

@@ -12,7 +12,6 @@ from the posterior itself, meets the target. All is decided before the rows are 
 from __future__ import annotations
 
 import math
-import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -23,7 +22,7 @@ import numpy as np
 
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.declarations import as_epsilon, as_integer, as_target_delta
-from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError
+from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError, warn
 from discreet.numerics.enclosures import above, ball, enclose, round_up
 from discreet.privacy.curves import Curve, Gaussian, as_order, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -168,12 +167,11 @@ class DrawDesign:
     def warned(self) -> DrawDesign:
         """Itself, with a warning when no data could move the posterior away from the prior."""
         if self.reach < 1:
-            warnings.warn(
+            warn(
                 f"with {self.target} the posterior is the prior: whatever the {self.n} records say, they "
                 f"move its mode by at most {self.reach:.2g} of the prior's standard deviations. A larger "
                 "epsilon or more records would change that",
                 NoiseWarning,
-                stacklevel=2,
             )
         return self
 

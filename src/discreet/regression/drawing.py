@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from fractions import Fraction
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet._typing import FloatArray
 from discreet.declarations import as_size
 from discreet.documents.answer import VERSIONS
-from discreet.errors import DataError, InvalidInput, PrivacyWarning
+from discreet.errors import DataError, InvalidInput, PrivacyWarning, warn
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression.chain import DrawDesign, langevin
 from discreet.regression.checks import as_seed, checked_labels, checked_rows, positive
@@ -165,10 +164,9 @@ def public_facts(estimator: Any, rows: int) -> tuple[str, ...]:
     if getattr(estimator, "classes", ()) is None:
         facts.append("the set of classes, taken from the labels, is public")
         if getattr(estimator, "promises", True) and estimator.random_state is None:
-            warnings.warn(
+            warn(
                 "classes were not declared, so those that occur in y are published: the guarantee does "
                 "not cover a label that only one record has. Declare them, as in classes=(0, 1)",
                 PrivacyWarning,
-                stacklevel=4,
             )
     return tuple(facts)

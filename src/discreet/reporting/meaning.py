@@ -33,6 +33,16 @@ class Meaning:
         )
 
     @property
+    def unlucky(self) -> str:
+        """Why the table of suspicions says more than the sentence, where it does: δ makes them differ."""
+        if self.factor is None or 100 * self.factor / (1 + self.factor) <= self.right:
+            return ""
+        return (
+            "The table is for the outcome of the noise that would tell most, which is rare; "
+            f"{self.right} times in 100 is over all outcomes."
+        )
+
+    @property
     def suspicions(self) -> tuple[tuple[float, float], ...]:
         """(probability before, largest probability afterwards)."""
         if self.factor is None:

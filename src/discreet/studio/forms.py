@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -156,13 +157,19 @@ class ReleaseForm:
     @cached_property
     def question(self) -> Question:
         """The question, within the limits of this page; looks at no data."""
-        try:
+        with self.fields_named():
             for one in written(self.asks):
                 if one.name in self.texts:
                     check_field(one, one.form.read(self.texts[one.name], one.option))
             found = self.asks.from_text(self.texts)
             check_question(found)
             return found
+
+    @contextmanager
+    def fields_named(self) -> Iterator[None]:
+        """Errors within it speak of the fields of the form, not of parameters and options."""
+        try:
+            yield
         except DiscreetError as error:
             error.args = tuple(_labelled(str(part), self.asks) for part in error.args)
             raise
@@ -200,5 +207,7 @@ def _labelled(text: str, cls: type[Question]) -> str:
     """A message about options as one about the fields of the form."""
     options = {one.option: one.label for one in cls.parameters()}
     names = {one.name: one.label for one in cls.parameters()}
+    text = re.sub(r" \(--[^)]*\)", "", text)  # the same for the command line
     text = re.sub(r"--[a-z][a-z-]*", lambda found: options.get(found[0], found[0]), text)
-    return re.sub(r"\b([a-z_]+)=(?=\S)", lambda found: f"{names.get(found[1], found[1])}=", text)
+    text = re.sub(r"\b([a-z_]+)=(?=\S)", lambda found: f"{names.get(found[1], found[1])}=", text)
+    return text.replace("=False", "=no").replace("=True", "=yes")

@@ -140,8 +140,13 @@ class Releases:
             asked = known.asked
             if asked is None or asked.question != form.question:
                 earlier = None if charge is None else charge.recall(form.question.plan())
-                asked = self._read(form) if earlier is None else Asked(form.question, None)
-            answer: Answer = asked.answer(charge)
+                asked = self._read(form) if earlier is None else None
+            answer: Answer
+            if asked is None:
+                answer = Asked(form.question, None).answer(charge)
+            else:
+                with form.fields_named(), opened(self.sources.find(form.source)) as data:
+                    answer = asked.put_to(data).answer(charge)
             known.asked, known.label = None, form.label
             if charge is None:
                 known.plan, known.answer = _plan(form), answer
@@ -149,7 +154,7 @@ class Releases:
 
     def _read(self, form: ReleaseForm) -> Asked:
         """The question put to the data, which are read and have the declared size."""
-        with opened(self.sources.find(form.source)) as data:
+        with form.fields_named(), opened(self.sources.find(form.source)) as data:
             asked = Asked(form.question, data)
             if form.question.declared_size not in (None, asked.size):
                 raise InvalidInput(

@@ -83,9 +83,11 @@ class Study:
     ``table`` is anything that :func:`discreet.release` takes. ``budget`` is ε, or a mapping with ``epsilon``
     and ``delta``, or ``zcdp``. ``ledger``: a :class:`discreet.Ledger` or its address, in which ``dataset`` is
     created with this budget by the first question, or must have it; without one the budget lasts as long as
-    this object. ``n``: the public number of records, passed on to every question. ``relation``: what the
-    budget protects, ``"replace-person"`` where all questions have ``person`` and ``per_person``;
-    ``"add-remove"``, where the number of records is private, is passed on to every question about counts.
+    this object. Whoever joins a budget that is in a ledger leaves ``budget`` and ``relation`` out. ``n``: the
+    public number of records, passed on to every question. ``relation``: what the budget protects,
+    ``"replace-one"`` unless said, ``"replace-person"`` where all questions have ``person`` and
+    ``per_person``; ``"add-remove"``, where the number of records is private, is passed on to every question
+    about counts.
     ``strict=False`` is passed on to every question: no record is then an error.
 
     >>> study = Study({"no": 70, "yes": 30}, budget=1)
@@ -99,25 +101,21 @@ class Study:
         self,
         table: Any,
         *,
-        budget: Any,
+        budget: Any = None,
         ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
         n: int | None = None,
-        relation: Relation | str = Relation.REPLACE_ONE,
+        relation: Relation | str | None = None,
         strict: bool = True,
         label: str | None = None,
     ) -> None:
         self.data = table
         self.n = None if n is None else as_size(n)
-        self.budget = as_budget(budget)
-        try:
-            self.relation = Relation(relation)
-        except ValueError:
-            raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
-        if self.relation is Relation.ADD_REMOVE and self.n is not None:
-            raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
-        self.shared = shared_parameters(self.relation, strict)
         if ledger is None:
+            if budget is None:
+                raise InvalidInput(
+                    "budget is missing, such as budget=1; or join one: ledger=ADDRESS, dataset=NAME"
+                )
             self.dataset = "study" if dataset is None else dataset
             folder = tempfile.mkdtemp(prefix="discreet-")
             weakref.finalize(self, _remove, folder, os.getpid())
@@ -127,6 +125,17 @@ class Study:
         else:
             self.dataset = dataset
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        if budget is None:
+            joined = self.ledger.show(self.dataset)
+            budget, relation = joined.cap, relation or joined.relation
+        self.budget = as_budget(budget)
+        try:
+            self.relation = Relation(relation or Relation.REPLACE_ONE)
+        except ValueError:
+            raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
+        if self.relation is Relation.ADD_REMOVE and self.n is not None:
+            raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
+        self.shared = shared_parameters(self.relation, strict)
         # Part of every plan: an answer about other data must not be taken for that of these.
         self.label = str(table) if label is None and isinstance(table, str | Path) else label
         self._priced: dict[str, Asked] = {}
@@ -136,8 +145,8 @@ class Study:
     def _check(self, known: Account) -> None:
         if known.cap != self.budget:
             raise InvalidInput(
-                f"budget={self.budget} but the ledger's cap for {self.dataset!r} is {known.cap}: give that, "
-                "or change the cap with ledger.set_cap (discreet ledger cap)"
+                f"budget={self.budget} but the ledger's cap for {self.dataset!r} is {known.cap}: leave "
+                "the budget out to join it, or change the cap with ledger.set_cap (discreet ledger cap)"
             )
         if known.relation != self.relation:
             raise InvalidInput(

@@ -13,7 +13,7 @@ from discreet._text import nearest
 from discreet.declarations import Relation, as_relation
 from discreet.documents.study import StudyResult
 from discreet.errors import BudgetExceededError, FileError, InvalidInput
-from discreet.ledger import Budget
+from discreet.ledger import Budget, Ledger
 from discreet.planning.widths import Split
 from discreet.study.study import Study, as_budget, checked_question, shared_parameters
 
@@ -78,13 +78,30 @@ def read_study(path: str | Path) -> StudyFile:
     for key in head:
         if key not in _HEAD:
             raise InvalidInput(f"[study]: {key!r} is unknown{nearest(key, _HEAD)}")
-    if not isinstance(content.get("budget"), dict):
-        raise InvalidInput(f"{str(path)!r} needs a table [budget] with epsilon = 1, and delta if you like")
     questions = _as_json(content.get("question"))
     if not isinstance(questions, list) or not questions:
         raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
-    relation = as_relation(head.get("relation", Relation.REPLACE_ONE))
-    n, budget, strict = head.get("n"), as_budget(content["budget"]), head.get("strict", True)
+    own = path.with_suffix(".ledger.db").name
+    ledger = str(head.get("ledger") or os.environ.get("DISCREET_LEDGER") or own)
+    if "ledger" not in head and "DISCREET_LEDGER" in os.environ:
+        pass  # an address of its own, not relative to the file
+    elif "://" not in ledger:
+        ledger = str(path.parent / ledger)
+    elif ledger.startswith("sqlite:///") and not ledger.startswith("sqlite:////"):
+        ledger = f"sqlite:///{path.parent / ledger.removeprefix('sqlite:///')}"
+    dataset, relation = str(head.get("dataset", path.stem)), head.get("relation")
+    if isinstance(content.get("budget"), dict):
+        budget = as_budget(content["budget"])
+    elif "budget" in content or "dataset" not in head:
+        raise InvalidInput(
+            f"{str(path)!r} needs a table [budget] with epsilon = 1, and delta if you like; or, to join a "
+            'budget that is in a ledger, dataset = "NAME" in [study]'
+        )
+    else:
+        joined = Ledger(ledger).show(dataset)
+        budget, relation = joined.cap, relation or joined.relation
+    relation = as_relation(relation or Relation.REPLACE_ONE)
+    n, strict = head.get("n"), head.get("strict", True)
     shared = shared_parameters(relation, strict)
     divided = None
     if any(
@@ -99,20 +116,12 @@ def read_study(path: str | Path) -> StudyFile:
         if name in seen:
             raise InvalidInput(f"question id {name!r} is used twice")
         seen.add(name)
-    own = path.with_suffix(".ledger.db").name
-    ledger = str(head.get("ledger") or os.environ.get("DISCREET_LEDGER") or own)
-    if "ledger" not in head and "DISCREET_LEDGER" in os.environ:
-        pass  # an address of its own, not relative to the file
-    elif "://" not in ledger:
-        ledger = str(path.parent / ledger)
-    elif ledger.startswith("sqlite:///") and not ledger.startswith("sqlite:////"):
-        ledger = f"sqlite:///{path.parent / ledger.removeprefix('sqlite:///')}"
     return StudyFile(
         title=str(head.get("title", path.stem)),
         data=path.parent / str(head["data"]),
         budget=budget,
         ledger=ledger,
-        dataset=str(head.get("dataset", path.stem)),
+        dataset=dataset,
         n=n,
         relation=str(relation),
         strict=strict,

@@ -50,6 +50,8 @@ class Pair:
         shift = self._order - x[:, None]
         up_steps, down_steps = (np.maximum.accumulate(side, axis=1) for side in (shift, -shift))
         self.steps = {
+            "up": np.maximum(up_steps, 0),
+            "down": np.maximum(down_steps, 0),
             "largest": np.maximum(up_steps, down_steps),
             "both sides": np.minimum(up_steps, down_steps),
         }

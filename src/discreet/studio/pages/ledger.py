@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
@@ -17,13 +17,14 @@ from discreet.documents.base import format_of
 from discreet.errors import CorruptReleaseError, InvalidInput, LedgerError, MissingLedgerError
 from discreet.ledger import Ledger
 from discreet.questions.plans import plan_in_words
+from discreet.studio.forms import ReleaseForm
 from discreet.studio.shell import Studio, address, problem
 
 MEASURES = {
     "epsilon": (
         "ε",
         ("epsilon",),
-        "Pure ε: the strictest promise. Posterior draws and regressions do not fit.",
+        "Pure ε: the strictest promise, for shares and means. Regressions and posterior draws need δ too.",
     ),
     "epsilon+delta": (
         "ε and δ",
@@ -61,6 +62,7 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
             verified=verified,
             measures=MEASURES,
             relations=list(Relation),
+            release=ReleaseForm.read(given).query(dataset="") if given.get("source") else "",
         )
 
     @app.post("/ledger/create")
@@ -69,7 +71,11 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
         if studio.ledger is None:
             raise InvalidInput("there is no ledger; start the studio with --ledger URL")
         await run_in_threadpool(_create, studio.ledger, given)
-        return RedirectResponse(address("/ledger", urlencode({"dataset": given["dataset"].strip()})), 303)
+        name = given["dataset"].strip()
+        if given.get("release"):  # the form from which somebody came here, with what was filled in
+            form = ReleaseForm.read(dict(parse_qsl(given["release"])))
+            return RedirectResponse(address("/release", form.query(dataset=name)), 303)
+        return RedirectResponse(address("/ledger", urlencode({"dataset": name})), 303)
 
 
 def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
@@ -115,7 +121,7 @@ def _entry(studio: Studio, entry: Any) -> dict[str, Any]:
     )
     return {
         "sequence": entry.sequence,
-        "time": entry.time[:19].replace("T", " "),
+        "time": entry.time[:16].replace("T", " "),
         "asked": asked,
         "label": label,
         "charged": str(entry.charged) if plan else "",

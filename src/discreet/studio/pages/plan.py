@@ -264,7 +264,9 @@ def _wanted(plan: PlanForm) -> dict[str, Any]:
         try:
             found[name] = search()
         except InvalidInput as error:
-            found[f"{name}_problem"] = str(error)
+            found[f"{name}_problem"] = str(error).replace("within=", "Wanted precision ± ")
+    if "epsilon" in found:
+        found["use"] = address("/plan", plan.query(epsilon=f"{float(found['epsilon']):g}"))
     return found
 
 

@@ -1,0 +1,58 @@
+"""What the papers leave open: a lower bound for EHDL that stays, and a search around Lemma 2.3."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.mechanisms import mechanism
+from discreet.numerics.count_vectors import compositions
+from discreet.numerics.neighbours import HellingerLaws
+from discreet_reproductions.paper_a import lower
+from discreet_reproductions.paper_a.pair import Pair
+from discreet_reproductions.paper_b import lemma
+
+
+@pytest.mark.parametrize("prior", [(1.0, 1.0), (0.01, 40.0), (300.0, 0.2)])
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_the_bound_is_below_the_law_and_above_the_papers(prior: tuple[float, float], n: int) -> None:
+    pair = Pair(prior, n)
+    for epsilon in (0.05, 1.0, 6.0):
+        exact = pair.within(pair.exponential(epsilon, pair.local))
+        ours = lower.bound(pair, epsilon)
+        assert (ours <= exact * (1 + 1e-12)).all()
+        within = pair.steps["up"] + pair.steps["down"]
+        theirs = (1 + within * np.exp(-epsilon * pair.reached / (2 * pair.local[:, None]))) / (n + 1)
+        assert (ours >= theirs * (1 - 1e-12)).all()
+
+
+def test_it_does_not_vanish_as_records_are_added() -> None:
+    near = [lower.measure((1.0, 1.0), n, 0.8)[0] for n in (100, 400)]
+    assert min(row["two steps, bound"] for row in near) > 0.5
+    assert near[1]["two steps, A"] < 0.003
+    (said,) = lower.statements(near)
+    assert (said.agrees, said.values["above"]) == ("no", 0)
+
+
+@pytest.mark.parametrize(("prior", "n", "epsilon"), [((0.001, 1.7), 170, 16.5), ((2.0, 3.0), 9, 0.8)])
+def test_the_search_computes_what_an_audit_does(prior: tuple[float, float], n: int, epsilon: float) -> None:
+    made = mechanism("mbeta", prior=prior, n=n, epsilon=epsilon, delta="0.08")
+    rows = compositions(n, 2)
+    laws = HellingerLaws(made.prior, rows, np.array([made.sharpness(tuple(row)) for row in rows.tolist()]))
+    logarithm, loss = lemma.excess(prior, n, epsilon, 0.08)
+    assert loss * epsilon == pytest.approx(laws.worst_loss(epsilon / 2), rel=1e-9)
+    delta = laws.worst_delta(epsilon / 2, epsilon)
+    assert math.exp(logarithm) * 0.08 == pytest.approx(delta, rel=1e-6, abs=1e-15)
+
+
+def test_a_climb_ends_higher_than_it_began() -> None:
+    settings = lemma.LemmaSettings().quick()
+    rows = [row for seed in range(2) for row in lemma.climb(settings, seed)]
+    for row in rows:
+        prior = row["prior 1"], row["prior 2"]
+        logarithm, loss = lemma.excess(prior, row["n"], row["epsilon"], row["delta"])
+        assert (math.exp(logarithm), loss) == pytest.approx((row["δ(ε) over δ"], row["loss over ε"]))
+    assert lemma.statements(rows)[0].agrees == "partly"
+    assert max(row["loss over ε"] for row in rows) > 0.7

@@ -1,0 +1,89 @@
+"""Sheets of Excel workbooks, as records whose values keep the types of their cells.
+
+Every cell is read by itself: numbers, text and truth values stay what they are, a date is the text
+``2024-05-31``, and an empty cell is missing. Of a formula the value counts that was saved with it.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import DiscreetError, FileError, TooLargeError, alone, missing_extra
+
+_MOST_BYTES = 1 << 30
+
+
+@alone
+def sheet_of(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
+    """The names in the first row of a sheet, and every row below as a JSON array."""
+    try:
+        return _read(path, sheet)
+    except DiscreetError:
+        raise
+    except (
+        Exception
+    ) as error:  # whatever a torn workbook makes of the libraries that read it; they quote cells
+        if isinstance(error, OSError) and error.strerror:
+            raise FileError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+        raise FileError(f"{str(path)!r} is not a well-formed .xlsx file") from None
+
+
+def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise missing_extra("openpyxl, which reads Excel files,", "excel") from None
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+            raise TooLargeError(f"{str(path)!r} unpacks to more than 1 GB; save the sheet as CSV or Parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they quote cells
+        book = load_workbook(path, read_only=True, data_only=True)
+        try:
+            known = [one.title for one in book.worksheets]
+            if sheet is not None and sheet not in known:
+                listed = ", ".join(map(repr, known))
+                raise FileError(f"{str(path)!r} has no sheet {sheet!r}; its sheets are: {listed}")
+            if not known:
+                raise FileError(f"{str(path)!r} has no sheet with cells")
+            chosen = book[sheet or known[0]]
+            chosen.reset_dimensions()  # what a file says of its size is not always true
+            rows = iter(chosen.iter_rows(values_only=True))
+            names = ["" if value is None else str(_plain(value)) for value in next(rows, ())]
+            while names and not names[-1]:
+                names.pop()
+            return names, list(_records(rows, len(names)))
+        finally:
+            book.close()
+
+
+def _records(rows: Iterator[tuple[Any, ...]], width: int) -> Iterator[str]:
+    """The rows, without empty ones at the end: those are where somebody once formatted cells."""
+    empty = 0
+    blank = json.dumps([None] * width)
+    for row in rows:
+        values = [_plain(value) for value in row[:width]]
+        if all(value is None for value in values):
+            empty += 1
+            continue
+        yield from [blank] * empty
+        empty = 0
+        yield json.dumps(values + [None] * (width - len(values)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime) and value.time() == time():
+        value = value.date()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # Excel has one kind of number
+    return None if value == "" else value
