@@ -25,6 +25,7 @@ import numpy as np
 
 import discreet
 from discreet.inference.noise_aware import noise_aware
+from discreet.inference.sparse import SparsePosterior
 from discreet.randomness.entropy import OSEntropy
 
 
@@ -438,6 +439,27 @@ def levels() -> Iterator[Row]:
         yield Row(group, f"{label}: document", size, "MB")
 
 
+def sparse() -> Iterator[Row]:
+    """What stands out of many levels: the time goes with the records, and not with the levels."""
+    group = "many more levels than records, ε = 1: release from codes, and all intervals"
+    for k, n in ((10**6, 10**5), (10**9, 10**4), (10**9, 10**5), (10**9, 10**6), (10**18, 10**5)):
+        codes = np.random.default_rng(0).zipf(1.3, n) % k
+
+        def release(codes: np.ndarray = codes, k: int = k) -> discreet.SparseRelease:
+            return discreet.release(
+                codes, levels=range(k), epsilon=1, relation="add-remove", expected_false=1
+            )
+
+        found = release()
+        label = f"k = {k:.0e}, n = {n:,}"
+        yield Row(group, f"{label}: release", seconds(release), "s")
+        parts = found.counts, found.everything_else, found.mechanism
+        took = seconds(lambda parts=parts: SparsePosterior(*parts).interval())
+        yield Row(group, f"{label}: intervals", took, "s")
+        yield Row(group, f"{label}: published levels", len(found.levels), "")
+        yield Row(group, f"{label}: document", len(found.to_json()) / 1e3, "kB")
+
+
 def many(k: int, n: int, relation: str) -> tuple[float, float, float, float]:
     """Seconds of a release and of its intervals, peak memory and size of the document in MB."""
     names = tuple(f"level{i}" for i in range(k))
@@ -497,6 +519,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "ledger": ledger,
     "coverage": coverage,
     "levels": levels,
+    "sparse": sparse,
     "drawn": drawn,
 }
 

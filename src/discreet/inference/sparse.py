@@ -31,16 +31,19 @@ _DRAWN = 100
 
 
 class RecordNumber:
-    """A number of records: equally likely values in order, to which a normal error may be added."""
+    """A number of records: equally likely values in order, to which a normal error may be added.
+
+    Values below 0 stand for 0. So intervals hold as often as they say at every number, 0 included.
+    """
 
     def __init__(self, values: FloatArray, deviation: float = 0.0) -> None:
         self.values, self.deviation = values, deviation
 
     def mean(self) -> float:
-        return float(self.values.mean())
+        return float(np.maximum(self.values, 0.0).mean())
 
     def std(self) -> float:
-        return math.hypot(float(self.values.std()), self.deviation)
+        return math.hypot(float(np.maximum(self.values, 0.0).std()), self.deviation)
 
     def interval(self, level: float = 0.95) -> tuple[int, int]:
         """An equal-tailed credible interval."""
@@ -50,7 +53,7 @@ class RecordNumber:
     def _quantile(self, probability: float) -> int:
         values, deviation = self.values, self.deviation
         if not deviation:
-            return int(values[int(probability * len(values))])
+            return max(0, int(values[int(probability * len(values))]))
         low, high = values[0] - 9 * deviation, values[-1] + 9 * deviation
         while high - low > max(0.5, 1e-12 * high):
             middle = (low + high) / 2
@@ -60,14 +63,11 @@ class RecordNumber:
 
 
 def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
-    """A number with two-sided geometric noise on it: noisy less the noise, and 0 for all below.
-
-    So its interval holds as often as it says at every number, 0 included, where often there is nothing else.
-    """
+    """A number of records with two-sided geometric noise on it: the noisy number less the noise."""
     share, ratio = (np.arange(nodes) + 0.5) / nodes, 1 + math.exp(-rate)
     below = np.ceil(np.log(share * ratio) / rate)
     noise = np.where(below < 0, below, np.ceil(-np.log((1 - share) * ratio) / rate) - 1)
-    return RecordNumber(np.maximum(noisy + noise, 0.0))
+    return RecordNumber(noisy + noise)
 
 
 class _Levels(NamedTuple):
