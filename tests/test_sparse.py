@@ -19,7 +19,7 @@ from discreet.answers.sparse import EVERYTHING_ELSE, SparseRelease
 from discreet.cli import app
 from discreet.data import count_codes
 from discreet.documents.answer import load_answer
-from discreet.errors import CorruptReleaseError, DataError, InvalidInput
+from discreet.errors import CorruptReleaseError, DataError, InvalidInput, TooLargeError
 from discreet.inference.sparse import SparsePosterior, number_near
 from discreet.mechanisms.sparse import Sparse, SparseOutput
 from discreet.questions.base import question_of
@@ -151,6 +151,22 @@ def test_command_line_and_study(tmp_path: Path) -> None:
     run = CliRunner().invoke(app, ["run", str(study), "--json"])
     assert run.exit_code == 0, run.output
     assert "4711" in json.dumps(json.loads((tmp_path / "s-results" / "study.json").read_text()))
+
+
+@pytest.mark.parametrize(
+    "texts", [{"levels": "0..999999999", "expected_false": "1"}, {"levels": "discover", "delta": "1e-6"}]
+)
+def test_the_studio_takes_it_too(texts: dict[str, str]) -> None:
+    from discreet.studio.forms import ReleaseForm
+
+    given = {**texts, "epsilon": "1", "relation": "add-remove", "column": "c"}
+    question = ReleaseForm(kind="proportion", texts=given).question
+    assert question.declared_size == 0
+    with pytest.raises(InvalidInput, match="no width to plan"):
+        question.expected_width(1000)
+    dense = ReleaseForm(kind="proportion", texts={**given, "levels": "0..99999", "expected_false": ""})
+    with pytest.raises((InvalidInput, TooLargeError)):
+        _ = dense.question
 
 
 def test_nothing_but_what_was_published_depends_on_the_data(monkeypatch: pytest.MonkeyPatch) -> None:

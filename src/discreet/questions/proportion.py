@@ -20,11 +20,12 @@ from discreet.mechanisms.sparse import Sparse
 from discreet.questions.base import Bound, parameter
 from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import BUDGET, FLAG, LEVEL, LEVELS, SERIES, TEXT, codes_of
+from discreet.questions.widths import Width
 
 __all__ = ["Proportion"]
 
 DISCOVER = "discover"
-_MOST_LISTED = 10**7
+_MOST_LISTED = 10**6
 _NAMES_ARE_DATA = (
     "levels='discover' publishes names of levels from the data: with a probability of at most δ one that a "
     "single record has; declare the levels where they can be listed",
@@ -212,6 +213,12 @@ class Proportion(WholeCountQuestion):
             return SparseRelease(levels, tuple(found.values()), rest, *parts)
 
         return Bound(made.guarantee, make)
+
+    def expected_width(self, size: Any = None, level: float = 0.95, share: float = 0.5) -> Width:
+        """Of a share, where all levels are published."""
+        if self.selection is not None:
+            raise InvalidInput("where only some levels are published there is no width to plan")
+        return super().expected_width(size, level, share)
 
     def read(self, data: Any) -> Any:
         """The counts of the levels or bins; by name where the levels are to be found, or by position."""
