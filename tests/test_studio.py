@@ -612,6 +612,25 @@ def small(tmp_path: Path) -> Iterator[Browser]:
         yield browser.enter()
 
 
+def test_only_what_stands_out_of_many_codes(small: Browser, tmp_path: Path) -> None:
+    with discreet.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}") as book:
+        book.create("codes", epsilon=2, relation="add-remove")
+    asked = {
+        **small.asked("levels"),
+        "levels": "0..999999999",
+        "relation": "add-remove",
+        "expected_false": "1",
+        "epsilon": "2",
+        "dataset": "codes",
+    }
+    review = small.get("/release/review?" + urlencode(asked))
+    assert "0..999999999" in review.text
+    done = small.confirm(asked)
+    result = small.follow(done)
+    assert "of 1,000,000,000 declared levels" in result.text
+    assert "everything else" in result.text
+
+
 def test_from_a_file_to_a_report_and_no_further(small: Browser, tmp_path: Path) -> None:
     fields = small.form()
     review = small.get("/release/review?" + urlencode(fields))
