@@ -9,6 +9,7 @@
     python benchmarks/regression.py steps
     python benchmarks/regression.py accuracy --data FOLDER
     python benchmarks/regression.py linear --data FOLDER
+    python benchmarks/regression.py spark --n 100000 1000000 10000000
 
 ``coverage`` simulates records from a known model and fits them by the estimator of :func:`discreet.regress`,
 with noise from a seed (so nothing in it is private): 90 % intervals, averaged over coefficients. It needs
@@ -30,7 +31,8 @@ them, and ``merge part-*.json`` prints one table of all parts.
 Abalone and MNIST (files as in reproductions/README.md; it needs the reproductions, pandas and scikit-learn)
 with full-batch accelerated private gradient descent and with ordinary regression. Times are those of one
 processor. ``linear`` compares the gaussian model with AdaSSP on Abalone's rings and on the diabetes data of
-scikit-learn. Nothing here is a test: no figure is asserted.
+scikit-learn. ``spark`` times logistic fits of simulated records in Parquet files, with ten columns, on Spark
+on this machine (it needs PySpark and Java). Nothing here is a test: no figure is asserted.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -647,6 +650,43 @@ def linear(options: argparse.Namespace) -> None:
             print(f"{name:10} {epsilon:>4} {pairs} {mean[2]:7.3f}", flush=True)
 
 
+def spark(options: argparse.Namespace) -> None:
+    """Seconds of a fit in four passes by the number of records, and how they grow."""
+    from pyspark.sql import SparkSession
+
+    import discreet
+
+    builder = SparkSession.builder.master(f"local[{options.threads}]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", options.memory).config("spark.driver.host", "127.0.0.1")
+    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    names = [f"x{j}" for j in range(1, 11)]
+    columns = ", ".join(f"2 * rand({j}) - 1 AS {name}" for j, name in enumerate(names))
+    eta = " + ".join(f"{math.cos(j):.3f} * {name}" for j, name in enumerate(names))
+    print(f"{'records':>12} {'seconds':>8} {'µs a record':>11} {'worst error, deviations':>24}", flush=True)
+    with TemporaryDirectory() as folder:
+        for n in options.n:
+            file = f"{folder}/{n}.parquet"
+            rows = f"(SELECT {columns}, rand(99) AS u FROM range({n}))"
+            chosen = f"SELECT {', '.join(names)}, u < 1 / (1 + exp(-({eta}))) AS y FROM {rows}"
+            session.sql(chosen).write.parquet(file)
+            started = time.perf_counter()
+            fit = discreet.regress(
+                f"y ~ {' + '.join(names)}",
+                session.read.parquet(file),
+                family="binomial",
+                bounds=dict.fromkeys(names, (-1, 1)),
+                levels={"y": (False, True)},
+                n=n,
+                epsilon=1,
+                delta=DELTA,
+            )
+            taken = time.perf_counter() - started
+            off = np.abs(fit.mean() - [0.0, *(math.cos(j) for j in range(10))]) / fit.std()
+            print(f"{n:12,} {taken:8.1f} {taken / n * 1e6:11.2f} {off.max():24.2f}", flush=True)
+    session.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -685,6 +725,11 @@ def main() -> None:
     one.add_argument("--epsilon", nargs="+", default=["0.1", "0.5", "1", "2"])
     one.add_argument("--fits", type=int, default=20)
     one.set_defaults(run=linear)
+    one = commands.add_parser("spark")
+    one.add_argument("--n", nargs="+", type=int, default=[10**5, 10**6, 10**7])
+    one.add_argument("--threads", type=int, default=os.cpu_count())
+    one.add_argument("--memory", default="4g")
+    one.set_defaults(run=spark)
     options = parser.parse_args()
     options.run(options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,13 @@ from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.design import Column, Design, Variable, design
 from discreet.regression.newton.models import MODELS
 from discreet.regression.newton.models.poisson import windowed
-from discreet.regression.newton.moments import ResponseCurve, RowMoments, clipped_moments, learned
+from discreet.regression.newton.moments import (
+    ResponseCurve,
+    RowMoments,
+    clipped_moments,
+    gathering,
+    learned,
+)
 from discreet.regression.newton.posterior import CoefficientPrior, targets_of
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
 from discreet.regression.newton.sums import RowBlock, exact_sums
@@ -48,6 +55,39 @@ def test_moments_of_clipped_normal_residuals(clip: float) -> None:
         wanted = integrate.quad(lambda r, p=power: min(abs(r), clip) ** p * law.pdf(r), -9, 9, limit=300)[0]
         assert found == pytest.approx(wanted, rel=1e-6)
     assert inside == pytest.approx(law.cdf(clip) - law.cdf(-clip))
+
+
+def test_the_law_of_eigenvalues_has_the_slope_of_finite_differences() -> None:
+    root = np.random.default_rng(3).normal(size=(4, 4))
+    matrix, step, size = root @ root.T + np.eye(4), 1e-6, np.arange(4)
+
+    def log_law(moved: Any) -> float:
+        values = np.linalg.eigvalsh(moved)
+        gaps = np.abs(values[:, None] - values) + np.eye(4)
+        return float(np.sum(np.log(values)) - np.sum(np.log(gaps)) / 2)
+
+    found = gathering(matrix, np.full((4, 4), 1e-12))
+    for i, j in product(size, size):
+        move = np.zeros((4, 4))
+        move[i, j] = move[j, i] = step
+        wanted = (log_law(matrix + move) - log_law(matrix - move)) / (2 * step)
+        assert found[i, j] == pytest.approx(wanted if i != j else 0.0, rel=1e-4, abs=1e-4)
+
+
+def test_eigenvalues_that_noise_drove_apart_come_together() -> None:
+    """The least that is found is below what the matrix has along its vector; less of that is left."""
+    generator, matrix, deviation = np.random.default_rng(4), np.diag(np.linspace(0.4, 0.6, 10)), 0.02
+    variance = deviation**2 * (1 - np.eye(10))
+    gaps = []
+    for _ in range(40):
+        noise = np.triu(generator.normal(size=(10, 10)) * np.sqrt(variance))
+        seen = matrix + noise + np.triu(noise, 1).T
+        for one in (seen, seen + variance * gathering(seen, variance)):
+            values, vectors = np.linalg.eigh(one)
+            gaps.append(values[0] - vectors[:, 0] @ matrix @ vectors[:, 0])
+    before, after = np.array(gaps).reshape(-1, 2).T
+    assert before.mean() < -2 * deviation
+    assert abs(after.mean()) < 0.6 * abs(before.mean())
 
 
 def test_means_over_normal_rows_are_those_of_a_grid() -> None:

@@ -488,6 +488,27 @@ def test_a_budget_is_created(studio: Studio) -> None:
         assert studio.spent("spring") == (0, 0)
 
 
+def test_a_budget_is_created_from_a_question(studio: Studio) -> None:
+    """What was filled in is kept, the new budget is chosen, and Enter still asks for the price."""
+    with studio.page() as page:
+        upload(page, studio)
+        page.fill("#column", "smoker")
+        page.fill("#label", "Who smokes?")
+        page.get_by_role("button", name="Create a budget").click()
+        page.fill("#new-dataset", "autumn")
+        page.fill("#cap-epsilon", "1")
+        page.get_by_role("button", name="Create the budget").click()
+        page.wait_for_selector("#column")
+        filled = [page.input_value(f"#{name}") for name in ("column", "label", "dataset")]
+        assert filled == ["smoker", "Who smokes?", "autumn"]
+        page.fill("#epsilon", "0.5")
+        for level in ("never", "former", "current"):
+            page.fill("#levels-add", level)
+            page.press("#levels-add", "Enter")
+        page.press("#column", "Enter")
+        page.wait_for_url("**/release/review**")
+
+
 def test_a_plan_becomes_a_release(studio: Studio) -> None:
     """What the plan page holds after a change by htmx is what the form has, once data are chosen."""
     with studio.page() as page:

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _plan(
-    prior: Prior,
+    prior: Prior = "1,1",
     n: Annotated[int | None, typer.Option("--n", help="Number of records; to be found if not said.")] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy budget, such as 0.5; to be found if not said.")

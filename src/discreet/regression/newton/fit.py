@@ -23,7 +23,7 @@ from discreet.declarations import (
     as_target_delta,
     check_hidden_size,
 )
-from discreet.documents.answer import VERSIONS, Answer, Row, Table, Words
+from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Table, Words
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
@@ -426,6 +426,12 @@ class Fit(Answer):
         """One row for each coefficient, in the units of the columns."""
         found = zip(self.names, self.mean(), self.std(), *self.interval(interval), strict=True)
         return [Row(name, float(m), float(s), float(low), float(high)) for name, m, s, low, high in found]
+
+    def figure(self, interval: float = 0.95) -> Figure:
+        """The coefficients on one axis, without intercepts, beside which slopes would be too small to see."""
+        rows = self.rows(interval)
+        slopes = [row for row in rows if "Intercept" not in row.name]
+        return Figure(self.words().name, tuple(slopes or rows))
 
     def tables(self) -> tuple[Table, ...]:
         """The noise's share of each variance, and odds or rate ratios."""

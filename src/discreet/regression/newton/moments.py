@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discreet.regression.newton.models import ResponseModel
     from discreet.regression.newton.posterior import Evidence
 
-__all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "curve_of", "moments_of"]
+__all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "curve_of", "gathering", "moments_of"]
 
 _PASSES = 3
 _SCATTERS = 12
@@ -218,7 +218,24 @@ def _entries(
     learn(
         rows, columns, base[rows, columns], spread[rows] * spread[columns], (vague + vague.T)[rows, columns]
     )
-    return mean, variance
+    return mean + variance * np.minimum(variance / noise, 1) * gathering(mean, variance), variance
+
+
+def gathering(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """The slope of log p(M | squares), by entry, of the law ∏λ / ∏|λ − λ'| before anything is seen.
+
+    Products that may be anything, each by itself, have eigenvalues that repel each other, ∏|λ − λ'|; and so
+    does noise drive those of M apart: the least that is found is too small, and where it is, coefficients
+    look less sure than they are. This law has no repulsion (Yang and Berger 1994); ∏λ makes gradients Mw,
+    which are what is seen, as likely as each other. To first order products move by variance times slope.
+    Squares of columns are seen by themselves, and stay. Eigenvalues closer than their noise count as one.
+    """
+    values, vectors = np.linalg.eigh(positive(mean, variance))
+    noise = float(np.triu(variance, 1).sum()) / max(math.comb(len(mean), 2), 1) + 1e-300
+    gaps = values[:, None] - values
+    slopes = values / (values**2 + 2 * noise) - np.sum(gaps / (gaps**2 + 4 * noise), axis=1)
+    found = (vectors * slopes) @ vectors.T
+    return np.asarray(2 * (found - np.diag(np.diag(found))))
 
 
 def learned(
