@@ -383,7 +383,7 @@ def test_a_plan_is_asked_for_by_its_width() -> None:
     assert max(map(len, str(found).splitlines())) <= 80
     with pytest.raises(discreet.InvalidInput, match="even without privacy"):
         plan(prior=(1, 1), n=100, within="3 points")
-    for wrong in (3, "three", 0, -0.1, "60 points", True):
+    for wrong in ("three", 0, -0.1, "60 points", True):
         with pytest.raises(discreet.InvalidInput, match="within="):
             plan(prior=(1, 1), n=100, within=wrong)
     with pytest.raises(discreet.InvalidInput, match="share="):
