@@ -286,3 +286,10 @@ def test_intervals_hold_as_often_as_they_say(make: Any) -> None:
     assert len(levels) > 2000
     assert 0.88 <= np.mean(levels) <= 0.96
     assert min(rest, total) >= 112
+
+
+@pytest.mark.parametrize(("allowed", "doubtful"), [("1", True), ("0.01", False)])
+def test_the_answer_says_where_its_total_is_not_to_be_trusted(allowed: str, doubtful: bool) -> None:
+    asked: dict[str, Any] = {"levels": range(1000), "epsilon": 1, "relation": "add-remove"}
+    notes = " ".join(discreet.release([7] * 90, expected_false=allowed, **asked).words().notes)
+    assert ("interval of all records holds less often" in notes) == doubtful

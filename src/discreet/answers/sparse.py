@@ -110,12 +110,23 @@ class SparseRelease(Answer):
                 "where its interval begins at 0 that is likely enough to be said.",
                 "Everything else is all declared levels that are not here, together: each of them may have "
                 "records.",
+                *self._doubts(),
             ),
             reading=(
                 "What was assumed of a level: it is empty with an unknown probability, or has x records in "
                 "proportion to a power of x, and both are inferred from what was published and what was not. "
                 "The number of records of everything else was counted with noise, not inferred from these.",
             ),
+        )
+
+    def _doubts(self) -> tuple[str, ...]:
+        """Where the interval of all records was seen to hold less often than it says."""
+        if 10 * self.expected_false < 1:
+            return ()
+        return (
+            "Where levels are few and about equally large, an empty one that stands out by chance is taken "
+            "for one of them, and the interval of all records holds less often than it says; a smaller "
+            "expected_false, such as 0.01, avoids that.",
         )
 
     def content(self) -> dict[str, Any]:
