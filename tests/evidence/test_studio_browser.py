@@ -81,7 +81,7 @@ class Studio:
             permissions=["clipboard-read", "clipboard-write"],
             accept_downloads=True,
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         context.route("**/*", self._route)
         page = context.new_page()
         page.on(
@@ -163,13 +163,13 @@ def until(page: Any, condition: str) -> None:
     """Waits for a condition. Playwright's own way to do so needs ``eval``, which the pages forbid."""
     from playwright.sync_api import Error
 
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         with suppress(Error):  # the page is being replaced by the next
             if page.evaluate(condition):
                 return
         page.wait_for_timeout(20)
-    pytest.fail(f"not so after 20 s: {condition}")
+    pytest.fail(f"not so after 60 s: {condition}")
 
 
 def drawn(page: Any) -> None:
@@ -604,6 +604,29 @@ def test_audit_ledger_and_evidence(studio: Studio) -> None:
         page.evaluate("document.querySelectorAll('.gallery img').forEach((i) => { i.loading = 'eager'; })")
         until(page, "[...document.querySelectorAll('.gallery img')].every((i) => i.naturalWidth > 0)")
         print(f"{pictures.count()} pictures of the papers are shown")
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "value"),
+    [("/audit", "mechanism", "ehds"), ("/plan", "n", "77"), ("/plan?kind=mean", "bounds", "10, 90")],
+)
+def test_a_change_before_the_scripts_are_there_is_not_lost(
+    studio: Studio, address: str, name: str, value: str
+) -> None:
+    with studio.page() as page:
+        held: list[Any] = []
+        page.route("**/htmx.min.js", lambda route: held.append(route))
+        page.goto(studio.base + address, wait_until="commit")
+        field = page.locator(f"#{name}")
+        if field.evaluate("(field) => field.matches('select')"):
+            field.select_option(value)
+        else:
+            field.fill(value)
+        assert f"{name}=" not in page.url
+        while not held:
+            page.wait_for_timeout(20)
+        held[0].continue_()
+        page.wait_for_url(f"**{urlencode({name: value})}*")
 
 
 def test_by_keyboard_alone(studio: Studio) -> None:

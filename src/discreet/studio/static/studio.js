@@ -158,7 +158,18 @@
   document.querySelectorAll("[data-log-slider]").forEach(couple);
   document.querySelectorAll("[data-chips]").forEach(chips);
 
-  // A second step back while the scripts were loading moves the address and leaves the page behind.
+  // What somebody changed while the scripts were loading is asked for once they are there.
   const loaded = performance.getEntriesByType("navigation")[0];
+  const changed = (field) => field.matches("select")
+    ? field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected))
+    : field.matches("input[type=text]") && field.value !== field.defaultValue;
+  document.addEventListener("DOMContentLoaded", () => {
+    if (!loaded || loaded.type !== "navigate") return;
+    document.querySelectorAll("form[hx-get]").forEach((form) => {
+      if ([...form.elements].some(changed)) form.dispatchEvent(new Event("change"));
+    });
+  });
+
+  // A second step back while the scripts were loading moves the address and leaves the page behind.
   if (loaded && history.state && history.state.htmx && loaded.name.split("#")[0] !== location.href.split("#")[0]) location.reload();
 })();
