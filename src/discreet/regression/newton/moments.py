@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from discreet.regression.newton.models import ResponseModel
     from discreet.regression.newton.posterior import Evidence
 
-__all__ = ["ResponseCurve", "RowMoments", "clipped_moments", "curve_of", "gathering", "moments_of"]
+__all__ = [
+    "ResponseCurve",
+    "RowMoments",
+    "clipped_moments",
+    "column_spreads",
+    "curve_of",
+    "gathering",
+    "moments_of",
+    "positive",
+]
 
 _PASSES = 3
 _SCATTERS = 12
@@ -68,6 +77,8 @@ class RowMoments:
     records: float
     constant: int | None
     """The position of the constant column, whose second moment is public."""
+    shown: FloatArray | None = None
+    """The curvature at the last round's point over its weight, which normal rows would have otherwise."""
     blur: float = 0.0
     """The spectral norm of the noise on them, 2√(dv) for entries of variance v (Wigner), over their mean
     eigenvalue: above 1 there are directions in which the noise hides whether there is any curvature."""
@@ -99,7 +110,7 @@ class RowMoments:
         )
 
     def weighted(self, points: FloatArray, means: FloatArray) -> FloatArray:
-        """n·E f(η)xx' at each point, from the three means of f there; positive where f is."""
+        """n·E f(η)xx' of normal rows at each point, from the three means of f there; positive where f is."""
         along = self.along(points)
         across = np.einsum("i,ij,k->ijk", means[1], along, self.centre)
         whole = means[0][:, None, None] * self.mean + across + across.transpose(0, 2, 1)
@@ -111,6 +122,20 @@ class RowMoments:
         size = np.arange(len(self.mean))
         found[:, size, size] = (moves**2) @ self.variance
         return np.asarray(found)
+
+
+def column_spreads(moments: FloatArray, design: Design) -> FloatArray:
+    """Deviations of the columns by coefficient, from second moments or a curvature; never below a seventh of
+    the root mean square."""
+    d, at, found = design.d, design.constant, []
+    for start in range(0, len(moments), d):
+        block = moments[start : start + d, start : start + d]
+        squares = np.diag(block)
+        if at is not None:
+            squares, centre = squares / block[at, at], block[at] / block[at, at]
+            squares = np.maximum(squares - centre**2, 0.02 * squares)
+        found.append(np.sqrt(squares))
+    return np.concatenate(found)
 
 
 def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], records: float) -> RowMoments:
@@ -134,12 +159,23 @@ def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], r
             known = 1 / (noise + (bend - bends[-1][1]) ** 2 / 16)
             total += known * (curvature / level - bend)
             precision += known
-        mean, variance = _entries(guess, total / precision, 1 / precision, settled, constant, records)
+        known = settled - bends[-1][1]  # what every record has alike, a curvature has at every point
+        mean, variance = _entries(guess, total / precision, 1 / precision, known, constant, records)
         blur = 2 * math.sqrt(2 * float(np.triu(1 / precision, 1).sum()) / max(len(guess) - 1, 1))
-        found = RowMoments(
-            positive(mean, variance), variance, records, constant, blur * len(guess) / float(np.trace(mean))
-        )
+        blur = blur * len(guess) / float(np.trace(mean))
+        shown = positive(mean + bends[-1][1], variance)
+        mean = positive(_unbent(shown, mean, bends[-1][1]), variance)
+        found = RowMoments(mean, variance, records, constant, shown, blur)
     return found
+
+
+def _unbent(shown: FloatArray, mean: FloatArray, bend: FloatArray) -> FloatArray:
+    """The moments with as much of a curvature's bend taken off as leaves them positive."""
+    least = np.linalg.eigvalsh(shown)[0] / 2
+    for left in (0.0, 0.25, 0.5, 0.75):
+        if np.linalg.eigvalsh(mean + left * bend)[0] >= least:
+            return mean + left * bend
+    return mean + bend
 
 
 def _bend(model: ResponseModel, found: RowMoments, one: Evidence) -> tuple[float, FloatArray]:
@@ -272,7 +308,7 @@ def positive(matrix: Any, variance: FloatArray | None = None) -> FloatArray:
 
 def clipped_moments(variance: FloatArray, clip: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """P(|r| < clip), the slope of E clip(r), and second and fourth moments of clip(r), of a normal r."""
-    k = clip / np.sqrt(variance)
+    k = np.minimum(clip / np.sqrt(variance), 40.0)  # beyond it nothing is clipped
     inside = erf(k / math.sqrt(2))
     density = np.exp(-k * k / 2) / math.sqrt(2 * math.pi)
     second = inside - 2 * k * density + k**2 * (1 - inside)

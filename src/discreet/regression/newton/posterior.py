@@ -23,7 +23,14 @@ from scipy.special import logsumexp
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import ResponseModel
-from discreet.regression.newton.moments import RowMoments, clipped_moments, curve_of, moments_of
+from discreet.regression.newton.moments import (
+    RowMoments,
+    clipped_moments,
+    column_spreads,
+    curve_of,
+    moments_of,
+    positive,
+)
 from discreet.regression.newton.sums import Round, RoundSums
 
 __all__ = [
@@ -45,6 +52,8 @@ _MOST_SAMPLED = 40
 _STAGES = (1000, 1000, 1000, 4000)
 _TAILS = 8
 """Degrees of freedom of the proposal."""
+_HARDLY = 8.0
+"""Scales of the prior whose evidence is e⁻⁸ of another's are left out."""
 
 
 @dataclass(frozen=True)
@@ -90,32 +99,40 @@ class CoefficientPrior:
     """What is declared of the coefficients, as a normal law; ``scales`` are factors of its deviations.
 
     With several factors the scale of the coefficients, all but that of constant columns (``fixed``), is
-    unknown too, each factor as likely as the others, and is learned from what is released.
+    unknown too, each factor as likely as the others, and is learned from what is released. ``spreads`` are
+    deviations of the columns for which it is said: where they turn out otherwise, a coefficient times the
+    deviation of its column has that law.
     """
 
     mean: FloatArray
     covariance: FloatArray
     scales: tuple[float, ...] = (1.0,)
     fixed: tuple[int, ...] = ()
+    spreads: FloatArray | None = None
 
     @classmethod
     def weak(cls, design: Design, model: ResponseModel) -> CoefficientPrior:
-        """Where nothing is declared: normal with a common scale, which is learned."""
-        size = design.d * model.outputs
-        fixed = tuple(at for at in range(size) if not design.columns[at % design.d].factors)
-        scales = (1.0, 1 / 3, 1 / 9) if design.d > 1 else (1.0,)
-        return cls(np.zeros(size), np.eye(size) * model.widest(design) ** 2, scales, fixed)
+        """Where nothing is declared: effects of the columns' deviations are normal with a common scale, which
+        is learned; at the most predictors have the model's ``deviation``."""
+        size, at = design.d * model.outputs, design.constant
+        fixed = () if at is None else tuple(range(at, size, design.d))
+        spreads = column_spreads(model.guess(design), design)
+        deviations = model.deviation / (math.sqrt(max(design.d - (at is not None), 1)) * spreads)
+        if at is not None:
+            deviations[at :: design.d] = model.deviation * math.sqrt(3 / design.second_moments[at, at])
+        scales = (1.0, 1 / 2, 1 / 4, 1 / 8) if design.d > 1 else (1.0,)
+        return cls(np.zeros(size), np.diag(deviations**2), scales, fixed, spreads)
 
     @cached_property
     def precision(self) -> FloatArray:
         """The inverse covariance at the scale 1."""
         return np.asarray(np.linalg.inv(self.covariance))
 
-    def each(self) -> list[CoefficientPrior]:
-        """The prior at each of its scales."""
+    def each(self, spreads: FloatArray) -> list[CoefficientPrior]:
+        """The prior at each of its scales, given the deviations of the columns."""
         found = []
         for scale in self.scales:
-            factor = np.full(len(self.mean), scale)
+            factor = scale * (np.ones(len(self.mean)) if self.spreads is None else self.spreads / spreads)
             factor[list(self.fixed)] = 1.0
             found.append(CoefficientPrior(self.mean, self.covariance * np.outer(factor, factor)))
         return found
@@ -272,7 +289,12 @@ class _Target(ABC):
 
 
 class _Curved(_Target):
-    """A response whose mean is a curve of the predictor."""
+    """A response whose mean is a curve of the predictor.
+
+    Rows are taken for normal ones on the way between points only: at the last round's point the curvature is
+    the one that is shown. It is that of normal rows N plus ``rest``, per mean weight, and TNT', T the
+    ``turn``.
+    """
 
     def __init__(
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
@@ -285,6 +307,10 @@ class _Curved(_Target):
         self.slopes = np.array([one[1, 0] for one in means])
         sums = [moments.sums(self.points[t : t + 1], one[0][:, None])[0] for t, one in enumerate(means)]
         self.starts = np.array([one.gradient for one in seen]) - np.array(sums)
+        normal = moments.weighted(self.points[-1:], means[-1][1][:, None])[0]
+        shown = normal if moments.shown is None else moments.records * self.slopes[-1] * moments.shown
+        self.rest = (shown - normal) / self.slopes[-1]
+        self.turn = np.linalg.cholesky(shown) @ np.linalg.inv(np.linalg.cholesky(positive(normal)))
 
     def look(self, point: FloatArray, log_sigma: float) -> None:
         """A quarter of what a straight line leaves out on the way counts as error: rows are not normal; and
@@ -292,10 +318,12 @@ class _Curved(_Target):
         moments, here = self.moments, point[None, :]
         slopes, errors = [], []
         at = moments.predictors(here)
-        for one, curve, start, unsure in zip(self.seen, self.curves, self.starts, self.unsure, strict=True):
+        every = zip(self.seen, self.curves, self.starts, self.unsure, self.slopes, strict=True)
+        for one, curve, start, unsure, first in every:
             means = curve.expected(*at)
             straight = moments.weighted(here, means[1])[0] @ (one.point - point)
             bent = one.gradient - start - moments.sums(here, means[0])[0] - straight
+            bent = bent + (first - means[1, 0, 0]) / 2 * (self.rest @ (one.point - point))
             slopes.append(float(means[1, 0, 0]))
             wrong = float(bent @ bent) / 16 + unsure * float(straight @ straight)
             errors.append(one.gradient_variance + wrong / len(point))
@@ -310,8 +338,9 @@ class _Curved(_Target):
         first = self.shares * self.slopes
         moves = first @ self.points - first.sum() * points
         moves = moves + means[1, 0][:, None] * (self.shares @ self.points - points)
-        slope = moments.weighted(points[:1], means[1][:, :1])
-        sampling = moments.weighted(points, means[2])
+        left = left - moves / 2 @ self.rest
+        slope = moments.weighted(points[:1], means[1][:, :1]) + means[1, 0, 0] * self.rest
+        sampling = self.turn @ moments.weighted(points, means[2]) @ self.turn.T
         return _Combined(left, slope, sampling, moments.unsure(moments.records * moves / 2), self.noise)
 
 
@@ -392,7 +421,8 @@ def targets_of(
     records = float(n) if n is not None else _records(model, seen)
     moments = moments_of(model, design, seen, records)
     kind = _Curved if model.curved else _Straight
-    return [kind(model, one, seen, moments) for one in prior.each()]
+    spreads = column_spreads(moments.mean, design)
+    return [kind(model, one, seen, moments) for one in prior.each(spreads)]
 
 
 def maximum(
@@ -412,7 +442,9 @@ def posterior(
     model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
 ) -> Posterior:
     """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
-    found = [_sampled(target) for target in targets_of(model, design, prior, seen, n)]
+    every = [(target, target.maximum()) for target in targets_of(model, design, prior, seen, n)]
+    most = max(law.evidence for _, law in every)
+    found = [_sampled(target, law) for target, law in every if law.evidence > most - _HARDLY]
     chances = _weights(np.array([one.evidence for one in found]), 0.0)
     draws, log_sigma = (
         np.concatenate([getattr(one, name) for one in found]) for name in ("draws", "log_sigma")
@@ -439,9 +471,9 @@ class _Sampled:
     evidence: float
 
 
-def _sampled(target: _Target) -> _Sampled:
+def _sampled(target: _Target, law: NormalLaw) -> _Sampled:
     """Draws with weights, from Student laws that are moved to where the weights are, stage by stage."""
-    law, generator = target.maximum(), np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     size = len(law.mean)
     free = size + (law.log_sigma[1] > 0)
     mean = np.append(law.mean, law.log_sigma[0])

@@ -165,12 +165,8 @@ class ResponseModel(ABC):
         """The curvature per record, over its weight if that varies, for rows spread over the bounds."""
         return design.second_moments
 
-    deviation: ClassVar[float] = 5.0
-    """Of a coefficient where no prior is declared: half the declared range moves the predictor so much."""
-
-    def widest(self, design: Design) -> float:
-        """The widest deviation of a scaled coefficient for which no prior is declared."""
-        return self.deviation * max(1.0, math.sqrt(design.d) * design.unit / design.norm)
+    deviation: ClassVar[float] = 3.0
+    """Of the predictors of all records, at the most, where no prior is declared."""
 
     def most_weight(self) -> float:
         """The largest curvature of one record with a row of length 1."""

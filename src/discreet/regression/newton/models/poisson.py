@@ -30,7 +30,7 @@ class PoissonModel(ResponseModel):
 
     family = "poisson"
     curved = True
-    deviation = 3.0
+    deviation = 2.0
 
     def __init__(self, most: int) -> None:
         if not 2 <= most <= 2048:
