@@ -22,6 +22,7 @@ from discreet.regression.newton.moments import (
     ResponseCurve,
     RowMoments,
     clipped_moments,
+    column_spreads,
     gathering,
     learned,
 )
@@ -47,7 +48,7 @@ def test_a_window_of_counts_has_the_moments_of_its_law(window: int) -> None:
         assert slope[at] == pytest.approx(counts @ (moved - law) / step, abs=1e-3)
 
 
-@pytest.mark.parametrize("clip", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("clip", [0.1, 1.0, 5.0, math.inf])
 def test_moments_of_clipped_normal_residuals(clip: float) -> None:
     inside, second, fourth = clipped_moments(np.array(0.7), clip)
     law = stats.norm(0, math.sqrt(0.7))
@@ -220,3 +221,84 @@ def test_more_budget_narrows_intervals_down_to_those_without_noise() -> None:
     assert (wide.std() > narrow.std()).all()
     assert (narrow.std() > most.std() * 0.97).all()
     assert np.sqrt(np.diag(most.noise_free)) == pytest.approx(most.std(), rel=0.1)
+
+
+def with_signs(family: str, mu: int) -> tuple[PublicSetting, Any, Any]:
+    """``y ~ rare + x + often``: columns that are far from normal, and responses that fill their bounds."""
+    generator, n, unit = np.random.default_rng(5), 6000, 1 << 10
+    rare = generator.random(n) < 0.06
+    x = np.rint(unit * (2 * generator.beta(1, 5, n) - 1)).astype(np.int64)
+    often = generator.random(n) < np.where(rare, 0.2, 0.95)
+    signs = [np.where(one, unit, -unit) for one in (rare, often)]
+    rows = np.column_stack([np.full(n, unit), signs[0], x, signs[1]]).astype(np.float64)
+    eta = rows / unit @ [-0.8, 0.5, -0.9, 0.6]
+    if family == "gaussian":
+        coder: Any = grids.Grid((0, 1), 1 << 14, False, None)
+        values = generator.beta(0.5 + expit(eta), 0.7)  # from one bound to the other, and not normal
+        response = np.rint(values * (1 << 14)).astype(np.int64)
+    elif family == "binomial":
+        coder = levels.Levels(levels.Domain(("0", "1")))
+        values = response = (generator.random(n) < expit(eta)).astype(np.int64)
+    else:
+        coder = grids.Grid((0, 12), None, True, None)
+        values = response = generator.poisson(np.exp(eta)).clip(0, 12)
+    pair, line = (-unit, unit), tuple(range(-unit, unit + 1))
+    sign, number = grids.Grid((-1, 1), 1, False, None), grids.Grid((-1, 1), 2 * unit, False, None)
+    variables = (Variable("rare", sign, False), Variable("x", number, False), Variable("often", sign, False))
+    columns = (
+        Column("Intercept", ()),
+        *(
+            Column(v.name, ((j, table),))
+            for j, (v, table) in enumerate(zip(variables, (pair, line, pair), strict=True))
+        ),
+    )
+    guess = np.diag([1.0, 1.0, 1 / 3, 1.0])
+    made = Design("…", variables, Variable("y", coder, False), columns, 10, 2 * unit, np.eye(4), guess)
+    model = MODELS[family].of(made)
+    prior = CoefficientPrior.weak(made, model)
+    setting = PublicSetting(made, model, prior, Fraction(mu) ** 2, Relation.REPLACE_ONE, n)
+    return setting, RowBlock(rows, response), 2 * values - 1 if family == "gaussian" else values
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+def test_without_noise_it_is_an_ordinary_regression_whatever_the_rows(family: str) -> None:
+    """Columns that are not normal, and bounds that clip nothing: maximum likelihood is the oracle."""
+    setting, block, values = with_signs(family, 500)
+    outcome = ask(
+        setting,
+        lambda link, curved: exact_sums(setting.model, setting.design, link, [block], curved),
+        SeededEntropy(1),
+    )
+    rows, found = block.rows / setting.design.unit, np.zeros(4)
+    weights = np.ones(len(rows))
+    for _ in range(30):
+        means = {"gaussian": rows @ found, "binomial": expit(rows @ found), "poisson": np.exp(rows @ found)}
+        weights = {"gaussian": weights, "binomial": expit(rows @ found) * expit(-rows @ found)}.get(
+            family, means["poisson"]
+        )
+        curvature = rows.T @ (rows * weights[:, None])
+        found = found + np.linalg.solve(curvature, rows.T @ (values - means[family]))
+    errors = 1.0 if family != "gaussian" else float(np.std(values - rows @ found))
+    exact = errors * np.sqrt(np.diag(np.linalg.inv(curvature)))
+    law = outcome.posterior
+    assert law.std() == pytest.approx(exact, rel=0.08)
+    assert (np.abs(law.mean - found) < 0.2 * exact).all()
+
+
+def test_a_prior_that_is_not_declared_is_about_effects_of_deviations() -> None:
+    setting, block, _ = with_signs("binomial", 1)
+    rows = block.rows / setting.design.unit
+    spreads = column_spreads(rows.T @ (rows * 0.3) / len(rows), setting.design)
+    assert spreads[1:] == pytest.approx(rows.std(axis=0)[1:])
+    for scale, prior in zip(setting.prior.scales, setting.prior.each(spreads), strict=True):
+        effects = np.sqrt(np.diag(prior.covariance)[1:]) * rows.std(axis=0)[1:]
+        assert effects == pytest.approx(np.full(3, scale * setting.model.deviation / math.sqrt(3)))
+        assert prior.covariance[0, 0] == pytest.approx(3 * setting.model.deviation**2), "not of the scale"
+
+
+def test_a_bound_that_no_residual_reaches_clips_nothing() -> None:
+    setting, _, _ = with_signs("gaussian", 1)
+    model, design = setting.model, setting.design
+    assert math.isinf(model.clip_of(model.link(design, np.zeros(4))))
+    assert math.isinf(model.clip_of(model.link(design, np.zeros(4), 7.0)))
+    assert model.clip_of(model.link(design, np.zeros(4), 0.5)) == 0.5
