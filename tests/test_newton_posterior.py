@@ -293,7 +293,7 @@ def test_a_prior_that_is_not_declared_is_about_effects_of_deviations() -> None:
     for scale, prior in zip(setting.prior.scales, setting.prior.each(spreads), strict=True):
         effects = np.sqrt(np.diag(prior.covariance)[1:]) * rows.std(axis=0)[1:]
         assert effects == pytest.approx(np.full(3, scale * setting.model.deviation / math.sqrt(3)))
-        assert prior.covariance[0, 0] == pytest.approx(3 * setting.model.deviation**2), "not of the scale"
+        assert prior.covariance[0, 0] == pytest.approx(setting.model.level_deviation**2), "not of the scale"
 
 
 def test_a_bound_that_no_residual_reaches_clips_nothing() -> None:

@@ -119,7 +119,7 @@ class CoefficientPrior:
         spreads = column_spreads(model.guess(design), design)
         deviations = model.deviation / (math.sqrt(max(design.d - (at is not None), 1)) * spreads)
         if at is not None:
-            deviations[at :: design.d] = model.deviation * math.sqrt(3 / design.second_moments[at, at])
+            deviations[at :: design.d] = model.level_deviation / math.sqrt(design.second_moments[at, at])
         scales = (1.0, 1 / 2, 1 / 4, 1 / 8) if design.d > 1 else (1.0,)
         return cls(np.zeros(size), np.diag(deviations**2), scales, fixed, spreads)
 

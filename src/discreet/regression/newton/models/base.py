@@ -167,6 +167,8 @@ class ResponseModel(ABC):
 
     deviation: ClassVar[float] = 3.0
     """Of the predictors of all records, at the most, where no prior is declared."""
+    level_deviation: ClassVar[float] = 5.0
+    """Of an intercept where no prior is declared."""
 
     def most_weight(self) -> float:
         """The largest curvature of one record with a row of length 1."""

@@ -27,6 +27,7 @@ class GaussianModel(ResponseModel):
     weight_bits = 0
     squares = True
     deviation = 1.0  # no mean response is further from the middle of its bounds
+    level_deviation = 3**-0.5  # as if spread evenly over them
 
     @classmethod
     def of(cls, design: Design) -> GaussianModel:

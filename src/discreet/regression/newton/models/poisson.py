@@ -31,6 +31,7 @@ class PoissonModel(ResponseModel):
     family = "poisson"
     curved = True
     deviation = 2.0
+    level_deviation = 3.0
 
     def __init__(self, most: int) -> None:
         if not 2 <= most <= 2048:
