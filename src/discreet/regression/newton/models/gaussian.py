@@ -54,7 +54,7 @@ class GaussianModel(ResponseModel):
 
         The variance of residuals is taken at an upper end: what is not known of σ² and of the point is in it.
         Clipping moves coefficients where errors are not normal: a quarter of what it takes from residuals
-        with double exponential tails counts as an error, as if all of it were in one direction.
+        with double exponential tails counts as an error, in one direction of all.
         """
         variance = math.exp(found.log_sigma[2]) + found.unsure
         records = found.moments.records
@@ -65,7 +65,7 @@ class GaussianModel(ResponseModel):
             *(clipped_moments(np.array(variance), float(clip)) for clip in clips), strict=True
         )
         taken = np.exp(-math.sqrt(2) * ratios) * math.sqrt(variance / 2)
-        missed = records * typical * (taken / 4) ** 2
+        missed = records * typical * (taken / 4) ** 2 / len(found.mean)
         worth = (np.array(moment) * typical + cost * clips**2 + missed) / np.array(inside) ** 2
         return float(clips[int(np.argmin(worth))])
 
