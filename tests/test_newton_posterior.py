@@ -113,7 +113,7 @@ def test_a_product_moves_to_its_mean_under_the_law_of_eigenvalues(
 def test_moments_gather_by_what_the_rounds_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """By variance times slope, and of that the part that was not known before; squares stay."""
     pytest.importorskip("formulaic")
-    found = design("y ~ x + z", family="gaussian", bounds={name: (-1, 1) for name in ("x", "y", "z")})
+    found = design("y ~ x + z", family="gaussian", bounds=dict.fromkeys(("x", "y", "z"), (-1, 1)))
     model, records, noise = MODELS["gaussian"].of(found), 1000.0, 4e-4
     seen = model.guess(found) + np.array([[0.0, 0.1, 0.2], [0.1, 0.0, 0.2], [0.2, 0.2, 0.0]])
     told = Evidence(np.zeros(3), np.zeros(3), 1.0, records * seen, records**2 * noise)
