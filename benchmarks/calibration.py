@@ -9,7 +9,7 @@ about √(1/6N), shown beside it.
 
 The table and the picture of docs/calibration.md are made by
 
-    python benchmarks/calibration.py --repetitions 5000 --processes 16 --picture docs/assets/calibration.svg
+    python benchmarks/calibration.py --repetitions 5000 --processes 16 --picture docs/images/calibration.svg
 
 and single rows by their names, as in ``--only pooled,mean``. Rows that need an extra which is not installed
 are named as left out: regressions need ``discreet[glm]``, the bridges ``discreet[numpyro]`` and
@@ -25,6 +25,7 @@ import importlib.util
 import math
 import multiprocessing
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -50,6 +51,8 @@ from discreet.questions.regress import Regress
 from discreet.randomness.entropy import SeededEntropy
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # many processes: none is to take a graphics card
+# coverage.py in this folder is not the package of that name, which PyMC loads by way of numba.
+sys.path = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).parent.resolve()]
 DRAWS = 400
 Rng = np.random.Generator
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -32,7 +32,7 @@ try:
 except ImportError:
     raise missing_extra("PyMC", "pymc") from None
 
-__all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "observe"]
+__all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "bambi_family", "observe"]
 
 
 class _LogProb(Op):  # type: ignore[misc]
@@ -166,6 +166,33 @@ class NoisyMultinomial(_Face):
             "dtype": "float64",
             "signature": "(k)->(k)",
         }
+
+
+def bambi_family(noise: Any, total: Any = None) -> Any:
+    """A family for ``bambi.Model("z ~ …", data, family=…)``: noisy counts of rates with a log link.
+
+    With a public ``total`` (one, or one a row) the counts are binomial and the link is the logit.
+    """
+    try:
+        import bambi
+    except ImportError:
+        raise missing_extra("bambi", "bambi") from None
+    kind, given, parent, link = (
+        (NoisyPoisson, (), "mu", "log") if total is None else (NoisyBinomial, (total,), "p", "logit")
+    )
+
+    class Noisy:
+        """The distribution with everything given but the mean."""
+
+        def __new__(cls, name: str, **options: Any) -> Any:
+            return kind(name, *given, options.pop(parent), noise, **options)
+
+        @staticmethod
+        def dist(**options: Any) -> Any:
+            return kind.dist(*given, options.pop(parent), noise, **options)
+
+    likelihood = bambi.Likelihood(kind.__name__, params=[parent], parent=parent, dist=Noisy)
+    return bambi.Family(kind.__name__, likelihood, link)
 
 
 def observe(likelihood: Likelihood) -> Callable[..., Any]:
