@@ -132,6 +132,10 @@ def test_tables_of_arrays_and_draws():
     noise, rng = noises.DiscreteLaplace([1.0, 4.0, 9.0]), np.random.default_rng(1)
     z, rate = rng.integers(-5, 30, (2, 3)), rng.gamma(2, 5, (4, 2, 3))
     close(bridging.looked_up(np, noise, z, rate)[0], bridging.summed(noise, z, rate)[0])
+    noise = noises.DiscreteLaplace(2.0)
+    for shape in ((), (1,), (1, 1, 3), (1, 2, 1)):  # whatever broadcasts
+        z = rng.integers(-5, 30, shape)
+        close(bridging.looked_up(np, noise, z, rate)[0], bridging.summed(noise, z, rate)[0])
 
 
 @pytest.mark.parametrize("noise", [noises.LatticeNoise(4.0), noises.DiscreteGaussian(3.0)])

@@ -106,11 +106,7 @@ def _cells(noise: Any, parameter: Any, draw: Any, size: Any = None) -> tuple[lis
     law = bridging.independent(as_noise(noise))
 
     def both(z: Any, parameter: Any) -> tuple[Any, Any]:
-        shape = np.broadcast_shapes(z.shape, parameter.shape)
-        while z.ndim > 1 and len(z) == 1:  # axes of draws: the cells are the same along them
-            z = z[0]
-        found = bridging.looked_up(np, law, z, parameter, size)
-        return found[0].reshape(shape), found[1].reshape(shape)
+        return bridging.looked_up(np, law, z, parameter, size)
 
     def random(parameter: Any, rng: Any = None, size: Any = None) -> Any:
         return law.draw(draw(rng, parameter, size).astype(np.float64), rng)
