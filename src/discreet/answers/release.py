@@ -148,13 +148,7 @@ class Release(Bridged, Answer):
             raise ValueError("levels, prior and counts differ in number")
         if any(abs(count) > LARGEST for count in counts):
             raise ValueError("its counts are too large")
-        cost, claimed = self.built.guarantee, self.guarantee
-        if (claimed.relation is Relation.ADD_REMOVE) != (cost.relation is Relation.ADD_REMOVE):
-            raise ValueError(f"it claims {claimed.relation}, and its mechanism is for {cost.relation}")
-        if claimed.exact_epsilon is None or claimed.epsilon >= cost.epsilon:
-            return
-        if not cost.is_private or cost.delta_at(claimed.exact_epsilon) > claimed.delta * (1 + 1e-9):
-            raise ValueError(f"it claims {claimed}, and its mechanism costs {cost}")
+        self.guarantee.check_covers(self.built.guarantee)
 
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.
