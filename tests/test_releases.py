@@ -197,7 +197,7 @@ def test_answers_draw_themselves() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     one = discreet.release({"no": 60, "yes": 40}, levels=("no", "yes"), epsilon=1)
     assert one.plot(interval=0.9).get_ylabel() == "posterior density"
-    many = discreet.release({i: 5 for i in range(20)}, levels=tuple(range(20)), epsilon=1)
+    many = discreet.release(dict.fromkeys(range(20), 5), levels=tuple(range(20)), epsilon=1)
     axes = many.plot(interval=0.9)
     assert [label.get_text() for label in axes.get_yticklabels()] == [str(i) for i in range(20)]
     assert axes.get_xlabel() == "90 % interval"
