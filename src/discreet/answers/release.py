@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._interop import inference_data
+from discreet._interop import bridge, inference_data
 from discreet._registry import MECHANISMS
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
@@ -148,13 +148,7 @@ class Release(Bridged, Answer):
             raise ValueError("levels, prior and counts differ in number")
         if any(abs(count) > LARGEST for count in counts):
             raise ValueError("its counts are too large")
-        cost, claimed = self.built.guarantee, self.guarantee
-        if (claimed.relation is Relation.ADD_REMOVE) != (cost.relation is Relation.ADD_REMOVE):
-            raise ValueError(f"it claims {claimed.relation}, and its mechanism is for {cost.relation}")
-        if claimed.exact_epsilon is None or claimed.epsilon >= cost.epsilon:
-            return
-        if not cost.is_private or cost.delta_at(claimed.exact_epsilon) > claimed.delta * (1 + 1e-9):
-            raise ValueError(f"it claims {claimed}, and its mechanism costs {cost}")
+        self.guarantee.check_covers(self.built.guarantee)
 
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.
@@ -264,6 +258,11 @@ class Release(Bridged, Answer):
             return self._figure_within(interval)
         title = f"Shares of {self.column}" if self.column else "Share of each level"
         return Figure(title, tuple(self.rows(interval)), series)
+
+    def plot(self, ax: Any = None, *, interval: float = 0.95) -> Any:
+        """Densities of few levels; a line for each of many, or for each share within a table."""
+        few = self.axes is None and len(self.levels) <= 12
+        return getattr(bridge("plots"), "posterior" if few else "intervals")(self, ax, interval=interval)
 
     def _figure_within(self, interval: float) -> Figure:
         """Of a table of two columns: the shares of the second within each level of the first, on one axis."""

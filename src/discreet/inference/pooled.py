@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, expit, gammaln, polygamma, zeta
 
+from discreet._interop import bridge
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.law import as_draws, tails
 from discreet.documents.answer import Figure, Row
@@ -206,6 +207,10 @@ class Pooled(ABC):
             for row in self.table(level)
         ]  # fmt: skip
         return Figure("Share in each group", tuple(sorted(rows, key=lambda row: row.mean)))
+
+    def plot(self, ax: Any = None, *, level: float = 0.9) -> Any:
+        """The caterpillar, with the extra ``plots``."""
+        return bridge("plots").intervals(self, ax, interval=level)
 
 
 def pooled(
