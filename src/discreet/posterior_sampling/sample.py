@@ -50,6 +50,7 @@ class Sample(Answer):
 
     format: ClassVar[str] = "discreet/sample"
     label: ClassVar[str] = "parameter"
+    drawer: ClassVar[str] = "posterior"
 
     sampler: str
     family: Mapping[str, Any]
