@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -192,6 +192,10 @@ class Family(ABC):
         """An upper bound on the largest D_λ where no pair is known to have it; None: one of the pairs has."""
         return None
 
+    def order_limit(self, eta: Natural, n: int, r: Fraction) -> float | None:
+        """The order from which on :meth:`renyi_bound` is infinite; None: that of the extreme pairs."""
+        return None
+
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball; 1 is a bound for any two."""
         return ball(1)
@@ -225,18 +229,24 @@ class Family(ABC):
     def define(
         *,
         log_partition: str,
-        bounds: tuple[float, float],
-        statistic: str = "x",
+        bounds: Any = None,
+        statistic: str | Sequence[str] = "x",
         means: tuple[float, float] | None = None,
-        support: tuple[float, float] = (-math.inf, math.inf),
+        support: Any = None,
+        values: Sequence[Sequence[float]] | None = None,
     ) -> Family:
-        """Any exponential family with one natural parameter t, from its formulas.
+        """Any exponential family with one, two or three natural parameters, from its formulas.
 
         The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
         ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
         where it is finite; ``means``, between which numbers the mean of S can be (``bounds`` if not given).
         The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
         bound: see :mod:`discreet.posterior_sampling.families.defined`.
+
+        Of several parameters ``statistic`` is a formula for each, A is one of t1, t2, …, and ``bounds`` and
+        ``support`` are pairs for each. ``values`` in place of bounds are all the values that S can have. The
+        prior is (mean of each part of S, …, as how many records they count): see
+        :mod:`discreet.posterior_sampling.families.defined_vector`.
 
         >>> logarithmic = Family.define(
         ...     log_partition="log(-log(1 - exp(t)))", bounds=(1, 20), means=(1, float("inf")),
@@ -245,9 +255,14 @@ class Family(ABC):
         >>> logarithmic.prior((3, 2))
         (3.0, 2.0)
         """
-        defined: type[Any] = FAMILIES["defined"]
-        made: Family = defined(bounds, log_partition, statistic, means, support)
-        return made
+        if isinstance(statistic, str) and values is None:
+            one: type[Any] = FAMILIES["defined"]
+            ends = {} if support is None else {"support": support}
+            return cast(Family, one(bounds, log_partition, statistic, means, **ends))
+        if means is not None:
+            raise InvalidInput("means= is for one parameter; of several it is found out")
+        several: type[Any] = FAMILIES["defined-vector"]
+        return cast(Family, several(log_partition, statistic, bounds, values, support))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
@@ -335,6 +350,9 @@ class PosteriorCurve(Curve):
 
     @cached_property
     def max_order(self) -> float:
+        limit = self.family.order_limit(self.eta, self.n, self.r)
+        if limit is not None:
+            return limit
         return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
 
     def _limit(self, pair: Pair) -> float:
