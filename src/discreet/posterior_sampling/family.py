@@ -26,6 +26,7 @@ from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
 from discreet.data.grids import MOST_STEPS
+from discreet.data.rows import as_number, read_rows
 from discreet.declarations import as_exact, as_rational, as_size
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
@@ -62,6 +63,8 @@ class Family(ABC):
     """Options that say how records are read."""
     assumed: ClassVar[tuple[str, ...]] = ()
     """What its guarantees take on trust."""
+    scaled_to: ClassVar[float] = 1e-9
+    """How near to the largest scaling that meets a target the one is that is looked for."""
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
@@ -235,7 +238,7 @@ class Family(ABC):
         support: Any = None,
         values: Sequence[Sequence[float]] | None = None,
     ) -> Family:
-        """Any exponential family with one, two or three natural parameters, from its formulas.
+        """Any exponential family with one or two natural parameters, from its formulas.
 
         The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
         ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
@@ -243,7 +246,7 @@ class Family(ABC):
         The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
         bound: see :mod:`discreet.posterior_sampling.families.defined`.
 
-        Of several parameters ``statistic`` is a formula for each, A is one of t1, t2, …, and ``bounds`` and
+        Of two parameters ``statistic`` is a formula for each, A is one of t1 and t2, and ``bounds`` and
         ``support`` are pairs for each. ``values`` in place of bounds are all the values that S can have. The
         prior is (mean of each part of S, …, as how many records they count): see
         :mod:`discreet.posterior_sampling.families.defined_vector`.
@@ -255,12 +258,12 @@ class Family(ABC):
         >>> logarithmic.prior((3, 2))
         (3.0, 2.0)
         """
-        if isinstance(statistic, str) and values is None:
+        if isinstance(statistic, str) and "," not in statistic and values is None:
             one: type[Any] = FAMILIES["defined"]
             ends = {} if support is None else {"support": support}
             return cast(Family, one(bounds, log_partition, statistic, means, **ends))
         if means is not None:
-            raise InvalidInput("means= is for one parameter; of several it is found out")
+            raise InvalidInput("means= is for one parameter; of two it is found out")
         several: type[Any] = FAMILIES["defined-vector"]
         return cast(Family, several(log_partition, statistic, bounds, values, support))
 
@@ -440,14 +443,20 @@ class PosteriorCurve(Curve):
         return cls(family, eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
 
 
-def record_rows(data: Any, people: Mapping[str, Any], number: int) -> FloatArray:
-    """Records that are ``number`` numbers each, as rows of finite doubles."""
+def record_rows(
+    data: Any, people: Mapping[str, Any], number: int, column: str | None = None
+) -> FloatArray:
+    """Records that are ``number`` numbers each, as rows of finite doubles; one each may be a column."""
     if any(value is not None for value in people.values()):
-        raise InvalidInput("person= is for a column; of vectors give one row for each person")
+        raise InvalidInput("person= is for a column of numbers; here give one row for each person")
+    if column is not None and number == 1:
+        data = [as_number(value) for (value,) in read_rows(data, [column])]
     try:
         rows = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError):
         rows = np.zeros(0)
+    if number == 1 and rows.ndim == 1:
+        rows = rows[:, None]
     if rows.ndim != 2 or not len(rows):
         raise DataError("vectors must be an array of numbers with a row for each record")
     if rows.shape[1] != number:

@@ -1,4 +1,4 @@
-"""Exact draws from a law with density e^h in two or three dimensions, h concave, on a grid.
+"""Exact draws from a law with density e^h in a few dimensions, h concave, on a grid.
 
 Rejection from an envelope that is constant on boxes around the centre and exponential beyond. A concave h
 lies below its tangents, so on a box with centre c and half widths w it is at most h(c) + Σ|∂ᵢh(c)|wᵢ. Beyond
@@ -32,7 +32,8 @@ __all__ = ["LogConcave"]
 _FIRST = 128  # bits of precision to begin with
 _DEPTH = 24  # by how much h falls to the faces of the outermost box
 _SCALE = 1 << 80
-_BOXES = {1: 60, 2: 400, 3: 2500}
+_FIRST_REACH = Fraction(8)
+_BOXES = 400
 
 Point = Sequence[Fraction]
 
@@ -150,7 +151,7 @@ class LogConcave:
             axis = max(range(self._d), key=lambda i: (half[i] > 0) * box.changes[i])
             return all(low(*part, splits - 1, box) for part in _halves(centre, half, axis))
 
-        reach = Fraction(8)
+        reach = _FIRST_REACH
         while reach < 2**14:
             sides = product(range(self._d), (-reach, reach))
             if all(low(*_face(self._d, axis, end, reach), 8 * (self._d - 1)) for axis, end in sides):
@@ -162,7 +163,7 @@ class LogConcave:
         """Boxes, split where their mass and the change of h in them are largest."""
         whole = self._bounded([Fraction(0)] * self._d, [self._reach] * self._d)
         heap: list[tuple[float, _Box]] = [] if whole is None else [(0.0, whole)]
-        while 0 < len(heap) < _BOXES[self._d]:
+        while 0 < len(heap) < _BOXES:
             box = heapq.heappop(heap)[1]
             axis = max(range(self._d), key=lambda i: box.changes[i])
             for centre, half in _halves(box.centre, box.half, axis):

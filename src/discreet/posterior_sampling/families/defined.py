@@ -25,10 +25,10 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import clipped_sum
-from discreet.declarations import as_bounds, as_exact, as_numbers, as_total
+from discreet.declarations import as_bounds, as_exact, as_total
 from discreet.errors import DataError, InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair
+from discreet.posterior_sampling.family import Family, Natural, Pair, record_rows
 from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
@@ -97,10 +97,8 @@ class DefinedFamily(Family):
     def gathered(
         self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
     ) -> tuple[Any, int]:
-        if column is not None or any(value is not None for value in people.values()):
-            raise InvalidInput("a defined family takes a sequence of numbers: leave out column and person")
-        values = in_floats(self.statistic, x=as_numbers(data))
-        if values.ndim != 1 or np.isnan(values).any():
+        values = in_floats(self.statistic, x=record_rows(data, people, 1, column)[:, 0])
+        if np.isnan(values).any():
             raise DataError("S(x) must be a number for every record; for at least one it is not")
         summed = clipped_sum(values, bounds=self.bounds, **options)
         return self.of_grid(summed), summed.n

@@ -1,4 +1,4 @@
-"""A family of several parameters that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)), θ of two or three.
+"""A family of several parameters that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)), θ of two numbers.
 
 Geumlek, Song and Chaudhuri (2017), A.1: η = (χ, ν), a record adds (S(x), 1), and the posterior has density
 exp(χ·θ − νA(θ) − C(η)). S(x) is kept in a body K, the hull of finitely many corners. With the covariance of θ,
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -26,29 +26,28 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import clipped_sum
-from discreet.data.rows import as_number, read_rows
 from discreet.declarations import as_bounds, as_exact
 from discreet.errors import DataError, InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair, record_rows
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, record_rows
 from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats
 from discreet.randomness.cells import power_of_two
 from discreet.randomness.entropy import Source
 from discreet.randomness.log_concave import LogConcave
 
-_NODES = {2: (57, 8.6), 3: (33, 6.5)}
-"""Nodes on an axis, and how far they go, in standard deviations on a scale that is stretched at its ends."""
+_NODES = ((37, 7.6), (57, 8.6), (113, 8.6))
+"""Nodes on an axis, and how far they go on a scale that is stretched at its ends: few, more, and many."""
 _SLACK, _AGREE = 1 + 2e-5, 3e-3  # with all nodes the error is about the square of that with every second one
 _DEEP = 30.0
-_MOST_MOVES = 64.0
-_MOST_CELLS = {2: 6000, 3: 1500}
-_CLOSE, _LOOSE, _SHORT = 1.1, 0.05, 0.1
-_AT_ONCE = 600_000
+_MOST_MOVES = 32.0
+_MOST_CELLS = 6000
+_CLOSE, _LOOSE, _SHORT = 1.12, 0.15, 0.1
+_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
 class DefinedVector(Family):
-    """An exponential family with two or three parameters from its formulas; made by :meth:`Family.define`.
+    """An exponential family with two parameters from its formulas; made by :meth:`Family.define`.
 
     ``statistic``: S(x), a formula for each parameter, of x, or of x1, x2, … for records of several numbers.
     ``cumulant``: A as a formula of t1, t2, …, finite on ``support`` (low and high for each) and convex.
@@ -63,7 +62,9 @@ class DefinedVector(Family):
     values: tuple[tuple[float, ...], ...] | None = None
     support: tuple[tuple[float, float], ...] | None = None
     name: ClassVar[str] = "defined-vector"
+    records: ClassVar[RecordKind] = "vectors"
     reads: ClassVar[tuple[str, ...]] = ()
+    scaled_to: ClassVar[float] = 1e-3
     assumed: ClassVar[tuple[str, ...]] = (
         "the declared log-partition function is convex on its support; the bound is computed from it "
         "numerically, with a margin of 2e-5",
@@ -72,10 +73,10 @@ class DefinedVector(Family):
     def __post_init__(self) -> None:
         parts = self.statistic.split(",") if isinstance(self.statistic, str) else self.statistic
         object.__setattr__(self, "statistic", tuple(str(part).strip() for part in parts))
-        if len(self.statistic) not in _NODES:
+        if len(self.statistic) != 2:
             raise InvalidInput(
-                f"statistic={self.statistic!r} must be two or three formulas, such as ('x', 'x**2'): the "
-                "posteriors of more parameters cannot be integrated here"
+                f"statistic={self.statistic!r} must be one formula, or two such as ('x', 'x**2'): a bound for "
+                "more parameters takes hours; of parts that are independent define a family for each"
             )
         compiled(self.cumulant, self.parameters)
         for part in self.statistic:
@@ -170,11 +171,7 @@ class DefinedVector(Family):
     def gathered(
         self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
     ) -> tuple[Any, int]:
-        if column is not None:
-            data = [[as_number(value) for value in row] for row in read_rows(data, [column])]
-        elif len(self.record_names) == 1:
-            data = np.reshape(data, (-1, 1))
-        rows = record_rows(data, people, len(self.record_names))
+        rows = record_rows(data, people, len(self.record_names), column)
         records = dict(zip(self.record_names, rows.T, strict=True))
         found = [np.broadcast_to(in_floats(part, **records), len(rows)) for part in self.statistic]
         if np.isnan(found).any():
@@ -251,13 +248,12 @@ class DefinedVector(Family):
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         from flint import arb
 
-        *chi, nu = (float(part.mid()) for part in eta)
-        found = float(self.laws(np.array([chi]), nu).log_masses[0])
-        return arb(found, 1e-11 * (1 + abs(found)))
+        found = _log_mass(self, *(float(part.mid()) for part in eta))
+        return arb(found, 1e-12 * (1 + abs(found)))
 
-    def laws(self, chi: FloatArray, nu: float, start: FloatArray | None = None) -> _Laws:
+    def laws(self, chi: FloatArray, nu: float, start: FloatArray | None = None, level: int = 1) -> _Laws:
         """The law of θ at each χ, on nodes where it has its mass."""
-        return _Laws(self, chi, nu, np.zeros_like(chi) if start is None else start)
+        return _Laws(self, chi, nu, np.zeros_like(chi) if start is None else start, level)
 
     def place(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """θ from coordinates that have no ends, in units of a record, and the log of its derivative."""
@@ -321,15 +317,17 @@ class DefinedVector(Family):
 class _Laws:
     """Laws of θ for some χ: Newton's steps to the mode, then nodes around it by its curvature."""
 
-    def __init__(self, family: DefinedVector, chi: FloatArray, nu: float, start: FloatArray) -> None:
+    def __init__(
+        self, family: DefinedVector, chi: FloatArray, nu: float, start: FloatArray, level: int
+    ) -> None:
         d = chi.shape[1]
-        number, reach = _NODES[d]
+        number, reach = _NODES[level]
 
         def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
             theta, slope = family.place(u)
             names = dict(zip(family.parameters, np.moveaxis(theta, -1, 0), strict=True))
             with np.errstate(all="ignore"):
-                value = (chi[:, None] * theta).sum(axis=-1) - nu * in_floats(family.cumulant, **names) + slope
+                value = (theta @ chi[:, :, None])[..., 0] - nu * in_floats(family.cumulant, **names) + slope
             return theta, np.where(np.isfinite(value), value, -np.inf)
 
         self.modes, factor, found = _peaks(lambda u: heights(u)[1], start)
@@ -339,7 +337,7 @@ class _Laws:
         self._edge = ((index == 0) | (index == number - 1)).any(axis=1)
         self._even = (index % 2 == 0).all(axis=1)
         away = 2 * np.sinh(places / 2)
-        self.theta, value = heights(self.modes[:, None] + np.einsum("bij,kj->bki", factor, away))
+        self.theta, value = heights(self.modes[:, None] + away @ factor.transpose(0, 2, 1))
         value = value + np.log(np.cosh(places / 2)).sum(axis=1)
         top = value.max(axis=1, keepdims=True)
         with np.errstate(invalid="ignore"):
@@ -353,20 +351,18 @@ class _Laws:
         )
         self.log_masses = top[:, 0] + np.log(total[:, 0]) + volume + units
         weights = np.exp(self.log_weights)
-        mean = (weights[..., None] * self.theta).sum(axis=1, keepdims=True)
+        mean = weights[:, None] @ self.theta
         self.away = self.theta - mean
         size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
         self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
         self.seen &= self.log_weights[:, self._edge].max(axis=1) < self.log_weights.max(axis=1) - _DEEP
-        self._squares = np.stack(
-            [self.away[..., i] * self.away[..., j] for i in range(d) for j in range(d)], axis=-1
-        )
+        self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(*self.away.shape[:2], d * d)
         self.covariances, sure = self._tilted(np.zeros((len(chi), 1, d)))
         self.covariances, self.seen = self.covariances[:, 0], self.seen & sure
 
     def _tilted(self, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """E[(θ−m)(θ−m)'e^{s·(θ−m)}] for some steps s at each law, and whether the nodes tell it."""
-        exponent = self.log_weights[:, None] + np.einsum("bjd,bkd->bjk", steps, self.away)
+        exponent = self.log_weights[:, None] + steps @ self.away.transpose(0, 2, 1)
         largest = exponent.max(axis=2, keepdims=True)
         weights = np.exp(exponent - largest)
         d = steps.shape[2]
@@ -423,6 +419,11 @@ def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, Flo
     return u, np.linalg.cholesky(inverse), settled
 
 
+@lru_cache(maxsize=4096)
+def _log_mass(family: DefinedVector, *eta: float) -> float:
+    return float(family.laws(np.array([eta[:-1]]), eta[-1], level=2).log_masses[0])
+
+
 @lru_cache(maxsize=8)
 def _exact(family: DefinedVector, eta: Natural) -> LogConcave:
     law = family.laws(np.array([[float(part) for part in eta[:-1]]]), float(eta[-1]))
@@ -454,15 +455,27 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
             squares = np.einsum("ki,...ij,kj->...k", family.moves, matrices, family.moves)
         return share**2 * np.where(np.isnan(squares), np.inf, squares).max(axis=-1)
 
-    def in_parts(chi: FloatArray, begin: FloatArray) -> Iterable[tuple[slice, _Laws]]:
-        few = max(1, _AT_ONCE // _NODES[d][0] ** d)
-        for first in range(0, len(chi), few):
-            part = slice(first, first + few)
-            yield part, family.laws(chi[part], nu, begin[part])
+    def looked(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
+        """A bound in each cell, the value in its middle (0: not seen), the covariance there, and the mode."""
+        middles = cells.mean(axis=1)
+        bound, own, modes = np.full(len(cells), np.inf), np.zeros(len(cells)), np.zeros_like(middles)
+        metric = np.tile(np.diag(widest**-2.0), (len(cells), 1, 1))
+        for level in (0, 1):
+            short = _lengths(cells, metric).max(axis=1, initial=0.0) < 1
+            left = np.flatnonzero(np.isinf(bound) & ((own == 0) | short))
+            few = max(1, _AT_ONCE // _NODES[level][0] ** d)
+            for part in (left[first : first + few] for first in range(0, len(left), few)):
+                law = family.laws(middles[part], nu, begin[part], level)
+                bound[part] = largest(law.bounds(cells[part] - middles[part][:, None])).max(axis=1)
+                own[part] = np.where(law.seen, largest(law.covariances), 0.0)
+                metric[part[law.seen]], modes[part[law.seen]] = law.covariances[law.seen], law.modes[law.seen]
+        return bound, own, metric, modes
+
+    def values_at(points: FloatArray) -> FloatArray:
+        return looked(points[:, None], np.zeros_like(points))[1]
 
     def known(depth: float) -> bool:
-        points = hull(depth)
-        return all(law.seen.all() for _, law in in_parts(points, np.zeros_like(points)))
+        return bool((values_at(hull(depth)) > 0).all())
 
     if not known(0.0):
         return np.array([0.0, 0.0]), np.array([math.inf])
@@ -479,21 +492,14 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         return np.asarray(np.maximum((across / (share * widths)).min(axis=-2).max(axis=-1), 0.0))
 
     levels = np.unique(np.concatenate([hull(depth) for depth in end * np.linspace(0, 1, 17) ** 2]), axis=0)
-    seen_at, seen = depths(levels[:, None]), np.zeros(len(levels))
-    for part, law in in_parts(levels, np.zeros_like(levels)):
-        seen[part] = np.where(law.seen, largest(law.covariances), 0.0)
+    seen_at, seen = depths(levels[:, None]), values_at(levels)
     outer = hull(end)
     waiting = outer[Delaunay(outer / np.ptp(outer, axis=0)).simplices]
     modes = np.zeros((len(waiting), d))
     done_at, done = np.zeros(0), np.zeros(0)
     while len(waiting):
+        bound, own, metric, modes = looked(waiting, modes)
         middles = waiting.mean(axis=1)
-        bound, own, metric = np.zeros(len(waiting)), np.zeros(len(waiting)), np.zeros((len(waiting), d, d))
-        for part, law in in_parts(middles, modes):
-            bound[part] = largest(law.bounds(waiting[part] - middles[part][:, None])).max(axis=1)
-            own[part] = np.where(law.seen, largest(law.covariances), 0.0)
-            metric[part] = np.where(law.seen[:, None, None], law.covariances, np.diag(widest**-2.0))
-            modes[part] = np.where(law.seen[:, None], law.modes, 0.0)
         seen_at, seen = np.append(seen_at, depths(middles[:, None])), np.append(seen, own)
         order = np.argsort(seen_at)
         attained = np.maximum.accumulate(seen[order])
@@ -501,7 +507,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         found = attained[np.maximum(np.searchsorted(seen_at[order], touched, "right") - 1, 0)]
         wide = bound > (_CLOSE + _LOOSE * touched) * found
         blind = np.isinf(bound) & ((own == 0) | (_lengths(waiting, metric).max(axis=1) < _SHORT))
-        if len(done) + len(waiting) > _MOST_CELLS[d]:
+        if len(done) + len(waiting) > _MOST_CELLS:
             blind |= np.isinf(bound)
             wide[:] = False
         end = min(end, float(touched[blind].min(initial=end)))
@@ -519,7 +525,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
 
 
 def _edges(cells: FloatArray) -> FloatArray:
-    return np.array(list(itertools.combinations(range(cells.shape[1]), 2)))
+    return np.array(list(itertools.combinations(range(cells.shape[1]), 2)), dtype=int).reshape(-1, 2)
 
 
 def _lengths(cells: FloatArray, metric: FloatArray) -> FloatArray:
