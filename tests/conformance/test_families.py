@@ -305,7 +305,7 @@ SEVERAL = [row for row in ROWS if row not in ONE_NUMBER or len(row.start(Fractio
 
 @pytest.mark.parametrize("row", now_or_slow(SEVERAL, _for_every_day), ids=str)
 def test_every_number_of_a_draw_has_its_law(row: Row) -> None:
-    """Where θ is several numbers, for two sizes of data: each of them, in twenty cells of equal probability."""
+    """Where θ is several numbers, for two sizes of data: each of them, in twenty cells of equal mass."""
     from scipy.stats import chi2
 
     for size, r in ((2, Fraction(1, 2)), (9, Fraction(1))):

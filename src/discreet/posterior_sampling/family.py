@@ -443,9 +443,7 @@ class PosteriorCurve(Curve):
         return cls(family, eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
 
 
-def record_rows(
-    data: Any, people: Mapping[str, Any], number: int, column: str | None = None
-) -> FloatArray:
+def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str | None = None) -> FloatArray:
     """Records that are ``number`` numbers each, as rows of finite doubles; one each may be a column."""
     if any(value is not None for value in people.values()):
         raise InvalidInput("person= is for a column of numbers; here give one row for each person")

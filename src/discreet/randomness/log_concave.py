@@ -1,11 +1,11 @@
 """Exact draws from a law with density e^h in a few dimensions, h concave, on a grid.
 
 Rejection from an envelope that is constant on boxes around the centre and exponential beyond. A concave h
-lies below its tangents, so on a box with centre c and half widths w it is at most h(c) + Σ|∂ᵢh(c)|wᵢ. Beyond
-the outermost box, on whose faces h ≤ h(0) − t, it is at most h(0) − t·ρ at ρ times a point of a face, because
-it is concave on the line from the centre. Weights are integers; a point is as many random bits as it takes,
-and whether it is kept is decided by enclosures: no floating-point number decides. The output is the cell of
-the grid that holds the point, exactly as if a real number had been drawn and rounded.
+lies below its tangents, so on a box with centre c and half widths w it is at most h(c) + Σ|∂ᵢh(c)|wᵢ.
+Beyond the outermost box, on whose faces h ≤ h(0) − t, it is at most h(0) − t·ρ at ρ times a point of a face,
+because it is concave on the line from the centre. Weights are integers; a point is as many random bits as it
+takes, and whether it is kept is decided by enclosures: no floating-point number decides. The output is the
+cell of the grid that holds the point, exactly as if a real number had been drawn and rounded.
 Proof: ``proofs/posterior-sampling.md``.
 """
 
@@ -16,9 +16,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, product
 from math import ceil, prod
-from typing import Any
+from typing import TypeAlias
 
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
@@ -35,12 +36,14 @@ _SCALE = 1 << 80
 _FIRST_REACH = Fraction(8)
 _BOXES = 400
 
-Point = Sequence[Fraction]
+Point: TypeAlias = list[Fraction]
+Candidate: TypeAlias = Callable[[], tuple[list[Ball], Ball]]
+"""z and the density that it was drawn from, at the precision that is worked with: the same z every time."""
 
 
 @dataclass(frozen=True)
 class _Box:
-    """Where z is within ``half`` of ``centre``, an upper bound on e^h there, and the tangent that gives it."""
+    """Where z is within ``half`` of ``centre``, a bound on e^h there, and the tangent that gives it."""
 
     centre: Point
     half: Point
@@ -179,27 +182,25 @@ class LogConcave:
             number = bisect_right(self._totals, source.below(self._totals[-1]))
             inside = number < len(self._boxes)
             point = self._in_box(self._boxes[number], source) if inside else self._beyond(source)
-            weight = self.weights[number]
+            if Uniform(source).below(partial(self._share, point, self.weights[number]), _FIRST):
+                return tuple(self._cell(point, axis, grid) for axis in range(self._d))
 
-            def share(point: Callable[[], tuple[list[Ball], Ball]] = point, weight: int = weight) -> Ball:
-                """The density over the envelope."""
-                z, density = point()
-                found = self._at(z)
-                if found is None:
-                    return ball(0)
-                kept = (found[0] - ball(self._reference)).exp() * _SCALE / (weight * density)
-                if kept > 1 + 1e-9:
-                    raise InvalidInput("the exponent is not concave: no log-partition function")
-                return kept
+    def _share(self, point: Candidate, weight: int) -> Ball:
+        """The density over the envelope."""
+        z, density = point()
+        found = self._at(z)
+        if found is None:
+            return ball(0)
+        kept = (found[0] - ball(self._reference)).exp() * _SCALE / (weight * density)
+        if kept > 1:
+            raise InvalidInput("the exponent is not concave: no log-partition function")
+        return kept
 
-            if Uniform(source).below(share, _FIRST):
-                return tuple(
-                    grid * (enclosed_digits(lambda i=i: self._theta(point()[0])[i] / ball(grid), 0, _FIRST))
-                    + grid / 2
-                    for i in range(self._d)
-                )
+    def _cell(self, point: Candidate, axis: int, grid: Fraction) -> Fraction:
+        number = enclosed_digits(lambda: self._theta(point()[0])[axis] / ball(grid), 0, _FIRST)
+        return (number + Fraction(1, 2)) * grid
 
-    def _in_box(self, box: _Box, source: Source) -> Callable[[], tuple[list[Ball], Ball]]:
+    def _in_box(self, box: _Box, source: Source) -> Candidate:
         uniform = [Uniform(source) for _ in range(self._d)]
 
         def point() -> tuple[list[Ball], Ball]:
@@ -209,10 +210,9 @@ class LogConcave:
 
         return point
 
-    def _beyond(self, source: Source) -> Callable[[], tuple[list[Ball], Ball]]:
+    def _beyond(self, source: Source) -> Candidate:
         axis, positive = divmod(source.below(2 * self._d), 2)
         uniform = [Uniform(source) for _ in range(self._d)]
-        size = ball((2 * self._reach) ** self._d)
 
         def point() -> tuple[list[Ball], Ball]:
             """ρ times a uniform point of a face, ρ − 1 exponential, and its density."""
@@ -220,8 +220,8 @@ class LogConcave:
             out = (1 + far) * ball(self._reach)
             z = [out * (2 * u.number() - 1) for u in uniform]
             z[axis] = out if positive else -out
-            density = (-self._rate * far).exp() * self._rate / (self._d * size) / (1 + far) ** (self._d - 1)
-            return z, density
+            density = (-self._rate * far).exp() / (1 + far) ** (self._d - 1) * self._rate / self._d
+            return z, density / ball((2 * self._reach) ** self._d)
 
         return point
 

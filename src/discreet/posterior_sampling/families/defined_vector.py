@@ -1,15 +1,15 @@
 """A family of several parameters that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)), θ of two numbers.
 
 Geumlek, Song and Chaudhuri (2017), A.1: η = (χ, ν), a record adds (S(x), 1), and the posterior has density
-exp(χ·θ − νA(θ) − C(η)). S(x) is kept in a body K, the hull of finitely many corners. With the covariance of θ,
-the second derivative of C, and the largest variance that a move of one record can meet,
+exp(χ·θ − νA(θ) − C(η)). S(x) is kept in a body K, the hull of finitely many corners. With the covariance of
+θ, the second derivative of C, and the largest variance that a move of one record can meet,
 
     Ψ(ρ) = r² · sup {(p−q)'Cov_χ(θ)(p−q): p, q corners, χ ∈ η₀/m + rnK + ρr(K − K)},
 
-any two neighbours have D_λ ≤ Ψ(0)/2 + ∫₀^{λ−1} (1 − ρ/(λ−1)) Ψ(ρ) dρ. The supremum is bounded on simplices that
-cover the set and are split where it matters: in one with centre c, mean m there, and corners χⱼ,
-Cov_χ ≤ E_c[(θ−m)(θ−m)'e^{(χ−c)·(θ−m)}], convex in χ. Expectations are sums over nodes in floats, with a margin.
-Proof: ``proofs/posterior-sampling.md``. δ(ε) follows from the Rényi curve. Draws are exact.
+any two neighbours have D_λ ≤ Ψ(0)/2 + ∫₀^{λ−1} (1 − ρ/(λ−1)) Ψ(ρ) dρ. The supremum is bounded on simplices
+that cover the set and are split where it matters: in one with centre c, mean m there, and corners χⱼ,
+Cov_χ ≤ E_c[(θ−m)(θ−m)'e^{(χ−c)·(θ−m)}], convex in χ. Expectations are sums over nodes in floats, with a
+margin. Proof: ``proofs/posterior-sampling.md``. δ(ε) follows from the Rényi curve. Draws are exact.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class DefinedVector(Family):
         object.__setattr__(self, "statistic", tuple(str(part).strip() for part in parts))
         if len(self.statistic) != 2:
             raise InvalidInput(
-                f"statistic={self.statistic!r} must be one formula, or two such as ('x', 'x**2'): a bound for "
-                "more parameters takes hours; of parts that are independent define a family for each"
+                f"statistic={self.statistic!r} must be one formula, or two such as ('x', 'x**2'): a bound "
+                "for more parameters takes hours; of parts that are independent define a family for each"
             )
         compiled(self.cumulant, self.parameters)
         for part in self.statistic:
@@ -151,8 +151,8 @@ class DefinedVector(Family):
         number = len(self.statistic)
         if len(values) != number + 1 or not values[-1] > 0:
             raise InvalidInput(
-                f"prior={parameters!r} must be the mean of each of the {number} parts of S(x), and a positive "
-                "strength: as how many records they count"
+                f"prior={parameters!r} must be the mean of each of the {number} parts of S(x), and a "
+                "positive strength: as how many records they count"
             )
         if not self.normalisable(self.natural(values)):
             raise InvalidInput(f"prior={parameters!r} is no law: its means must be means that S(x) can have")
@@ -282,13 +282,17 @@ class DefinedVector(Family):
             if (math.isfinite(low) and at < low) or (math.isfinite(high) and at > high):
                 return None
         *chi, nu = map(ball, eta)
-        value, slopes, kept = ball(0), [], ctx.cap
+        slopes: list[Ball] = []
+        value, kept = ball(0), ctx.cap
         ctx.cap = 2
         try:
             for i, name in enumerate(self.parameters):
                 line = {**dict(zip(self.parameters, theta, strict=True)), name: arb_series([theta[i], 1])}
-                height, slope = (arb_series(in_balls(self.cumulant, **line)) + arb_series([0, 0])).coeffs()[:2]
-                value, slopes = height, [*slopes, chi[i] - nu * slope]
+                height, slope = (arb_series(in_balls(self.cumulant, **line)) + arb_series([0, 0])).coeffs()[
+                    :2
+                ]
+                value = height
+                slopes.append(chi[i] - nu * slope)
         finally:
             ctx.cap = kept
         linear = sum((one * at for one, at in zip(chi, theta, strict=True)), start=ball(0))
@@ -303,7 +307,8 @@ class DefinedVector(Family):
 
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
         law = self.laws(np.array([[float(part) for part in eta[:-1]]]), float(eta[-1]))
-        return law.theta[0][rng.choice(len(law.theta[0]), size, p=np.exp(law.log_weights[0]))]
+        chosen = rng.choice(len(law.theta[0]), size, p=np.exp(law.log_weights[0]))
+        return np.asarray(law.theta[0][chosen])
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         *means, strength = prior
@@ -343,7 +348,9 @@ class _Laws:
         with np.errstate(invalid="ignore"):
             total = np.exp(np.maximum(value - top, -1e4)).sum(axis=1, keepdims=True)
             self.log_weights = np.maximum(value - top, -1e4) - np.log(total)
-        volume = np.log(np.abs(np.diagonal(factor, axis1=1, axis2=2))).sum(axis=1) + d * math.log(one[1] - one[0])
+        volume = np.log(np.abs(np.diagonal(factor, axis1=1, axis2=2))).sum(axis=1) + d * math.log(
+            one[1] - one[0]
+        )
         units = sum(
             -math.log(width)
             for width, ends in zip(np.ptp(family.corners, axis=0), family.support or (), strict=True)
@@ -356,7 +363,9 @@ class _Laws:
         size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
         self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
         self.seen &= self.log_weights[:, self._edge].max(axis=1) < self.log_weights.max(axis=1) - _DEEP
-        self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(*self.away.shape[:2], d * d)
+        self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(
+            *self.away.shape[:2], d * d
+        )
         self.covariances, sure = self._tilted(np.zeros((len(chi), 1, d)))
         self.covariances, self.seen = self.covariances[:, 0], self.seen & sure
 
@@ -385,7 +394,7 @@ class _Laws:
 
 
 def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Where functions are largest, a factor of the inverse of their curvature, and whether they were found."""
+    """Where functions are largest, a factor of their inverse curvature, and whether they were found."""
     number, d = start.shape
     step, u = 1e-3, start.copy()
     axes = np.eye(d) * step
@@ -402,7 +411,9 @@ def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, Flo
             curved[:, range(d), range(d)] = (2 * f[:, :1] - sides) / step**2
             for k, (i, j) in enumerate(pairs):
                 both = f[:, 2 * d + 1 + 2 * k] + f[:, 2 * d + 2 + 2 * k]
-                curved[:, i, j] = curved[:, j, i] = (sides[:, i] + sides[:, j] - both - 2 * f[:, 0]) / (2 * step**2)
+                curved[:, i, j] = curved[:, j, i] = (sides[:, i] + sides[:, j] - both - 2 * f[:, 0]) / (
+                    2 * step**2
+                )
         known = np.isfinite(curved).all(axis=(1, 2)) & np.isfinite(slope).all(axis=1)
         curved[~known], slope[~known] = np.eye(d), 0.0
         values, vectors = np.linalg.eigh(curved)
@@ -431,7 +442,9 @@ def _exact(family: DefinedVector, eta: Natural) -> LogConcave:
         raise InvalidInput("the posterior has no law that could be drawn from: take a stronger prior")
     weights = np.exp(law.log_weights[0])
     centre = (weights[:, None] * law.theta[0]).sum(axis=0)
-    return LogConcave(lambda theta: family.exponent(eta, theta), centre, np.linalg.cholesky(law.covariances[0]))
+    return LogConcave(
+        lambda theta: family.exponent(eta, theta), centre, np.linalg.cholesky(law.covariances[0])
+    )
 
 
 @lru_cache(maxsize=256)
@@ -448,12 +461,12 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
     def hull(depth: float) -> FloatArray:
         points = (ends[:, None] + depth * share * family.moves).reshape(-1, d)
         unit = np.ptp(points, axis=0)
-        return points[ConvexHull(points / unit).vertices]
+        return np.asarray(points[ConvexHull(points / unit).vertices])
 
     def largest(matrices: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
             squares = np.einsum("ki,...ij,kj->...k", family.moves, matrices, family.moves)
-        return share**2 * np.where(np.isnan(squares), np.inf, squares).max(axis=-1)
+        return np.asarray(share**2 * np.where(np.isnan(squares), np.inf, squares).max(axis=-1))
 
     def looked(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
         """A bound in each cell, the value in its middle (0: not seen), the covariance there, and the mode."""
