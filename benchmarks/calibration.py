@@ -9,7 +9,7 @@ about √(1/6N), shown beside it.
 
 The table and the picture of docs/calibration.md are made by
 
-    python benchmarks/calibration.py --repetitions 5000 --processes 16 --picture docs/assets/calibration.svg
+    python benchmarks/calibration.py --repetitions 5000 --processes 16 --picture docs/images/calibration.svg
 
 and single rows by their names, as in ``--only pooled,mean``. Rows that need an extra which is not installed
 are named as left out: regressions need ``discreet[glm]``, the bridges ``discreet[numpyro]`` and
@@ -25,6 +25,7 @@ import importlib.util
 import math
 import multiprocessing
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -50,6 +51,8 @@ from discreet.questions.regress import Regress
 from discreet.randomness.entropy import SeededEntropy
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # many processes: none is to take a graphics card
+# coverage.py in this folder is not the package of that name, which PyMC loads by way of numba.
+sys.path = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).parent.resolve()]
 DRAWS = 400
 Rng = np.random.Generator
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -228,51 +231,44 @@ def _regression(family: str) -> Any:
     ).asked
 
 
+GRID = 150 * (np.arange(600) + 0.5) / 600
+NOISE = ("geometric", 0.5)
+
+
 def bridge(rng: Rng, library: str) -> Found:
     """Four Poisson rates with a Gamma prior, on a grid of the bridge's own log-probability."""
-    noise = ("geometric", 0.5)
     truth, other = rng.gamma(2.0, 10.0, (2, 4))
     z = noises.DiscreteLaplace(2.0).draw(rng.poisson(truth), rng)
-    grid = 150 * (np.arange(600) + 0.5) / 600
-    log_prob = _BACK_ENDS[library](z, grid, noise) + stats.gamma(2.0, scale=10.0).logpdf(grid)[:, None]
+    log_prob = np.stack([_column(library, float(value)) for value in z], axis=1)
+    log_prob += stats.gamma(2.0, scale=10.0).logpdf(GRID)[:, None]
     weight = np.exp(log_prob - log_prob.max(axis=0))
-    draws = np.stack([rng.choice(grid, DRAWS, p=w / w.sum()) for w in weight.T], axis=1)
+    draws = np.stack([rng.choice(GRID, DRAWS, p=w / w.sum()) for w in weight.T], axis=1)
     return draws + rng.uniform(-0.125, 0.125, draws.shape), truth, other
 
 
-def _numpy_cells(z: np.ndarray, grid: np.ndarray, noise: Any) -> np.ndarray:
-    columns = [discreet.noisy_counts([value], noise).likelihood().log_prob(grid[:, None]) for value in z]
-    return np.stack(columns, axis=1)
+@cache
+def _column(library: str, value: float) -> np.ndarray:
+    """log P(value) at the rates of the grid."""
+    if library == "numpyro":
+        from discreet import numpyro
 
-
-def _numpyro_cells(z: np.ndarray, grid: np.ndarray, noise: Any) -> np.ndarray:
-    from discreet.numpyro import NoisyPoisson
-
-    return np.asarray(NoisyPoisson(grid[:, None], noise).log_prob(z))
-
-
-def _pymc_cells(z: np.ndarray, grid: np.ndarray, noise: Any) -> np.ndarray:
-    return np.asarray(_pymc_function(noise)(z, np.broadcast_to(grid[:, None], (len(grid), len(z)))))
+        return np.asarray(numpyro.NoisyPoisson(GRID, NOISE).log_prob(np.array(value)))
+    if library == "pymc":
+        return np.asarray(_pymc_function()(value, GRID))
+    return np.asarray(discreet.noisy_counts([value], NOISE).likelihood().log_prob(GRID[:, None]))
 
 
 @cache
-def _pymc_function(noise: Any) -> Any:
+def _pymc_function() -> Any:
     import pymc as pm
     import pytensor
     import pytensor.tensor as pt
 
     from discreet.pymc import NoisyPoisson
 
-    rate, value = pt.dmatrix("rate"), pt.dvector("value")
+    rate, value = pt.dvector("rate"), pt.dscalar("value")
     function = vars(pytensor)["function"]
-    return function([value, rate], pm.logp(NoisyPoisson.dist(rate, noise), value[None, :]))
-
-
-_BACK_ENDS: dict[str, Callable[..., np.ndarray]] = {
-    "likelihood": _numpy_cells,
-    "numpyro": _numpyro_cells,
-    "pymc": _pymc_cells,
-}
+    return function([value, rate], pm.logp(NoisyPoisson.dist(rate, NOISE), value))
 
 
 @dataclass(frozen=True)

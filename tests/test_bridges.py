@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +59,30 @@ def close(found, wanted, tolerance=1e-8):
     assert np.all(np.abs(found - wanted) <= tolerance * np.maximum(1, np.abs(wanted)))
 
 
+def blocks_of(page, holding):
+    """The blocks of a page of docs/ that hold a text."""
+    text = (Path(__file__).parents[1] / "docs" / page).read_text("utf-8")
+    return [
+        block for block in re.findall("```(?:python|text)\n(.*?)```", text, re.DOTALL) if holding in block
+    ]
+
+
+def noisy_line():
+    """24 noisy counts whose log rates are a line."""
+    rng, x = np.random.default_rng(4), np.repeat([-1.0, 0.0, 1.0], 8)
+    return x, noises.DiscreteLaplace(4.0).draw(rng.poisson(np.exp(2.5 + 0.8 * x)), rng)
+
+
+def grid_of_line(x, z):
+    """Means and standard deviations of intercept and slope, each with the prior N(0, 3²)."""
+    line = np.stack(np.meshgrid(np.linspace(1, 3.5, 150), np.linspace(-0.5, 2, 150)), axis=-1).reshape(-1, 2)
+    own = likelihood(z, noises.DiscreteLaplace(4.0), PoissonCells())
+    value = own.log_prob(np.exp(line[:, :1] + line[:, 1:] * x)) - (line**2).sum(axis=1) / 18
+    weight = np.exp(value - value.max())
+    means = weight @ line / weight.sum()
+    return means, np.sqrt(weight @ (line - means) ** 2 / weight.sum())
+
+
 def log_prob(noise, z, parameter, size=None):
     return bridging.summed(noise, z, parameter, size)[0]
 
@@ -110,6 +132,10 @@ def test_tables_of_arrays_and_draws():
     noise, rng = noises.DiscreteLaplace([1.0, 4.0, 9.0]), np.random.default_rng(1)
     z, rate = rng.integers(-5, 30, (2, 3)), rng.gamma(2, 5, (4, 2, 3))
     close(bridging.looked_up(np, noise, z, rate)[0], bridging.summed(noise, z, rate)[0])
+    noise = noises.DiscreteLaplace(2.0)
+    for shape in ((), (1,), (1, 1, 3), (1, 2, 1)):  # whatever broadcasts
+        z = rng.integers(-5, 30, shape)
+        close(bridging.looked_up(np, noise, z, rate)[0], bridging.summed(noise, z, rate)[0])
 
 
 @pytest.mark.parametrize("noise", [noises.LatticeNoise(4.0), noises.DiscreteGaussian(3.0)])
@@ -322,6 +348,45 @@ def test_pymc_models():
 
 
 @pytest.mark.slow
+def test_bambi_finds_the_posterior():
+    """The block of docs/likelihoods.md, with priors: mean and deviation as on a grid; other predictions."""
+    needs("bambi")
+    import bambi
+    import pandas as pd
+    import pytensor
+
+    from discreet.pymc import bambi_family
+
+    x, z = noisy_line()
+    names: dict = {"data": pd.DataFrame({"x": x, "z": z})}
+    weak = bambi.Prior("Normal", mu=0, sigma=3)
+    names["options"] = {"tune": 200, "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False}
+    names["priors"] = {"Intercept": weak, "x": weak}
+    (block,) = blocks_of("likelihoods.md", "bambi_family")
+    block = block.replace("0.25))", "0.25)), priors=priors").replace("draws=1000", "draws=500, **options")
+    with pytensor.config.change_flags(cxx="", mode="FAST_COMPILE"):
+        exec(block, names)
+        fit, model = names["fit"], names["model"]
+        means, deviations = grid_of_line(x, z)
+        for name, mean, deviation in zip(("Intercept", "x"), means, deviations, strict=True):
+            draws = fit.posterior[name].values
+            assert draws.mean() == pytest.approx(mean, abs=0.4 * deviation)
+            assert draws.std() == pytest.approx(deviation, rel=0.3)
+        simulated = fit.posterior_predictive["z"].values
+        assert np.all(simulated == np.rint(simulated))
+        model.compute_log_likelihood(fit)
+        rates = np.exp(
+            fit.posterior["Intercept"].values[..., None] + fit.posterior["x"].values[..., None] * x
+        )
+        close(fit.log_likelihood["z"].values, log_prob(noises.DiscreteLaplace(4.0), z, rates))
+        sizes = bambi.Model("z ~ x", names["data"], family=bambi_family(("geometric", 0.25), total=60))
+        sizes.build()
+        assert np.isfinite(sizes.backend.model.compile_logp()(sizes.backend.model.initial_point()))
+        with pytest.raises(InvalidInput, match="fractions"):
+            bambi.Model("z ~ x", names["data"] + 0.5, family=bambi_family(("geometric", 1.0))).build()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["numpyro", "pymc"])
 def test_bridges_refuse_what_the_noise_cannot_have_produced(library):
     needs(library)
@@ -366,12 +431,11 @@ def test_bridges_refuse_what_the_noise_cannot_have_produced(library):
 def test_the_tutorial_on_a_private_table_runs(library, long, short):
     """Its blocks, with shorter chains: the shares come out nearer to the truth than those of each cell."""
     needs(library)
-    page = (Path(__file__).parents[1] / "docs" / "tutorials" / "private-table-regression.md").read_text()
-    blocks = [block.split("```")[0] for block in re.split("```(?:python|text)\n", page)[1:]]
-    (fit,) = [block for block in blocks if f"from discreet.{library}" in block]
+    page = "tutorials/private-table-regression.md"
+    (table,), (fit,) = blocks_of(page, "import noises"), blocks_of(page, f"from discreet.{library}")
     assert long in fit
     names: dict = {}
-    exec(blocks[0] + fit.replace(long, short), names)
+    exec(table + fit.replace(long, short), names)
     if library == "numpyro":
         found = np.asarray(names["chain"].get_samples()["share"]).mean(axis=0)
     else:
@@ -395,81 +459,8 @@ def test_stan_programs():
     assert program.functions.count("{") == program.functions.count("}")
     total = discreet.noisy_counts([12, 30, -2], noise=("lattice", 4.0), total=40).to_stan()
     assert total.data["total"] == 40
-    assert "noisy_poisson" in stan.brms_family(("laplace", 2.0))
+    assert "rexp(length(mu))" in stan.brms_family(("laplace", 2.0))
+    with pytest.raises(InvalidInput, match="no cell stands alone"):
+        stan.brms_family(("lattice", 2.0))
     with pytest.raises(InvalidInput, match="rounded-gaussian"):
         stan.functions(("rounded-gaussian", 2.0))
-
-
-_STAN = """\
-functions {
-%s}
-data { int k; vector[k] z; vector[k] scale; int most; int total; }
-parameters { vector[k] log_rates; vector[k] logits; vector[k] scores; }
-model {
-  for (i in 1:k) target += noisy_poisson_lpdf(z[i] | exp(log_rates[i]), scale[i]);
-  for (i in 1:k) target += noisy_binomial_lpdf(z[i] | most, inv_logit(logits[i]), scale[i]);
-  target += noisy_multinomial_lpdf(z | total, softmax(scores), scale[1]);
-}
-"""
-_R = """\
-suppressMessages(library(rstan))
-if (rstan_options("boost_lib") == "") rstan_options(boost_lib = "/usr/include")
-made <- stan_model(file.path(folder, "model.stan"))
-fit <- sampling(made, data = list(k = 4, z = c(12, 0, -4, 33), scale = rep(2, 4), most = 40, total = 45),
-                chains = 0)
-at <- c(log(c(10, 0.3, 2, 40)), c(-1, -3, 0.5, 2), log(c(0.3, 0.05, 0.05, 0.6)))
-cat(sprintf("%.15g", c(log_prob(fit, at), grad_log_prob(fit, at))), "\\n")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_real_stan_finds_the_same(tmp_path):
-    """rstan compiles the functions (a minute or more); log_prob and gradient are the engine's to 1e-8."""
-    found = shutil.which("Rscript") and subprocess.run(
-        ["Rscript", "-e", "library(rstan)"], check=False, capture_output=True
-    )
-    if not found or found.returncode:
-        pytest.skip("rstan is not installed (Debian: r-cran-rstan)")
-    from discreet import stan
-
-    (tmp_path / "model.stan").write_text(_STAN % stan.functions(("geometric", 0.5)))
-    (tmp_path / "run.R").write_text(f'folder <- "{tmp_path}"\n' + _R)
-    done = subprocess.run(["Rscript", tmp_path / "run.R"], capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr[-2000:]
-    value, *slope = (float(part) for part in done.stdout.split()[-13:])
-    z, noise = [12, 0, -4, 33], noises.DiscreteLaplace(2.0)
-    parts = [
-        (likelihood(z, noise, PoissonCells()), np.array([10, 0.3, 2, 40])),
-        (likelihood(z, noise, Binomial(40)), 1 / (1 + np.exp(-np.array([-1, -3, 0.5, 2])))),
-        (likelihood(z, noise, Multinomial(45)), np.array([0.3, 0.05, 0.05, 0.6])),
-    ]
-    assert value == pytest.approx(sum(made.log_prob(at) for made, at in parts), rel=1e-8)
-    assert slope == pytest.approx(np.concatenate([made.score(at) for made, at in parts]), rel=1e-8)
-
-
-_BRMS = """\
-suppressMessages(library(brms))
-source(file.path(folder, "family.R"))
-d <- data.frame(x = c(-1, 0, 1), scale = 2, z = c(4, -1, 20))
-code <- make_stancode(z | vreal(scale) ~ x, data = d, family = noisy_poisson, stanvars = noisy_poisson_code)
-made <- rstan::stanc(model_code = code)
-cat(grepl("noisy_poisson_lpdf(Y[n] | mu[n], vreal1[n])", code, fixed = TRUE))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_brms_takes_the_family(tmp_path):
-    """brms writes a model with it, which Stan's own parser accepts."""
-    found = shutil.which("Rscript") and subprocess.run(
-        ["Rscript", "-e", "library(brms)"], check=False, capture_output=True
-    )
-    if not found or found.returncode:
-        pytest.skip("brms is not installed (Debian: r-cran-brms)")
-    from discreet import stan
-
-    (tmp_path / "family.R").write_text(stan.brms_family(("geometric", 0.5)))
-    (tmp_path / "run.R").write_text(f'folder <- "{tmp_path}"\n' + _BRMS)
-    done = subprocess.run(["Rscript", tmp_path / "run.R"], capture_output=True, text=True, check=False)
-    assert done.stdout.split()[-1:] == ["TRUE"], done.stderr[-2000:]

@@ -244,7 +244,7 @@ def test_every_kind_from_file_to_report(command: str, run: Run, monkeypatch: pyt
 def test_every_field_is_an_option_and_nothing_else(thrown_away: None) -> None:
     commands = get_command(app)
     common = {"--glob", "--format", "--ledger", "--dataset", "--request-id", "--out", "--force", "--json"}
-    common |= {"--acknowledge-large-delta"}
+    common |= {"--acknowledge-large-delta", "--bind-retries"}
     single = {"--levels": "--level", "--groups": "--group", "--classes": "--class", "--marks": "--mark"}
     for kind in QUESTIONS:
         question = QUESTIONS[kind]

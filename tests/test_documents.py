@@ -39,6 +39,7 @@ PURE = WRITTEN / "release-lattice-2.json"
         '{"a": NaN}',
         "[Infinity]",
         "[-Infinity]",
+        '{"a": [1, -1e999]}',
         "9" * 5000,
         "",
         "{",
@@ -187,6 +188,8 @@ def changed(answer: Any, **guarantee: str) -> str:
         ({"epsilon": 10}, {"epsilon": "1/10", "delta": "1/2"}),
         ({"epsilon": 1, "delta": "1e-6"}, {"epsilon": "1/2"}),
         ({"epsilon": 1, "delta": "1e-6"}, {"epsilon": "1/2", "delta": "1e-3"}),
+        ({"epsilon": 1, "delta": "1e-6"}, {"delta": "1e-7"}),
+        ({"epsilon": 1, "delta": "1e-6"}, {"curve": {"kind": "gaussian", "mu_squared": "1/100"}}),
         ({"epsilon": 1}, {"relation": "add-remove"}),
         ({"epsilon": 1, "relation": "add-remove"}, {"relation": "replace-one"}),
         ({"epsilon": 1, "relation": "add-remove"}, {"epsilon": "1/2", "delta": "1e-9"}),
@@ -197,6 +200,71 @@ def test_no_less_is_claimed_than_a_mechanism_costs(options: Any, claim: Any) -> 
     assert load_answer(changed(made)) == made
     with pytest.raises(CorruptReleaseError):
         load_answer(changed(made, **claim))
+
+
+NUMBERS = [0.5 * i for i in range(40)]
+ANSWERS: dict[str, Any] = {
+    "mean": lambda: discreet.mean(NUMBERS, bounds=(0, 20), epsilon=1),
+    "mean (ε, δ)": lambda: discreet.mean(NUMBERS, bounds=(0, 20), epsilon=1, delta="1e-6"),
+    "means": lambda: _means(),
+    "means (ε, δ)": lambda: _means(delta="1e-6"),
+    "groups": lambda: discreet.release_conditional(
+        _table(), outcome="x", given="g", groups=("a", "b"), levels=("l", "m"), epsilon=1
+    ),
+    "a draw": lambda: discreet.posterior_sample(
+        {"a": 30, "b": 10}, "dirichlet", levels=("a", "b"), prior=(1, 1), epsilon=1, delta="1e-6"
+    ),
+    "draws of a mean": lambda: discreet.posterior_sample(
+        NUMBERS, "gaussian", sigma=2, bounds=(0, 20), prior=(5, 1), draws=2, epsilon=1, delta="1e-6"
+    ),
+    "rejection": lambda: _logistic("rejection"),
+    "langevin": lambda: _logistic("langevin"),
+}
+
+
+def _table() -> Any:
+    import pandas
+
+    groups = [("a", "b")[i % 2] for i in range(40)]
+    return pandas.DataFrame(
+        {"x": [("l", "m")[i // 30] for i in range(40)], "g": groups, "u": NUMBERS, "y": groups}
+    )
+
+
+def _means(**more: Any) -> Any:
+    return discreet.mean(_table(), "u", by="g", levels=("a", "b"), bounds=(0, 20), epsilon=1, **more)
+
+
+def _logistic(sampler: str) -> Any:
+    pytest.importorskip("sklearn")
+    return discreet.release_logistic(
+        _table(),
+        features={"u": (0, 20)},
+        outcome="y",
+        classes=("a", "b"),
+        epsilon=1,
+        delta="1e-6",
+        sampler=sampler,
+        draws=2,
+    )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_no_answer_claims_less_than_its_noise_allows(kind: str) -> None:
+    made = ANSWERS[kind]()
+    load_answer(changed(made))
+    known = made.guarantee
+    claims: list[dict[str, Any]] = [
+        {"epsilon": str(known.exact_epsilon * 9 / 10)},
+        {"relation": "add-remove"},
+    ]
+    if known.exact_delta:
+        claims += [{"delta": str(known.exact_delta / 2)}]
+        claims += [{"curve": {"kind": "gaussian", "mu_squared": "1/1000"}}]
+    for claim in claims:
+        with pytest.raises(CorruptReleaseError, match=r"claims|of its own"):
+            load_answer(changed(made, **claim))
 
 
 def test_another_point_of_the_same_curve_may_be_claimed() -> None:

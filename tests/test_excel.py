@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,18 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.data import binned, clipped_sum, contingency, count_levels, read_rows, sql
+from discreet.data import (
+    binned,
+    clipped_sum,
+    contingency,
+    count_codes,
+    count_levels,
+    count_texts,
+    read_rows,
+    sql,
+)
 from discreet.declarations import Domain
-from discreet.errors import DiscreetError, FileError, InvalidInput
+from discreet.errors import DiscreetError, FileError, InvalidInput, TooLargeError
 from workbooks import workbook
 
 SECRET = "Zyx7secret"
@@ -36,17 +46,107 @@ def survey(tmp_path: Path) -> Path:
 
 
 def test_cells_keep_their_types(survey: Path) -> None:
-    assert count_levels(survey, SMOKER, column="smoker") == (1, 1, 1, 2)
+    assert count_levels(survey, SMOKER, column="smoker") == (1, 1, 1, 1)
     ages = clipped_sum(survey, column="age", bounds=(0, 100), steps=200, missing=0)
-    assert (ages.n, float(ages.total)) == (5, 72.5)
-    assert binned(survey, column="age", edges=(0, 40, 100), missing="level") == (2, 1, 2)
+    assert (ages.n, float(ages.total)) == (4, 72.5)
+    assert binned(survey, column="age", edges=(0, 40, 100), missing="level") == (2, 1, 1)
     waves = Domain((True, False, "-"), missing="-")
-    assert count_levels(survey, waves, column="wave") == (2, 2, 1)
+    assert count_levels(survey, waves, column="wave") == (2, 2, 0)
     days = Domain(("2024-05-31", "2024-05-31T12:00:00", "1900-01-01", "-"), missing="-")
-    assert count_levels(survey, days, column="day") == (1, 1, 1, 2)
-    assert contingency(survey, {"smoker": SMOKER, "wave": waves}).sum() == 5
+    assert count_levels(survey, days, column="day") == (1, 1, 1, 1)
+    assert contingency(survey, {"smoker": SMOKER, "wave": waves}).sum() == 4
     assert read_rows(survey, ["age", "smoker"])[1] == ("41.5", "yes")
     assert sql("SELECT count(smoker) FROM t", t=survey).fetchall() == [(3,)]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_no_record_decides_whether_another_is_one(columns: int, tmp_path: Path) -> None:
+    """Nine empty rows above a record: without it, or where it says nothing, the others count as before."""
+    pytest.importorskip("openpyxl")
+    head, blank = HEAD[:columns], (None,) * columns
+    rows = [("no",) * columns, *[blank] * 9]
+    lasts: list[list[Any]] = [[], [("yes",) * columns], [blank]]
+    found = [
+        count_levels(
+            workbook(tmp_path / f"{i}.xlsx", {"a": [head, *rows, *last]}),
+            Domain(("no", "yes", "-"), missing="-"),
+            column=head[-1],
+        )
+        for i, last in enumerate(lasts)
+    ]
+    assert found == [(1, 0, 0), (1, 1, 0), (1, 0, 0)]
+
+
+def _edited(path: Path, old: str, new: str, part: str = "xl/worksheets/sheet1.xml") -> Path:
+    with zipfile.ZipFile(path) as archive:
+        texts = {name: archive.read(name).decode() for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in texts.items():
+            archive.writestr(name, text.replace(old, new) if name == part else text)
+    return path
+
+
+def test_hostile_workbooks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row far below, entities of entities, a file of another machine, more than there is room for."""
+    pytest.importorskip("openpyxl")
+
+    def made(old: str, new: str) -> Path:
+        return _edited(workbook(tmp_path / "t.xlsx", {"a": [("smoker",), ("no",), ("yes",)]}), old, new)
+
+    def refused(path: Path, message: str) -> None:
+        with pytest.raises((FileError, TooLargeError), match=message) as caught:
+            count_levels(path, SMOKER, column="smoker")
+        assert "yes" not in str(caught.value)
+
+    monkeypatch.setattr("discreet.data.excel._MOST_ROWS", 1000)  # of 2²⁰, which take a second
+    refused(made('<row r="3"', f'<row r="{10**12}"'), "a row below 1,000")
+    entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
+    laughs = f'<!DOCTYPE w [<!ENTITY e0 "yes">{entities}]><worksheet'
+    path = _edited(made(">yes<", ">&e11;<"), "<worksheet", laughs)
+    refused(path, "not a well-formed")
+    outside = '<!DOCTYPE w [<!ENTITY e SYSTEM "file:///etc/hostname">]><worksheet'
+    refused(_edited(made(">yes<", ">&e;<"), "<worksheet", outside), "not a well-formed")
+    monkeypatch.setattr("discreet.data.excel._MOST_BYTES", 10_000)
+    refused(made("</sheetData>", " " * 10_000 + "</sheetData>"), "unpacks to more")
+    wide = tmp_path / "wide.xlsx"
+    head = tuple(f"c{i}" for i in range(26))
+    workbook(wide, {"a": [head, *[(None,) * 25 + (1,)] * 8]})
+    count_levels(wide, Domain((1, 2)), column="c25")
+    workbook(wide, {"a": [head, *[(None,) * 25 + (1,)] * 80]})
+    monkeypatch.setattr("discreet.data.excel._MOST_BYTES", 12_500)
+    refused(wide, "unpacks to more")
+
+
+def test_columns_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    for names in (("a", "a"), ("a", "A")):
+        book = workbook(tmp_path / "t.xlsx", {"a": [names, ("no", "yes")]})
+        text = tmp_path / "t.csv"
+        text.write_text(f"{','.join(names)}\nno,yes\n")
+        for path in (book, text):
+            for read in (
+                lambda path: read_rows(path, ["a"]),
+                lambda path: count_texts(path, "a"),
+                lambda path: sql("SELECT a FROM t", t=path),
+            ):
+                with pytest.raises(FileError, match="two columns have one name"):
+                    read(path)
+
+
+def test_a_number_is_the_code_that_it_prints_as(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    path = workbook(tmp_path / "t.xlsx", {"a": [("a",), ("3",), ("03",), ("3.0",), (3,), (3.5,), (None,)]})
+    _edited(path, "<v>3</v>", "<v>3.0E0</v>")
+    assert count_levels(path, Domain(("3", "o"), other="o"), column="a") == (2, 3)
+    assert count_codes(path, range(2, 10**9), "a", strict=False) == {1: 2}
+
+
+def test_of_a_formula_the_saved_value_counts(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    path = workbook(tmp_path / "t.xlsx", {"a": [("id", "a"), (1, 7), (2, 8)]})
+    _edited(path, "<v>7</v>", "<f>3+4</f><v>7</v>")
+    _edited(path, "<v>8</v>", "<f>4+4</f>")
+    assert count_levels(path, Domain(("7", "-"), missing="-"), column="a") == (1, 1)
 
 
 def test_people_are_told_apart_by_numbers(tmp_path: Path) -> None:
@@ -68,7 +168,7 @@ def test_everything_that_takes_a_file_takes_a_sheet(
     found = discreet.release(
         "survey.xlsx", column="smoker", levels=("no", "yes", "1"), missing="exclude", epsilon=1
     )
-    assert found.n == 5
+    assert found.n == 4
     Path("study.toml").write_text(
         '[study]\ndata = "survey.xlsx#Wave #2"\n[budget]\nepsilon = 1\n[[question]]\nid = "a"\n'
         'column = "smoker"\nlevels = ["no", "yes"]\nepsilon = "0.5"\n'

@@ -584,6 +584,8 @@ def test_parameters_that_do_not_fit_are_refused():
         made.log_prob([0.5, 0.5], [1.0, 1.0])
     with pytest.raises(TooLargeError, match="draws"):
         made.sample_counts([0.5, 0.5], size=10**12)
+    with pytest.raises(TooLargeError, match="draws"):
+        made.log_prob(np.broadcast_to(0.5, (10**12, 2)))
     with pytest.raises(InvalidInput, match="size"):
         made.sample_counts([0.5, 0.5], size=-1)
     with pytest.raises(InvalidInput, match="probs"):

@@ -78,7 +78,7 @@ def test_draws_go_to_arviz_with_their_names(binomial: Fit) -> None:
 
 def test_a_fit_is_drawn(binomial: Fit) -> None:
     pytest.importorskip("matplotlib")
-    axes = binomial.plot(level=0.9)
+    axes = binomial.plot(interval=0.9)
     assert [label.get_text() for label in axes.get_yticklabels()] == list(binomial.names[1:])
     assert "90 % interval" in axes.get_xlabel()
 

@@ -121,6 +121,44 @@ def test_more_levels_and_sizes_that_are_not_public():
     assert free.sample(10, seed=1).shape == (10, 60, 4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [noises.LatticeNoise(2.0), noises.DiscreteLaplace(1.5)])
+def test_a_public_total_of_private_groups(noise):
+    """Against all true counts that sum to it, on a grid of (κ, μ); sizes are as likely as each other."""
+    z, n = np.array([[3.0, 1.0], [-1.0, 2.0], [2.0, 0.0]]), 7
+    made = pooled(noisy_groups(z, noise, total=n), sweeps=2500)
+    counts = np.array([c for c in np.ndindex(*[n + 1] * 6) if sum(c) == n]).reshape(-1, 3, 2)
+    seen = noise.log_prob(z, counts.astype(float), np.full(z.shape, noise.scale)).sum(axis=(1, 2))
+    total, mean = 0.0, np.zeros(3)
+    for correlation in (np.arange(25) + 0.5) / 25:
+        kappa = 1 / correlation - 1
+        for mu in (np.arange(25) + 0.5) / 25:
+            laws = stats.betabinom.logpmf(counts[..., 0], counts.sum(axis=2), kappa * mu, kappa * (1 - mu))
+            weight = np.exp(seen + laws.sum(axis=1))
+            shares = (kappa * mu + counts[..., 0]) / (kappa + counts.sum(axis=2))
+            total, mean = total + weight.sum(), mean + weight @ shares
+    np.testing.assert_allclose(made.mean(), mean / total, atol=0.03)
+
+
+def test_a_table_is_pooled():
+    rows = {"region": ["a"] * 30 + ["b"] * 50 + ["c"] * 20, "vote": ["yes", "no"] * 50}
+    columns = {"region": ("a", "b", "c", "d"), "vote": ("yes", "no")}
+    for options in ({}, {"relation": "add-remove", "mechanism": "geometric"}):
+        table = discreet.release_table(pd.DataFrame(rows), columns, epsilon=2.0, **options)
+        made = table.pooled("vote", given="region")
+        assert made.names == columns["region"]
+        assert table.pooled("region", given="vote").levels == 4
+    short = pooled(
+        noisy_groups([[9.0, -1.0], [3.0, 4.0], [8.0, 7.0]], noises.LatticeNoise(2.0), total=30), sweeps=90
+    )
+    assert np.all((short.interval(0.9)[0] < short.mean()) & (short.mean() < short.interval(0.9)[1]))
+    with pytest.raises(InvalidInput, match="region, vote"):
+        table.pooled("vote", given="sex")
+    listed = discreet.release_table(pd.DataFrame(rows).head(4), columns, epsilon=1.0, mechanism="ehd")
+    with pytest.raises(InvalidInput, match="no noisy counts"):
+        listed.pooled("vote", given="region")
+
+
 def test_bad_groups_are_refused():
     noise = noises.LatticeNoise(4.0)
     for values, sizes, message in [

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas
 import pytest
 
 import discreet
@@ -190,3 +191,22 @@ def test_posterior_plot(tmp_path) -> None:  # type: ignore[no-untyped-def]
         assert axes.get_ylabel()
         axes.figure.savefig(tmp_path / "plot.png")
         assert (tmp_path / "plot.png").stat().st_size > 5000
+
+
+def test_answers_draw_themselves() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    one = discreet.release({"no": 60, "yes": 40}, levels=("no", "yes"), epsilon=1)
+    assert one.plot(interval=0.9).get_ylabel() == "posterior density"
+    many = discreet.release(dict.fromkeys(range(20), 5), levels=tuple(range(20)), epsilon=1)
+    axes = many.plot(interval=0.9)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [str(i) for i in range(20)]
+    assert axes.get_xlabel() == "90 % interval"
+    rows = pandas.DataFrame({"a": ["x", "y"] * 20, "b": ["u", "u", "v", "u"] * 10})
+    table = discreet.release_table(rows, {"a": ("x", "y"), "b": ("u", "v")}, epsilon=2)
+    assert len(table.plot().get_yticklabels()) == 4
+    printed = str(table.crosstab(percent="column"))
+    assert printed.startswith("Percent of the column\n")
+    assert printed.count(" %") == 4
+    groups = discreet.noisy_counts([31, 19, 28, 22, 12, 38], noise=("lattice", 4.0), total=150)
+    pooled = groups.pooled(("north", "east", "south"), sizes=[50, 50, 50])
+    assert {label.get_text() for label in pooled.plot().get_yticklabels()} == {"north", "east", "south"}

@@ -58,6 +58,36 @@ def test_a_mask_of_the_shell_does_not_open_the_key(tmp_path: Path) -> None:
 
 
 @needs_extra
+@pytest.mark.parametrize("name", ["k", "k.pub"])
+def test_no_key_is_written_through_a_link(name: str, tmp_path: Path) -> None:
+    """Also one to nowhere, of which nothing exists; and no half of a pair is left."""
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match="never replaced"):
+        make_key(tmp_path / "k")
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+@needs_extra
+def test_what_was_signed_for_something_else_does_not_fit(document: str, keys: tuple[Path, Path]) -> None:
+    """The bytes that are signed begin with what they are for."""
+    import base64
+
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    from discreet.documents.base import canonical
+
+    private = load_pem_private_key(keys[0].read_bytes(), None)
+    for start, accepted in ((b"", False), (b"discreet document, signature 1\n", True)):
+        value = base64.b64encode(private.sign(start + canonical(json.loads(document)))).decode()  # type: ignore[union-attr,call-arg]
+        found = {"format": "discreet/signature", "algorithm": "Ed25519", "signature": value}
+        if accepted:
+            check_signature(document, json.dumps(found), keys[1])
+            found["signer"] = "the board"  # nobody has signed that
+        with pytest.raises(CorruptReleaseError):
+            check_signature(document, json.dumps(found), keys[1])
+
+
+@needs_extra
 def test_signed_documents_are_accepted_however_they_are_laid_out(
     document: str, keys: tuple[Path, Path]
 ) -> None:

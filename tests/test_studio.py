@@ -140,8 +140,8 @@ class Answer:
 class Browser:
     """A client that keeps its cookie and says truthfully where it comes from, unless told otherwise."""
 
-    def __init__(self, settings: StudioSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: StudioSettings, patience: float = 60) -> None:
+        self.settings, self.patience = settings, patience
         self.cookie = ""
 
     def send(
@@ -151,7 +151,7 @@ class Browser:
         if method not in ("GET", "HEAD"):
             given["Origin"] = self.settings.origins[0]
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=self.patience)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in given.items():

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from discreet.privacy.composition import Odometer, compose, parallel
     from discreet.privacy.guarantee import Guarantee
     from discreet.questions.asking import acknowledge_large_delta
+    from discreet.questions.fingerprints import bind_retries
     from discreet.questions.verbs import (
         mean,
         posterior_sample,
@@ -178,6 +179,7 @@ _HOME = {
     ),
     "privacy.guarantee": ("Guarantee",),
     "questions.asking": ("acknowledge_large_delta",),
+    "questions.fingerprints": ("bind_retries",),
     "answers.conditional": ("ConditionalRelease",),
     "answers.discovered": ("Discovered",),
     "answers.sparse": ("SparseRelease",),
@@ -262,6 +264,7 @@ __all__ = [
     "acknowledge_large_delta",
     "audit",
     "audit_sampler",
+    "bind_retries",
     "compose",
     "global_sensitivity",
     "hellinger",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
 LONGEST = 64 * 2**20
@@ -41,6 +42,8 @@ def read_json(text: str | bytes, longest: int = LONGEST) -> Any:
         raise Unreadable("the text is not valid JSON") from None
     level = [value]
     for _ in range(DEEPEST):
+        if any(isinstance(one, float) and not isfinite(one) for one in level):  # 1e999
+            _no_number("")
         level = [part for one in level for part in _parts(one)]
         if not level:
             return value

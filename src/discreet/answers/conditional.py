@@ -13,6 +13,7 @@ import numpy as np
 from discreet.answers.release import Release, tables_within
 from discreet.documents.answer import Answer, Figure, Part, Row, Table, Words
 from discreet.errors import InvalidInput, TooLargeError
+from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -176,6 +177,12 @@ class ConditionalRelease(Answer):
             "releases": [None if one is None else one.to_json() for one in self.releases],
             "guarantee": self.guarantee.to_dict(),
         }
+
+    def check_parts(self) -> None:
+        """No less is claimed than the groups' releases cost; each record is in one of them."""
+        super().check_parts()
+        if parts := [one.guarantee for one in self.releases if one is not None]:
+            self.guarantee.check_covers(parallel(parts))
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy.special import gammaln
 
-from discreet._interop import bridge
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
@@ -210,10 +209,6 @@ class NetworkRelease(Answer):
             values = {c: np.array(self.levels[c], dtype=object)[places[c]] for c in self.parents}
             frames.append(pandas.DataFrame(({"draw": i} if times > 1 else {}) | values))
         return pandas.concat(frames, ignore_index=True)
-
-    def plot(self, ax: Any = None) -> Any:
-        """The graph, with the extra ``plots``: :func:`discreet.plots.network`."""
-        return bridge("plots").network(self, ax)
 
     # ---- what it says of itself ----
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._interop import inference_data
+from discreet._interop import bridge, inference_data
 from discreet._registry import MECHANISMS
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
@@ -28,6 +28,7 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.inference.comparisons import Independence, JointDraws, Quantity, Shares
     from discreet.inference.likelihoods.kinds import Likelihood
+    from discreet.inference.pooled import Pooled
     from discreet.ledger import Receipt
 
 _AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
@@ -148,13 +149,7 @@ class Release(Bridged, Answer):
             raise ValueError("levels, prior and counts differ in number")
         if any(abs(count) > LARGEST for count in counts):
             raise ValueError("its counts are too large")
-        cost, claimed = self.built.guarantee, self.guarantee
-        if (claimed.relation is Relation.ADD_REMOVE) != (cost.relation is Relation.ADD_REMOVE):
-            raise ValueError(f"it claims {claimed.relation}, and its mechanism is for {cost.relation}")
-        if claimed.exact_epsilon is None or claimed.epsilon >= cost.epsilon:
-            return
-        if not cost.is_private or cost.delta_at(claimed.exact_epsilon) > claimed.delta * (1 + 1e-9):
-            raise ValueError(f"it claims {claimed}, and its mechanism costs {cost}")
+        self.guarantee.check_covers(self.built.guarantee)
 
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.
@@ -265,6 +260,11 @@ class Release(Bridged, Answer):
         title = f"Shares of {self.column}" if self.column else "Share of each level"
         return Figure(title, tuple(self.rows(interval)), series)
 
+    def plot(self, ax: Any = None, *, interval: float = 0.95) -> Any:
+        """Densities of few levels; a line for each of many, or for each share within a table."""
+        few = self.axes is None and len(self.levels) <= 12
+        return getattr(bridge("plots"), "posterior" if few else "intervals")(self, ax, interval=interval)
+
     def _figure_within(self, interval: float) -> Figure:
         """Of a table of two columns: the shares of the second within each level of the first, on one axis."""
         given, outcome = self._axes()
@@ -336,6 +336,25 @@ class Release(Bridged, Answer):
         from discreet.inference.comparisons import JointDraws
 
         return JointDraws(self._noise_aware.sample(size, seed), self._axes())
+
+    def pooled(self, outcome: str, given: str, seed: int = 0) -> Pooled:
+        """Of a table of two columns: the shares of one within the groups of the other, sharing strength.
+
+        How large the groups are is private, and stays unknown. ``seed`` is that of the sampler.
+        """
+        from discreet.inference.pooled import noisy_groups, pooled
+
+        axes = self._axes()
+        if len(axes) != 2 or {outcome, given} != set(axes):
+            raise InvalidInput(f"pooled takes the two columns of a table, and there are: {', '.join(axes)}")
+        carried = self.built.count_noise(self.counts, self.noisy)
+        if carried is None:
+            raise InvalidInput(f"{self.mechanism} publishes no noisy counts, which pooling needs")
+        if self.leaves_out:
+            raise InvalidInput("pooled needs how many have a value, which missing='exclude' keeps private")
+        rows = np.reshape(carried.values, [len(levels) for levels in axes.values()])
+        rows = rows if given == next(iter(axes)) else rows.T
+        return pooled(noisy_groups(rows, carried.noise, total=self.n), axes[given], seed=seed)
 
     def shares(
         self, outcome: str, given: str | None = None, size: int = 4000, seed: int | None = 0

@@ -18,6 +18,7 @@ from discreet._registry import COMMANDS, PLANNED, QUESTIONS
 from discreet._text import nearest, printable
 from discreet.cli.console import (
     EPILOG,
+    BindRetries,
     CommandGroup,
     Dataset,
     Force,
@@ -139,6 +140,7 @@ def _function(question: type[Question]) -> Callable[..., None]:
         request_id: str | None,
         out: Path | None,
         force: bool,
+        bind_retries: Path | None,
         acknowledge_large_delta: bool,
         as_json: bool,
         **given: Any,
@@ -148,8 +150,12 @@ def _function(question: type[Question]) -> Callable[..., None]:
         with new_file(out, force, "--out") as write, source(file, format, glob) as data:
             from discreet.ledger.charging import Charge
             from discreet.questions.asking import acknowledge_large_delta as allowed
+            from discreet.questions.fingerprints import bind_retries as bound
 
-            with allowed() if acknowledge_large_delta else nullcontext():
+            with (
+                allowed() if acknowledge_large_delta else nullcontext(),
+                nullcontext() if bind_retries is None else bound(bind_retries),
+            ):
                 answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
             _print_receipt(answer.receipt, as_json)
             write(answer.to_json())
@@ -167,6 +173,7 @@ def _function(question: type[Question]) -> Callable[..., None]:
         _keyword("request_id", RequestId, None),
         _keyword("out", Out, None),
         _keyword("force", Force, False),
+        _keyword("bind_retries", BindRetries, None),
         _keyword("acknowledge_large_delta", LargeDelta, False),
         _keyword("as_json", Json, False),
     ]

@@ -1,7 +1,9 @@
 """Sheets of Excel workbooks, as records whose values keep the types of their cells.
 
 Every cell is read by itself: numbers, text and truth values stay what they are, a date is the text
-``2024-05-31``, and an empty cell is missing. Of a formula the value counts that was saved with it.
+``2024-05-31``, and an empty cell is missing. Of a formula the value counts that was saved with it. A row
+without any value is no record, wherever it stands: were it one above other records, each of these would
+decide whether it is.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 from discreet.errors import DiscreetError, FileError, TooLargeError, alone, missing_extra
 
 _MOST_BYTES = 1 << 30
+_MOST_ROWS = 1 << 20  # of Excel itself; a file may claim any number, and each is gone through
 
 
 @alone
@@ -41,7 +44,7 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
         raise missing_extra("openpyxl, which reads Excel files,", "excel") from None
     with zipfile.ZipFile(path) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
-            raise TooLargeError(f"{str(path)!r} unpacks to more than 1 GB; save the sheet as CSV or Parquet")
+            raise _too_large(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they quote cells
         book = load_workbook(path, read_only=True, data_only=True)
@@ -58,23 +61,28 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
             names = ["" if value is None else str(_plain(value)) for value in next(rows, ())]
             while names and not names[-1]:
                 names.pop()
-            return names, list(_records(rows, len(names)))
+            return names, _records(path, rows, len(names))
         finally:
             book.close()
 
 
-def _records(rows: Iterator[tuple[Any, ...]], width: int) -> Iterator[str]:
-    """The rows, without empty ones at the end: those are where somebody once formatted cells."""
-    empty = 0
-    blank = json.dumps([None] * width)
-    for row in rows:
+def _records(path: Path, rows: Iterator[tuple[Any, ...]], width: int) -> list[str]:
+    """The rows that hold something in a column that has a place, as JSON arrays."""
+    found, size = [], 0
+    for number, row in enumerate(rows, 2):
+        if number > _MOST_ROWS:
+            raise FileError(f"{str(path)!r} has a row below {_MOST_ROWS:,}, where a sheet of Excel ends")
         values = [_plain(value) for value in row[:width]]
-        if all(value is None for value in values):
-            empty += 1
-            continue
-        yield from [blank] * empty
-        empty = 0
-        yield json.dumps(values + [None] * (width - len(values)))
+        if any(value is not None for value in values):
+            found.append(json.dumps(values + [None] * (width - len(values))))
+            size += len(found[-1])
+        if size > _MOST_BYTES:
+            raise _too_large(path)
+    return found
+
+
+def _too_large(path: Path) -> TooLargeError:
+    return TooLargeError(f"{str(path)!r} unpacks to more than 1 GB; save the sheet as CSV or Parquet")
 
 
 def _plain(value: Any) -> Any:

@@ -91,6 +91,7 @@ def _plain_relation(connection: Any, files: Files) -> Any:
         return files.relation(connection.read_parquet, binary_as_string=True, hive_partitioning=False)
     if files.ending == ".xlsx":
         names, rows = _sheets(connection, files)
+        _distinct(files, [name for name in names if name])
         fields = {name.replace('"', '""'): i for i, name in enumerate(names) if name}
         return rows.project(
             ", ".join(f"json_extract_string(json, '/{i}') AS \"{name}\"" for name, i in fields.items())
@@ -100,7 +101,16 @@ def _plain_relation(connection: Any, files: Files) -> Any:
             f"{files.label}: a query takes Parquet, CSV, TSV and Excel files; JSON is counted directly"
         )
     delimiter, names = _same_header(files)
+    _distinct(files, names)
     return _read_csv(connection, files, delimiter, names)
+
+
+def _distinct(files: Files, names: Sequence[str]) -> None:
+    """Refuses columns that SQL cannot tell apart: it would take one of them for the other."""
+    if len({name.lower() for name in names}) < len(names):
+        raise FileError(
+            f"{files.label}: two columns have one name, but for upper and lower case; rename one of them"
+        )
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy
 
 from discreet._html import card, paragraph, table
+from discreet._interop import bridge
 from discreet._registry import DOCUMENTS
 from discreet._text import aligned, printable, wrapped
 from discreet._version import __version__
@@ -126,6 +127,12 @@ class Table:
     cells: tuple[tuple[str, ...], ...]
     caption: str = ""
 
+    def __str__(self) -> str:
+        return "\n".join([*([self.caption] if self.caption else []), *aligned(self.header, self.cells)])
+
+    def _repr_html_(self) -> str:
+        return card(paragraph(self.caption, soft=True), table(self.header, self.cells))
+
 
 @dataclass(frozen=True)
 class Words:
@@ -165,6 +172,8 @@ class Answer(ABC):
     """Of the format: documents up to this version are read, later ones refused."""
     label: ClassVar[str] = "name"
     """What the rows are: levels, parameters."""
+    drawer: ClassVar[str] = "intervals"
+    """Which function of :mod:`discreet.plots` draws it."""
 
     guarantee: Guarantee
     receipt: Receipt | None
@@ -256,6 +265,10 @@ class Answer(ABC):
 
         return pandas.DataFrame(self.table(interval))
 
+    def plot(self, ax: Any = None, *, interval: float = 0.95) -> Any:
+        """The answer as a picture, with the extra ``plots``; the axes of matplotlib are given back."""
+        return getattr(bridge("plots"), self.drawer)(self, ax, interval=as_probability(interval))
+
     def summary(self, interval: float = 0.95) -> str:
         """The answer for a reader, as plain text."""
         return "\n".join(self._lines(as_probability(interval), guarantee=True))
@@ -271,7 +284,7 @@ class Answer(ABC):
         if rows:
             lines += ["", *aligned(*self.cells(rows, interval))]
         for extra in self.tables():
-            lines += ["", *([extra.caption] if extra.caption else []), *aligned(extra.header, extra.cells)]
+            lines += ["", str(extra)]
         if words.notes and (rows or parts or self.tables()):
             lines += ["", *(line for note in words.notes for line in wrapped(note))]
         for part in parts:

@@ -35,7 +35,7 @@ def make_key(path: Path) -> Path:
     private = made.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     shown = made.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
     for name in (path, public):
-        if name.exists():
+        if os.path.lexists(name):  # a link to nowhere too
             raise FileError(f"{str(name)!r} exists already; a key is never replaced: choose another name")
     for name, content, mode in ((path, private, 0o600), (public, shown, 0o644)):
         with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -63,8 +63,8 @@ def check_signature(text: str, signature: str, key: Path) -> None:
     public = _loaded(key, serialization.load_pem_public_key, ed25519.Ed25519PublicKey)
     try:
         found = read_json(signature, _LONGEST)
-        if found["format"] != "discreet/signature" or found["algorithm"] != _ALGORITHM:
-            raise ValueError
+        if (found["format"], found["algorithm"], len(found)) != ("discreet/signature", _ALGORITHM, 3):
+            raise ValueError  # a part more would be read as signed
         value = base64.b64decode(found["signature"], validate=True)
     except (Unreadable, LookupError, TypeError, ValueError):
         raise CorruptReleaseError("this is not a signature of discreet") from None

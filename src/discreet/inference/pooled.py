@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, expit, gammaln, polygamma, zeta
 
+from discreet._interop import bridge
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.law import as_draws, tails
 from discreet.documents.answer import Figure, Row
@@ -44,12 +45,14 @@ class Groups:
     """What is known of the true counts: log P(z | x) of every group and level over a window of counts.
 
     ``low`` has shape (groups, levels), ``log_weight`` (groups, levels, window): log P(z_gi | x_gi = low + j).
-    ``sizes`` are the public sizes of the groups; None where they are not public.
+    ``sizes`` are the public sizes of the groups; None where they are not public. ``total`` is then their sum
+    where that is public: all divisions of it among the groups are as likely beforehand.
     """
 
     low: IntArray
     log_weight: FloatArray
     sizes: IntArray | None = None
+    total: int | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -57,17 +60,21 @@ class Groups:
         return groups, levels
 
 
-def noisy_groups(values: Any, noise: Noise, sizes: Any = None) -> Groups:
-    """Groups from noisy counts, shape (groups, levels); noise of sum zero sums to zero within each group.
+def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None = None) -> Groups:
+    """Groups from noisy counts, shape (groups, levels).
 
+    Noise of sum zero sums to zero within each group, or, where the ``total`` of all groups is given and not
+    their ``sizes``, over all of them.
     A window holds all counts whose P(z | x) is within e^{−30} of the largest that the group's size admits.
     """
     z = np.asarray(values, dtype=np.float64)
     if z.ndim != 2 or z.shape[1] < 2 or not np.all(np.isfinite(z)):
         raise InvalidInput("values must be finite numbers in rows of at least two levels, one row a group")
     noise.check(z)
-    if sizes is None and noise.together:
+    if total is None and sizes is None and noise.together:
         sizes = z.sum(axis=1)
+    if sizes is None and noise.together and z.sum() != total:
+        raise InvalidInput(f"values do not sum to total={total}, and the noise keeps it")
     known = None
     top = np.full(len(z), np.inf)
     if sizes is not None:
@@ -104,7 +111,9 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None) -> Groups:
     weight = noise.log_prob(z[:, :, None], x, scale[:, :, None])
     weight = np.where(x <= high[:, :, None], weight, -np.inf)
     weight = weight - weight.max(axis=2, keepdims=True)
-    return Groups(low.astype(np.int64), weight, None if known is None else known.astype(np.int64))
+    if known is not None:
+        return Groups(low.astype(np.int64), weight, known.astype(np.int64))
+    return Groups(low.astype(np.int64), weight, total=total)
 
 
 def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], levels: int) -> Groups:
@@ -206,6 +215,10 @@ class Pooled(ABC):
             for row in self.table(level)
         ]  # fmt: skip
         return Figure("Share in each group", tuple(sorted(rows, key=lambda row: row.mean)))
+
+    def plot(self, ax: Any = None, *, level: float = 0.9) -> Any:
+        """The caterpillar, with the extra ``plots``."""
+        return bridge("plots").intervals(self, ax, interval=level)
 
 
 def pooled(
@@ -519,54 +532,73 @@ class _State:
         return float(self.groups.low.max(initial=0) + self.width)
 
     def _start(self) -> IntArray:
-        best = self.groups.low + self.groups.log_weight.argmax(axis=2)
-        if self.groups.sizes is None:
-            return np.asarray(best)
+        low, best = self.groups.low, self.groups.low + self.groups.log_weight.argmax(axis=2)
+        top = low + np.isfinite(self.groups.log_weight).sum(axis=2) - 1
+        sizes = self.groups.sizes
+        if sizes is None:
+            if self.groups.total is None:
+                return np.asarray(best)
+            low, best, top = (array.reshape(1, -1) for array in (low, best, top))
+            sizes = np.array([self.groups.total])
         # Move records one level at a time, within the windows, until every group has its size.
-        gap = self.groups.sizes - best.sum(axis=1)
-        top = self.groups.low + np.isfinite(self.groups.log_weight).sum(axis=2) - 1
-        for i in range(self.levels):
-            moved = np.clip(best[:, i] + gap, self.groups.low[:, i], np.minimum(top[:, i], self.groups.sizes))
+        gap = sizes - best.sum(axis=1)
+        for i in range(best.shape[1]):
+            moved = np.clip(best[:, i] + gap, low[:, i], np.minimum(top[:, i], sizes))
             gap -= moved - best[:, i]
             best[:, i] = moved
         if np.any(gap != 0):
             raise InvalidInput("some groups have noisy counts that no true counts of their size are near to")
-        return np.asarray(best)
+        return np.asarray(best.reshape(self.number, self.levels))
 
     def sweep(self, adapt: bool) -> None:
         """All cells once, then (κ, μ)."""
         alpha = np.exp(self.log_alpha)
         tables = np.stack([_log_rising(a, self.longest) for a in alpha])
+        order = self.rng.permutation(self.levels)
         if self.groups.sizes is None:
-            total = _log_rising(float(alpha.sum()), self.longest * self.levels)
-            for i in self.rng.permutation(self.levels):
-                self._update_cell(int(i), tables[i], total)
+            size = _log_rising(float(alpha.sum()), self.longest * self.levels)
+        if self.groups.sizes is None and self.groups.total is None:
+            for i in order:
+                self._update_cell(int(i), tables[i], size)
         else:
-            order = self.rng.permutation(self.levels)
             for i, j in zip(order[::2], order[1::2], strict=False):
-                self._update_pair(int(i), int(j), tables)
+                self._update_pair((self.row, int(i)), (self.row, int(j)), tables)
             if self.levels % 2:
-                self._update_pair(int(order[-1]), int(order[0]), tables)
+                self._update_pair((self.row, int(order[-1])), (self.row, int(order[0])), tables)
+        if self.groups.total is not None:  # records move between pairs of groups, level by level
+            for i in order:
+                half = self.number // 2
+                mixed = self.rng.permutation(self.number)
+                self._update_pair((mixed[:half], int(i)), (mixed[half : 2 * half], int(i)), tables, size)
         self._update_alpha(adapt)
 
     def _choose(self, log_mass: FloatArray) -> IntArray:
         cumulative = np.cumsum(np.exp(log_mass - log_mass.max(axis=1, keepdims=True)), axis=1)
-        target = self.rng.random(self.number) * cumulative[:, -1]
+        target = self.rng.random(len(cumulative)) * cumulative[:, -1]
         return np.asarray((cumulative <= target[:, None]).sum(axis=1))
 
-    def _update_pair(self, i: int, j: int, tables: FloatArray) -> None:
-        """x_i given x_i + x_j: one sum over the overlap of the two windows."""
-        both = self.x[:, i] + self.x[:, j]
-        low_i, low_j = self.groups.low[:, i], self.groups.low[:, j]
+    def _update_pair(self, one: Any, other: Any, tables: FloatArray, size: FloatArray | None = None) -> None:
+        """Cells (groups, level) given their sums with other cells: one sum over the overlap of the windows.
+
+        ``size`` is the table of normalisers by the size of a group, where the two are in different groups.
+        """
+        (g, i), (h, j) = one, other
+        mine, theirs = self.x[g, i], self.x[h, j]
+        both, low_i, low_j = mine + theirs, self.groups.low[g, i], self.groups.low[h, j]
         first = np.maximum(low_i, both - low_j - self.width + 1)
-        steps = np.arange(int((np.minimum(low_i + self.width - 1, both - low_j) - first).max()) + 1)
-        x = first[:, None] + steps
-        f = self._padded[i].take(self._base + np.minimum(x - low_i[:, None], self.width))
-        f += self._padded[j].take(self._base + np.maximum((both - low_j)[:, None] - x, -1))
+        ends = np.minimum(low_i + self.width - 1, both - low_j) - first
+        x = first[:, None] + np.arange(int(ends.max(initial=0)) + 1)
+        y = both[:, None] - x
+        f = self._padded[i].take(self._base[g] + np.minimum(x - low_i[:, None], self.width))
+        f += self._padded[j].take(self._base[h] + np.maximum(y - low_j[:, None], -1))
         f += tables[i].take(x, mode="clip")
-        f += tables[j].take(both[:, None] - x, mode="clip")
+        f += tables[j].take(y, mode="clip")
+        if size is not None:
+            sizes = self.x.sum(axis=1)
+            f -= size.take((sizes[g] - mine)[:, None] + x, mode="clip")
+            f -= size.take((sizes[h] - theirs)[:, None] + y, mode="clip")
         chosen = first + self._choose(f)
-        self.x[:, i], self.x[:, j] = chosen, both - chosen
+        self.x[g, i], self.x[h, j] = chosen, both - chosen
 
     @cached_property
     def _padded(self) -> FloatArray:

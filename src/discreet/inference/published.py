@@ -50,6 +50,14 @@ class Published(Bridged):
 
     guarantee = "the publisher's: nothing here adds to it or checks it"
 
+    def __str__(self) -> str:
+        scale = f"{self.noise.scale:g}" if self.noise.scale.ndim == 0 else "one a cell"
+        total = "a total that is not public" if self.total is None else f"a public total of {self.total}"
+        return (
+            f"{len(self.values)} counts with {self.noise.name} noise (scale {scale}) and {total}\n"
+            f"Guarantee: {self.guarantee}"
+        )
+
     def likelihood(self, model: Model | None = None) -> Likelihood:
         """log P(values | parameters): shares where the total is public, rates where it is not."""
         return likelihood(self.values, self.noise, model, total=self.total)
@@ -74,7 +82,8 @@ class Published(Bridged):
     def pooled(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
         """Shares within groups that share strength: the values are rows of one group after the other.
 
-        ``groups`` names them, ``sizes`` are their public numbers of records where those are known.
+        ``groups`` names them, ``sizes`` are their public numbers of records where those are known. Noise of
+        sum zero is within each group if so, and over the whole table if not.
         """
         from discreet.inference.pooled import noisy_groups, pooled
 
@@ -86,7 +95,8 @@ class Published(Bridged):
         if isinstance(self.noise, noises.Clamped) or self.noise.scale.ndim:
             raise InvalidInput("pooling takes noise of one scale that was neither clamped nor suppressed")
         rows = self.values.reshape(len(names), -1)
-        return pooled(noisy_groups(rows, self.noise, sizes), names, seed=seed)
+        total = int(rows.sum()) if self.noise.together else self.total
+        return pooled(noisy_groups(rows, self.noise, sizes, total), names, seed=seed)
 
 
 def noisy_counts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,33 +67,16 @@ def _posterior_of_shares(
     shown = [1] if len(release.levels) == 2 else list(range(len(release.levels)))
     plug_in = [release.posterior.marginal(i) for i in shown]
     aware = release.noise_aware_or_none()
-    marginals: list[Any] = list(plug_in) if aware is None else [aware.marginal(i) for i in shown]
-    others = [truth.marginal(i) for i in shown] if truth is not None else []
-    ends = [m.ppf([0.0005, 0.9995]) for m in (*marginals, *plug_in, *others)]
-    low, high = min(float(e[0]) for e in ends), max(float(e[1]) for e in ends)
-    margin = 0.04 * (high - low)
-    theta = np.linspace(max(low - margin, 1e-9), min(high + margin, 1 - 1e-9), 801)
-    for position, (index, marginal) in enumerate(zip(shown, marginals, strict=True)):
-        last = position == len(shown) - 1
-        density = marginal.pdf(theta)
-        left, right = marginal.interval(interval)
-        style = _STYLES[position % len(_STYLES)]
-        (line,) = axes.plot(theta, density, style, linewidth=1.6, label=f"{release.levels[index]}")
-        inside = (theta >= left) & (theta <= right)
-        axes.fill_between(theta[inside], density[inside], alpha=0.15, color=line.get_color(), linewidth=0)
-        if marginal is not plug_in[position]:
-            label = "plug-in: noise ignored" if last else None
-            axes.plot(theta, plug_in[position].pdf(theta), ":", color="0.2", linewidth=1.0, label=label)
-        if others:
-            label = "without privacy" if last else None
-            axes.plot(theta, others[position].pdf(theta), "-", color="0.55", linewidth=0.9, label=label)
-    axes.set_xlim(theta[0], theta[-1])
-    axes.set_ylim(bottom=0)
+    laws: list[Any] = list(plug_in) if aware is None else [aware.marginal(i) for i in shown]
+    others = [] if truth is None else [truth.marginal(i) for i in shown]
+    low, high = _ends([*laws, *plug_in, *others])
+    theta = np.linspace(max(low, 1e-9), min(high, 1 - 1e-9), 801)
+    beside = {"plug-in: noise ignored": plug_in, "without privacy": others}
+    _densities(axes, [release.levels[i] for i in shown], laws, beside, theta, interval)
     axes.set_xlabel("proportion" if len(shown) > 1 else f"proportion of “{release.levels[1]}”")
     axes.set_ylabel("posterior density")
     size = "n private" if release.n is None else f"n = {release.n}"
     axes.set_title(f"{release.mechanism}, {release.guarantee}, {size}", fontsize=10)
-    axes.legend(frameon=False, title=f"shaded: {100 * interval:g} % interval", title_fontsize=8, fontsize=9)
     return axes  # type: ignore[no-any-return]
 
 
@@ -103,47 +86,79 @@ def _posterior_of_draws(sample: Sample, axes: Any, interval: float) -> Axes:
         laws = sample.marginals()
     except (TooLargeError, InvalidInput):  # nobody knows what the draws say: they stand beside the prior
         laws = before
-    ends = [law.ppf([0.0005, 0.9995]) for law in laws]
-    low, high = min(float(e[0]) for e in ends), max(float(e[1]) for e in ends)
-    theta = np.linspace(low - 0.04 * (high - low), high + 0.04 * (high - low), 801)
-    drawn = np.atleast_2d(sample.values.T).T
-    for index, (name, law, prior) in enumerate(zip(names, laws, before, strict=True)):
-        density = law.pdf(theta)
-        left, right = law.interval(interval)
-        (line,) = axes.plot(theta, density, _STYLES[index % len(_STYLES)], linewidth=1.6, label=name)
-        inside = (theta >= left) & (theta <= right)
-        axes.fill_between(theta[inside], density[inside], alpha=0.15, color=line.get_color(), linewidth=0)
-        last = index == len(names) - 1
-        axes.plot(theta, prior.pdf(theta), ":", color="0.2", linewidth=1.0, label="prior" if last else None)
-        ticks = np.zeros(len(drawn))
-        axes.plot(drawn[:, index], ticks, "|", color=line.get_color(), markersize=14, markeredgewidth=1.6)
-    axes.set_xlim(theta[0], theta[-1])
-    axes.set_ylim(bottom=0)
+    theta, drawn = np.linspace(*_ends(laws), 801), np.atleast_2d(sample.values.T).T
+    colours = _densities(axes, names, laws, {"prior": before}, theta, interval)
+    for column, colour in zip(drawn.T, colours, strict=True):
+        axes.plot(column, np.zeros(len(drawn)), "|", color=colour, markersize=14, markeredgewidth=1.6)
     axes.set_xlabel(names[0] if len(names) == 1 else "value")
     given = "density given the draw" + ("s" if len(drawn) > 1 else "")
     axes.set_ylabel("prior density" if laws is before else given)
     axes.set_title(f"{sample.sampler}, {sample.guarantee}, n = {sample.n}", fontsize=10)
+    return axes  # type: ignore[no-any-return]
+
+
+def _ends(laws: Sequence[Any]) -> tuple[float, float]:
+    """Between which values the laws are worth drawing."""
+    ends = np.array([law.ppf([0.0005, 0.9995]) for law in laws])
+    low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
+    return low - 0.04 * (high - low), high + 0.04 * (high - low)
+
+
+def _densities(
+    axes: Any, names: Sequence[Any], laws: Sequence[Any], beside: Mapping[str, Sequence[Any]], theta: Any,
+    interval: float,
+) -> list[Any]:  # fmt: skip
+    """The laws with their intervals shaded, and thin what stands beside each; the colours of the laws."""
+    colours = []
+    for index, (name, law) in enumerate(zip(names, laws, strict=True)):
+        density, (left, right) = law.pdf(theta), law.interval(interval)
+        (line,) = axes.plot(theta, density, _STYLES[index % len(_STYLES)], linewidth=1.6, label=f"{name}")
+        inside = (theta >= left) & (theta <= right)
+        axes.fill_between(theta[inside], density[inside], alpha=0.15, color=line.get_color(), linewidth=0)
+        colours.append(line.get_color())
+        for (called, others), style, grey in zip(beside.items(), (":", "-"), ("0.2", "0.55"), strict=False):
+            if others and others[index] is not law:
+                label = called if index == len(laws) - 1 else None
+                axes.plot(theta, others[index].pdf(theta), style, color=grey, linewidth=1.0, label=label)
+    axes.set_xlim(theta[0], theta[-1])
+    axes.set_ylim(bottom=0)
     axes.legend(frameon=False, title=f"shaded: {100 * interval:g} % interval", title_fontsize=8, fontsize=9)
-    return axes  # type: ignore[no-any-return]
+    return colours
 
 
-def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
-    """Each coefficient but the intercept with its interval; thick is what sampling alone would leave."""
+def intervals(answer: Any, ax: Axes | None = None, *, interval: float = 0.95) -> Axes:
+    """A line for each number of an answer, or of pooled groups (a caterpillar); a network's graph."""
+    figure = answer.figure(interval)
+    if figure is None:
+        raise InvalidInput("there is nothing to draw here; its parts may have pictures of their own")
+    if figure.graph:
+        return network(answer, ax)
     axes = _axes(ax)
-    low, high = fit.interval(level)
-    means, alone = fit.mean(), np.sqrt(1 - fit.noise_share())
-    shown = [j for j, name in enumerate(fit.names) if name.rpartition(": ")[2] != "Intercept"]
-    places = np.arange(len(shown))[::-1]
-    for place, j in zip(places, shown, strict=True):
-        axes.plot([low[j], high[j]], [place, place], color="black", linewidth=1.0)
-        inner = means[j] + alone[j] * (np.array([low[j], high[j]]) - means[j])
-        axes.plot(inner, [place, place], color="black", linewidth=3.5, solid_capstyle="butt")
-        axes.plot(means[j], place, marker="o", color="white", markeredgecolor="black", markersize=6)
-    axes.axvline(0, linestyle=":", color="0.4", linewidth=1.0)
-    axes.set_yticks(places, [fit.names[j] for j in shown])
-    axes.set_xlabel(f"coefficient, {100 * level:g} % interval; thick: without the noise of privacy")
-    axes.set_title(fit.words().name, fontsize=10)
+    places = np.arange(len(figure.rows))[::-1]
+    for place, row in zip(places, figure.rows, strict=True):
+        if row.low is not None:
+            axes.plot([row.low, row.high], [place, place], color="black", linewidth=1.0)
+        axes.plot(row.mean, place, marker="o", color="white", markeredgecolor="black", markersize=5)
+    if len(places) <= 60:
+        axes.set_yticks(places, [row.name for row in figure.rows])
+    else:
+        axes.set_yticks([])
+    axes.set_xlabel(f"{100 * interval:g} % interval")
+    axes.set_title(figure.title, fontsize=10)
     return axes  # type: ignore[no-any-return]
+
+
+def coefficients(fit: Fit, ax: Axes | None = None, *, interval: float = 0.95) -> Axes:
+    """Each coefficient but the intercept with its interval; thick is what sampling alone would leave."""
+    axes = intervals(fit, ax, interval=interval)
+    alone = dict(zip(fit.names, np.sqrt(1 - fit.noise_share()), strict=True))
+    rows = fit.figure(interval).rows
+    for place, row in zip(range(len(rows))[::-1], rows, strict=True):
+        inner = [row.mean + alone[row.name] * (end - row.mean) for end in (row.low or 0.0, row.high or 0.0)]
+        axes.plot(inner, [place, place], color="black", linewidth=3.5, solid_capstyle="butt", zorder=1.5)
+    axes.axvline(0, linestyle=":", color="0.4", linewidth=1.0)
+    axes.set_xlabel(f"coefficient, {100 * interval:g} % interval; thick: without the noise of privacy")
+    return axes
 
 
 def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:

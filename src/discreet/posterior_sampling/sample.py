@@ -18,6 +18,7 @@ from discreet.distributions.mixtures import Rescaled
 from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.posterior_sampling.family import Family
+from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Sample(Answer):
 
     format: ClassVar[str] = "discreet/sample"
     label: ClassVar[str] = "parameter"
+    drawer: ClassVar[str] = "posterior"
 
     sampler: str
     family: Mapping[str, Any]
@@ -89,8 +91,7 @@ class Sample(Answer):
     @cached_property
     def _noise_aware(self) -> Any:
         family = self.model
-        start = tuple(part / Fraction(self.m) for part in family.natural(self.prior_law))
-        if self.grid > _COARSE * family.grid(start, self.n, Fraction(self.r)):
+        if self.grid > _COARSE * family.grid(self._start, self.n, Fraction(self.r)):
             raise TooLargeError(f"the draws are rounded to cells of {float(self.grid):g}: too coarse")
         draws = np.array(self.draws, dtype=np.float64)
         given = family.given_draws(self.prior_law, self.n, self.r, self.m, draws)
@@ -100,6 +101,11 @@ class Sample(Answer):
     def model(self) -> Family:
         """The family, rebuilt from what the document says of it."""
         return Family.from_dict(self.family)
+
+    @property
+    def _start(self) -> tuple[Fraction, ...]:
+        """The natural parameters of the prior that was used."""
+        return tuple(part / Fraction(self.m) for part in self.model.natural(self.prior_law))
 
     @cached_property
     def prior_law(self) -> Any:
@@ -235,6 +241,8 @@ class Sample(Answer):
             raise ValueError(f"it has {len(self.parameters())} levels for {numbers} numbers")
         if not (self.r > 0 and self.m > 0 and self.grid > 0):
             raise ValueError("r, m and grid must be positive")
+        one = Guarantee(None, curve=self.model.curve(self._start, self.n, Fraction(self.r)))
+        self.guarantee.check_covers(compose([one], count=len(self.draws)))
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

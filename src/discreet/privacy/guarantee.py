@@ -20,6 +20,7 @@ from discreet.privacy.curves import Approximate, Curve
 
 _PATIENCE = 6.0
 """Seconds that a text about a guarantee may take: it may be of a stranger's document."""
+_COMPARED = (Fraction(1, 8), Fraction(1), Fraction(4))
 
 
 _LARGEST = 10**300
@@ -184,6 +185,24 @@ class Guarantee:
     def protects(self) -> str:
         """The relation, with the unit where there is one: ``replace-person, unit 'patient'``."""
         return str(self.relation) if self.unit is None else f"{self.relation}, unit {self.unit!r}"
+
+    def check_covers(self, cost: Guarantee) -> None:
+        """Refuses to promise less than something costs: by the pair (ε, δ), or by the curve at some ε.
+
+        What would take long is not compared.
+        """
+        if not self.is_private:
+            return
+        if (self.relation is Relation.ADD_REMOVE) != (cost.relation is Relation.ADD_REMOVE):
+            raise InvalidInput(f"it claims {self.relation}, and what it publishes is for {cost.relation}")
+        told = [] if self.exact_epsilon is None else [(self.exact_epsilon, self.delta)]
+        if self.curve is not None and self.curve != cost.curve and self.curve.work <= _PATIENCE:
+            told += [(at, self.curve.delta_at(float(at))) for at in _COMPARED]
+        if not cost.is_private or (
+            cost.known.work <= _PATIENCE
+            and any(cost.delta_at(epsilon) > delta * (1 + 1e-9) for epsilon, delta in told)
+        ):
+            raise InvalidInput(f"it claims {self}, and what it publishes costs {cost}")
 
     def to_dp_event(self) -> Any:
         """The ``dp_accounting.DpEvent`` with this loss, where that library has a form for it."""

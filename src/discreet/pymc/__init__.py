@@ -32,7 +32,7 @@ try:
 except ImportError:
     raise missing_extra("PyMC", "pymc") from None
 
-__all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "observe"]
+__all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "bambi_family", "observe"]
 
 
 class _LogProb(Op):  # type: ignore[misc]
@@ -106,11 +106,7 @@ def _cells(noise: Any, parameter: Any, draw: Any, size: Any = None) -> tuple[lis
     law = bridging.independent(as_noise(noise))
 
     def both(z: Any, parameter: Any) -> tuple[Any, Any]:
-        shape = np.broadcast_shapes(z.shape, parameter.shape)
-        while z.ndim > 1 and len(z) == 1:  # axes of draws: the cells are the same along them
-            z = z[0]
-        found = bridging.looked_up(np, law, z, parameter, size)
-        return found[0].reshape(shape), found[1].reshape(shape)
+        return bridging.looked_up(np, law, z, parameter, size)
 
     def random(parameter: Any, rng: Any = None, size: Any = None) -> Any:
         return law.draw(draw(rng, parameter, size).astype(np.float64), rng)
@@ -166,6 +162,33 @@ class NoisyMultinomial(_Face):
             "dtype": "float64",
             "signature": "(k)->(k)",
         }
+
+
+def bambi_family(noise: Any, total: Any = None) -> Any:
+    """A family for ``bambi.Model("z ~ …", data, family=…)``: noisy counts of rates with a log link.
+
+    With a public ``total`` (one, or one a row) the counts are binomial and the link is the logit.
+    """
+    try:
+        import bambi
+    except ImportError:
+        raise missing_extra("bambi", "bambi") from None
+    kind, given, parent, link = (
+        (NoisyPoisson, (), "mu", "log") if total is None else (NoisyBinomial, (total,), "p", "logit")
+    )
+
+    class Noisy:
+        """The distribution with everything given but the mean."""
+
+        def __new__(cls, name: str, **options: Any) -> Any:
+            return kind(name, *given, options.pop(parent), noise, **options)
+
+        @staticmethod
+        def dist(**options: Any) -> Any:
+            return kind.dist(*given, options.pop(parent), noise, **options)
+
+    likelihood = bambi.Likelihood(kind.__name__, params=[parent], parent=parent, dist=Noisy)
+    return bambi.Family(kind.__name__, likelihood, link)
 
 
 def observe(likelihood: Likelihood) -> Callable[..., Any]:

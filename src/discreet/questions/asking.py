@@ -15,6 +15,7 @@ from discreet.documents.answer import Answer, load_answer
 from discreet.errors import InvalidInput, PrivacyWarning, warn
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
+from discreet.questions.fingerprints import Fingerprints, fingerprints
 
 if TYPE_CHECKING:
     from discreet.questions.base import Bound, Question
@@ -96,10 +97,40 @@ class Asked:
             warn(caution, PrivacyWarning)
         if charge is None:
             return self._make()
-        receipt = charged(
-            charge, self.question.plan(), lambda: (self.guarantee, lambda: self._make().to_json())
-        )
+        kept = self._bound_to_data(charge)
+
+        def make() -> str:
+            if kept is None:
+                return self._make().to_json()
+            statistic = self._fingerprinted
+            result = self._make().to_json()
+            kept.keep(result.encode(), statistic)
+            return result
+
+        receipt = charged(charge, self.question.plan(), lambda: (self.guarantee, make))
+        if kept is not None and receipt.repeated:
+            kept.check(receipt.result, self._fingerprinted)
         return replace(load_answer(receipt.result.decode()), receipt=receipt)
+
+    @property
+    def _fingerprinted(self) -> Any:
+        if self._statistic is self.data and not isinstance(self.data, tuple):  # a tuple may be counts
+            raise InvalidInput(
+                "bind_retries: this question reads the data while it is answered, and has no counts or sums "
+                "whose fingerprint could be kept"
+            )
+        return self._statistic
+
+    def _bound_to_data(self, charge: Charge) -> Fingerprints | None:
+        """The fingerprints that a retry is compared with, where somebody asked for it."""
+        kept = fingerprints()
+        if kept is None or charge.request_id is None:
+            return None
+        if not getattr(self.question, "strict", True):
+            raise InvalidInput(
+                "strict=False does not go with bind_retries, which refuses a retry by what the data hold"
+            )
+        return kept
 
 
 def answered(question: Question, data: Any, charge: Charge | None = None) -> Any:

@@ -84,6 +84,13 @@ class MeanNoise:
         first, second, third = (math.sqrt(variance) for variance in self.variances())
         return first, second, third
 
+    def cost(self, hides_size: bool, moved: int = 1) -> Guarantee:
+        """What can be promised about sums with this noise where one record moves those of so many groups."""
+        relation = Relation.ADD_REMOVE if hides_size else Relation.REPLACE_ONE
+        if self.mu_squared is None:
+            return Guarantee(self.epsilon * max(Fraction(1), Fraction(moved, self.people)), relation)
+        return Guarantee(None, relation, curve=Gaussian(moved * self.mu_squared))
+
     def log_density(self, distance: FloatArray, scale: float) -> FloatArray:
         """log p of a noise, up to a constant."""
         if self.mu_squared is None:
@@ -184,6 +191,12 @@ class Mean(Answer):
         found = posterior_of_mean(sums, str(content["column"]), (float(low), float(high)), guarantee)
         return replace(found, versions=dict(content["versions"]))
 
+    def check_parts(self) -> None:
+        """No less is claimed than the noise leaves."""
+        super().check_parts()
+        hides = self.guarantee.relation is Relation.ADD_REMOVE and self.released.n is None
+        self.guarantee.check_covers(self.released.noise.cost(hides))
+
     def mean(self) -> float:
         return float(self.weights @ self.means)
 
@@ -262,6 +275,15 @@ class Means(Answer):
         if not means or len(groups) != len(means):
             raise ValueError("there must be a mean for each group")
         return cls(str(content["by"]), groups, means, Guarantee.from_dict(content["guarantee"]))
+
+    def check_parts(self) -> None:
+        """No less is claimed, of all groups and of each, than the noise leaves."""
+        super().check_parts()
+        hides = self.guarantee.relation is Relation.ADD_REMOVE
+        for one in self.means:
+            self.guarantee.check_covers(one.released.noise.cost(hides, 1 if hides else 2))
+            if one.guarantee != self.guarantee:
+                raise ValueError("a group has a guarantee of its own")
 
 
 @dataclass(frozen=True)

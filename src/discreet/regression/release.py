@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,9 @@ from discreet._interop import inference_data
 from discreet._typing import FloatArray
 from discreet.documents.answer import Answer, Row, Table, Words
 from discreet.errors import InvalidInput
+from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
+from discreet.regression.chain import SAMPLERS, chain_mu_squared
 
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
@@ -106,6 +109,19 @@ class LogisticRelease(Answer):
             raise ValueError("the coefficients are not those of its classes and features")
         if self.bounds is not None and (len(self.bounds) != columns or any(a >= b for a, b in self.bounds)):
             raise ValueError("the bounds are not those of its columns")
+        if self.estimator == "PrivateLogisticRegression" and self.settings["sampler"] in SAMPLERS:
+            self.guarantee.check_covers(Guarantee(None, curve=Gaussian(self._mu_squared())))
+
+    def _mu_squared(self) -> Fraction:
+        """μ² of all draws together, by what the document says of them; the guarantee may say no less."""
+        made = self.settings
+        weight, precision = Fraction(made["weight"]), Fraction(made["prior_precision"])
+        long = Fraction(self.norm_bound) ** 2 * (Fraction(5, 4) if self.intercepts.any() else 1)
+        moved = 4 * weight**2 * long
+        one = moved / precision
+        if made["steps"]:
+            one = chain_mu_squared(moved, precision, Fraction(made["step_size"]), made["steps"])
+        return self.intercepts.size * one
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """Empty: draws of coefficients have no intervals; :meth:`tables` has them."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InvalidInput
+from discreet.inference.likelihoods import bridging
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
 from discreet.inference.published import as_noise
 from discreet.numerics.noises import Noise
@@ -28,6 +29,12 @@ _LAWS = {
     "lattice": "-fmax(z - x, x - z) / scale",
     "laplace": "double_exponential_lpdf(z | x, scale)",
     "gaussian": "normal_lpdf(z | x, scale)",
+}
+
+_DRAWN = {  # the same noises, drawn by R
+    "discrete-laplace": "rgeom(length(mu), -expm1(-1 / scale)) - rgeom(length(mu), -expm1(-1 / scale))",
+    "laplace": "scale * (rexp(length(mu)) - rexp(length(mu)))",
+    "gaussian": "rnorm(length(mu), 0, scale)",
 }
 
 # No arrays and no conversions from real to int: that way every Stan from 2.21 (rstan) to today's takes it.
@@ -167,11 +174,19 @@ def observe(likelihood: Likelihood) -> Program:
 
 def brms_family(noise: Any) -> str:
     """R code of a custom family for brms: Poisson counts with noise, ``scale`` as ``vreal``."""
+    law = bridging.independent(as_noise(noise))
+    code = functions(law)
     return f"""\
 noisy_poisson <- brms::custom_family(
   "noisy_poisson", dpars = "mu", links = "log", type = "real", vars = "vreal1[n]", loop = TRUE
 )
 noisy_poisson_code <- brms::stanvar(scode = "
-{functions(noise)}", block = "functions")
+{code}", block = "functions")
+posterior_epred_noisy_poisson <- function(prep) brms::get_dpar(prep, "mu")
+posterior_predict_noisy_poisson <- function(i, prep, ...) {{
+  mu <- brms::get_dpar(prep, "mu", i = i)
+  scale <- prep$data$vreal1[i]
+  rpois(length(mu), mu) + {_DRAWN[law.name]}
+}}
 # brm(z | vreal(scale) ~ ..., data = d, family = noisy_poisson, stanvars = noisy_poisson_code)
 """

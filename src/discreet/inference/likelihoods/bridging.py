@@ -37,9 +37,15 @@ def looked_up(xp: Any, noise: Noise, z: Any, parameter: Any, size: Any = None) -
     values, sizes = np.asarray(z, dtype=np.float64), None if size is None else np.asarray(size, dtype=float)
     cells = np.broadcast_shapes(values.shape, noise.scale.shape, () if sizes is None else sizes.shape)
     shape = np.broadcast_shapes(np.shape(parameter), cells)
+    while noise.scale.ndim < len(cells) and cells[0] == 1:  # an axis of draws: cells are the same along it
+        cells = cells[1:]
+    cells = shape[len(shape) - len(cells) :]
     flat = (*shape[: len(shape) - len(cells)], math.prod(cells))
-    values = np.broadcast_to(values, cells).ravel()
-    sizes = None if sizes is None else np.broadcast_to(sizes, cells).ravel()
+
+    def row(given: FloatArray) -> FloatArray:
+        return np.broadcast_to(given.reshape(given.shape[max(given.ndim - len(cells), 0) :]), cells).ravel()
+
+    values, sizes = row(values), None if sizes is None else row(sizes)
     made = tables.table(noise.over(cells), values, sizes)
     found = made.log_prob(xp, xp.broadcast_to(parameter, shape).reshape(flat))
     return found[0].reshape(shape), found[1].reshape(shape)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import expit, ndtri
 
-from discreet._interop import bridge, inference_data
+from discreet._interop import inference_data
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
 from discreet.declarations import (
@@ -257,6 +257,7 @@ class Fit(Answer):
 
     format: ClassVar[str] = "discreet/regression"
     label: ClassVar[str] = "coefficient"
+    drawer: ClassVar[str] = "coefficients"
 
     question: Regression
     n: int | None
@@ -417,10 +418,6 @@ class Fit(Answer):
         return inference_data(
             {"coefficients": found[None]}, {"guarantee": together}, {"coefficient": self.names}
         )
-
-    def plot(self, ax: Any = None, *, level: float = 0.95) -> Any:
-        """The coefficients with their intervals, privacy's part thin: :func:`discreet.plots.coefficients`."""
-        return bridge("plots").coefficients(self, ax, level=level)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""
