@@ -259,6 +259,7 @@ def test_records_are_read_and_kept_in_their_place(tmp_path: Path) -> None:
         ({"bounds": ((0, 1), (0, 1))}, "box"),
         ({"values": [(0, 0), (1, 1), (2, 2)]}, "not minimal"),
         ({"values": [(0, 0), (1, math.nan), (2, 2)]}, "values="),
+        ({"values": [(k, k * k) for k in range(40)]}, "more than 32"),
         ({"support": ((0, 1),)}, "support="),
         ({"support": ((1, 0), (0, 1))}, "low < high"),
         ({"means": (0, 1)}, "one parameter"),

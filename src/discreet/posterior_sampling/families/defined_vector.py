@@ -40,7 +40,7 @@ _NODES = ((37, 7.6), (57, 8.6), (113, 8.6))
 _SLACK, _AGREE = 1 + 2e-5, 3e-3  # with all nodes the error is about the square of that with every second one
 _DEEP = 30.0
 _MOST_MOVES = 32.0
-_MOST_CELLS = 6000
+_MOST_CELLS, _MOST_VALUES = 6000, 32
 _CLOSE, _LOOSE, _SHORT = 1.12, 0.15, 0.1
 _AT_ONCE = 50_000
 
@@ -88,6 +88,10 @@ class DefinedVector(Family):
             object.__setattr__(self, "box", tuple(ends))
         else:
             object.__setattr__(self, "values", self._table("values", self.values, len(self.statistic)))
+            if len(self.corners) > _MOST_VALUES:
+                raise InvalidInput(
+                    f"S(x) has {len(self.corners)} values, more than {_MOST_VALUES}: join some"
+                )
         support = (-math.inf, math.inf) * len(self.statistic) if self.support is None else self.support
         pairs = self._table("support", support, 2)
         if not all(low < high for low, high in pairs):
