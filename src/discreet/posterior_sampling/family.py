@@ -63,6 +63,8 @@ class Family(ABC):
     """Options that say how records are read."""
     assumed: ClassVar[tuple[str, ...]] = ()
     """What its guarantees take on trust."""
+    work: ClassVar[float] = 0.1
+    """About how many seconds a curve takes."""
     scaled_to: ClassVar[float] = 1e-9
     """How near to the largest scaling that meets a target the one is that is looked for."""
 
@@ -350,6 +352,10 @@ class PosteriorCurve(Curve):
         as_size(self.n)
         if not self.r > 0:
             raise InvalidInput(f"r={self.r} must be positive")
+
+    @property
+    def work(self) -> float:
+        return self.family.work
 
     @cached_property
     def max_order(self) -> float:

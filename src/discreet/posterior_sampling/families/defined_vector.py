@@ -64,6 +64,7 @@ class DefinedVector(Family):
     name: ClassVar[str] = "defined-vector"
     records: ClassVar[RecordKind] = "vectors"
     reads: ClassVar[tuple[str, ...]] = ()
+    work: ClassVar[float] = 3.0
     scaled_to: ClassVar[float] = 1e-3
     assumed: ClassVar[tuple[str, ...]] = (
         "the declared log-partition function is convex on its support; the bound is computed from it "
