@@ -301,7 +301,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
             raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
         return family
     cls: type[Family] = FAMILIES[family]
-    known = set(cls.__dataclass_fields__)
+    known = {own.name for own in fields(cls)}
     for option in options:
         if option not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
