@@ -21,6 +21,8 @@ from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput
 from discreet.inference.add_remove import AddRemovePosterior
 from discreet.mechanisms.independent import GaussianCounts, Geometric
 from discreet.questions.base import question_of
+from discreet.questions.conditional import Conditional
+from discreet.questions.table import CrossTable
 from discreet.reporting.report import report
 
 LEVELS = ("no", "yes", "maybe")
@@ -158,6 +160,28 @@ def test_those_who_answered() -> None:
     columns: dict[str, Any] = {"answer": discreet.Domain(LEVELS, missing="exclude"), "group": ("f", "m")}
     table = discreet.release_table(frame(partly), columns, epsilon=1, relation="add-remove")
     assert sum(table.counts) == pytest.approx(SIZE, abs=200)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_one_word_leaves_out_who_did_not_answer_in_all_columns(relation: str) -> None:
+    data = frame([*RECORDS, *[None] * 50])
+    places = {"answer": LEVELS, "group": ("f", "m")}
+    known = {name: discreet.Domain(levels, missing="exclude") for name, levels in places.items()}
+    both: dict[str, Any] = {"epsilon": 1, "relation": relation}
+    plain, spelt = CrossTable(columns=places, missing="exclude", **both), CrossTable(columns=known, **both)
+    assert plain.read(data) == spelt.read(data)
+    assert plain.domain == spelt.domain
+    names: dict[str, Any] = {"outcome": "answer", "given": "group", **both}
+    plain_groups = Conditional(levels=LEVELS, groups=places["group"], missing="exclude", **names)
+    spelt_groups = Conditional(levels=known["answer"], groups=known["group"], **names)
+    assert plain_groups.read(data) == spelt_groups.read(data)
+    assert plain_groups.domain == spelt_groups.domain
+    own = CrossTable(
+        columns={**places, "answer": discreet.Domain(LEVELS, missing="no")}, missing="exclude", **both
+    )
+    assert own.domains["answer"].missing == "no"
+    with pytest.raises(InvalidInput, match="missing='skip'"):
+        CrossTable(columns=places, missing="skip", **both)
 
 
 def test_groups_hide_their_sizes() -> None:

@@ -99,7 +99,7 @@ def test_hostile_workbooks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert "yes" not in str(caught.value)
 
     monkeypatch.setattr("discreet.data.excel._MOST_ROWS", 1000)  # of 2²⁰, which take a second
-    refused(made('<row r="3"', f'<row r="{10**12}"'), "a row below 1,000")
+    refused(made('<row r="3"', f'<row r="{10**6}"'), "a row below 1,000")
     entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
     laughs = f'<!DOCTYPE w [<!ENTITY e0 "yes">{entities}]><worksheet'
     path = _edited(made(">yes<", ">&e11;<"), "<worksheet", laughs)
@@ -147,6 +147,22 @@ def test_of_a_formula_the_saved_value_counts(tmp_path: Path) -> None:
     _edited(path, "<v>7</v>", "<f>3+4</f><v>7</v>")
     _edited(path, "<v>8</v>", "<f>4+4</f>")
     assert count_levels(path, Domain(("7", "-"), missing="-"), column="a") == (1, 1)
+
+
+def test_what_a_workbook_says_of_itself_is_not_believed(survey: Path, tmp_path: Path) -> None:
+    """Which sheet was open last, and how far one reaches."""
+    _edited(
+        survey, "<sheets>", '<bookViews><workbookView activeTab="1"/></bookViews><sheets>', "xl/workbook.xml"
+    )
+    assert count_levels(survey, SMOKER, column="smoker") == (1, 1, 1, 1)
+    _edited(survey, "<sheetData>", '<dimension ref="A1:B2"/><sheetData>')
+    assert count_levels(survey, SMOKER, column="smoker") == (1, 1, 1, 1)
+
+
+def test_an_empty_text_is_missing(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    path = workbook(tmp_path / "t.xlsx", {"a": [("id", "a"), (1, ""), (2, "x"), (3, None), ("", "")]})
+    assert count_levels(path, Domain(("x", "-"), missing="-"), column="a") == (1, 2)
 
 
 def test_people_are_told_apart_by_numbers(tmp_path: Path) -> None:
@@ -229,7 +245,7 @@ def test_what_is_no_workbook(tmp_path: Path) -> None:
         assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["torn", "no sheet", "no names", "other files", "cut"])
+@pytest.mark.parametrize("kind", ["torn", "no number", "no sheet", "no names", "other files", "cut"])
 def test_malformed_workbooks(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     path = tmp_path / "t.xlsx"
@@ -237,6 +253,8 @@ def test_malformed_workbooks(kind: str, tmp_path: Path) -> None:
     names = (None, None) if kind == "no names" else HEAD
     workbook(path, {} if kind == "no sheet" else {"a": [names, *ROWS]}, torn)
     data: Any = path
+    if kind == "no number":  # Python quotes what it cannot read
+        _edited(path, "<v>41.5</v>", f"<v>{SECRET}</v>")
     if kind == "cut":
         path.write_bytes(path.read_bytes()[:-40])
     if kind == "other files":

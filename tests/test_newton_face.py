@@ -79,7 +79,11 @@ def test_draws_go_to_arviz_with_their_names(binomial: Fit) -> None:
 def test_a_fit_is_drawn(binomial: Fit) -> None:
     pytest.importorskip("matplotlib")
     axes = binomial.plot(interval=0.9)
-    assert [label.get_text() for label in axes.get_yticklabels()] == list(binomial.names[1:])
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "age × 60",
+        "hours × 60",
+        *binomial.names[3:],
+    ]
     assert "90 % interval" in axes.get_xlabel()
 
 
@@ -95,3 +99,16 @@ def test_a_summary_fits_a_terminal(family: str, binomial: Fit) -> None:
     found = fit.predict({"age": [30, 60], "hours": [40, 10], "g": ["a", "c"]})
     assert (found.low < found.mean).all()
     assert (found.mean < found.high).all()
+
+
+def test_columns_of_very_different_units_are_drawn_over_their_ranges() -> None:
+    fit, _ = fitted("gaussian")
+    rows = {row.name: row for row in fit.rows()}
+    drawn = fit.figure().rows
+    assert [row.name for row in drawn] == ["age × 60", "hours × 60", "C(g)[T.b]", "C(g)[T.c]"]
+    for row, times in zip(drawn, (60, 60, 1, 1), strict=True):
+        plain = rows[row.name.removesuffix(" × 60")]
+        assert (row.mean, row.sd) == pytest.approx((times * plain.mean, times * (plain.sd or 0)))
+        assert (row.low, row.high) == pytest.approx((times * (plain.low or 0), times * (plain.high or 0)))
+    alike, _ = fitted("gaussian", "y ~ age + hours")
+    assert alike.figure().rows == tuple(alike.rows()[1:])

@@ -24,8 +24,9 @@ from discreet.regression.newton.moments import (
     clipped_moments,
     gathering,
     learned,
+    moments_of,
 )
-from discreet.regression.newton.posterior import CoefficientPrior, targets_of
+from discreet.regression.newton.posterior import CoefficientPrior, Evidence, targets_of
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
 from discreet.regression.newton.sums import RowBlock, exact_sums
 
@@ -88,6 +89,44 @@ def test_eigenvalues_that_noise_drove_apart_come_together() -> None:
     before, after = np.array(gaps).reshape(-1, 2).T
     assert before.mean() < -2 * deviation
     assert abs(after.mean()) < 0.6 * abs(before.mean())
+
+
+@pytest.mark.parametrize(("first", "second", "product"), [(0.5, 0.3, 0.1), (0.5, 0.3, 0.3), (1.0, 0.2, 0.3)])
+def test_a_product_moves_to_its_mean_under_the_law_of_eigenvalues(
+    first: float, second: float, product: float
+) -> None:
+    """Two columns with known squares: the mean of p(c | seen), by integration, is the oracle."""
+    deviation = 0.005
+
+    def density(c: float) -> float:
+        law = (first * second - c * c) / math.hypot(first - second, 2 * c)
+        return law * math.exp(-(((c - product) / deviation) ** 2) / 2)
+
+    ends = product - 9 * deviation, min(product + 9 * deviation, math.sqrt(first * second))
+    total, moment = (integrate.quad(lambda c, p=p: c**p * density(c), *ends, epsabs=0)[0] for p in (0, 1))
+    seen = np.array([[first, product], [product, second]])
+    moved = deviation**2 * gathering(seen, deviation**2 * (1 - np.eye(2)))
+    assert moved[0, 1] == pytest.approx(moment / total - product, rel=0.06)
+    assert moved[0, 1] == pytest.approx(moved[1, 0])
+
+
+def test_moments_gather_by_what_the_rounds_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By variance times slope, and of that the part that was not known before; squares stay."""
+    pytest.importorskip("formulaic")
+    found = design("y ~ x + z", family="gaussian", bounds=dict.fromkeys(("x", "y", "z"), (-1, 1)))
+    model, records, noise = MODELS["gaussian"].of(found), 1000.0, 4e-4
+    seen = model.guess(found) + np.array([[0.0, 0.1, 0.2], [0.1, 0.0, 0.2], [0.2, 0.2, 0.0]])
+    told = Evidence(np.zeros(3), np.zeros(3), 1.0, records * seen, records**2 * noise)
+    after = moments_of(model, found, [told], records)
+    monkeypatch.setattr("discreet.regression.newton.moments.gathering", lambda mean, variance: 0 * mean)
+    before = moments_of(model, found, [told], records)
+    monkeypatch.undo()
+    assert after.variance == pytest.approx(before.variance)
+    gain = np.minimum(before.variance / (noise * (np.eye(3) + 1) / 2), 1)
+    wanted = before.variance * gain * gathering(before.mean, before.variance)
+    assert after.mean - before.mean == pytest.approx(wanted, rel=1e-9, abs=1e-15)
+    assert np.abs(wanted).max() > 1e-3
+    assert np.diag(after.mean) == pytest.approx(np.diag(before.mean))
 
 
 def test_means_over_normal_rows_are_those_of_a_grid() -> None:

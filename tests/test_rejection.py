@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
@@ -259,6 +260,12 @@ def test_auto_is_exact_where_public_sizes_make_it_quick(settings: dict[str, Any]
     assumed = " ".join(made.guarantee.assumptions)
     assert ("double-precision" in assumed) == (sampler == "langevin")
     assert made.guarantee.exact_delta <= Fraction(1, 10**6)
+
+
+def test_every_model_and_every_draw_takes_its_time() -> None:
+    one, several = design(600, 4), design(600, 4, models=3, epsilon=1)
+    assert several.seconds > 2.5 * replace(several, models=1).seconds
+    assert replace(one, draws=100).seconds > 20 * one.seconds
 
 
 def test_what_cannot_end_is_refused_by_public_sizes() -> None:

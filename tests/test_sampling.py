@@ -512,7 +512,10 @@ def test_a_curve_has_no_price_under_a_pair_cap(tmp_path: Path) -> None:
         (("direct", "beta", {"prior": (6, 12), "epsilon": 1, "delta": 1e-6}), "it gives delta = 0.005"),
         (("diffused", "beta", {"prior": (1, 1), "epsilon": "1e-60", "order": 3}), "smallest tried"),
         (("direct", "beta", {"prior": (0, 1)}), "positive and finite"),
-        (("direct", "beta", {"prior": (1, 1), "bounds": (0, 1)}), "not an option of family 'beta'"),
+        (
+            ("direct", "beta", {"prior": (1, 1), "bounds": (0, 1)}),
+            "not an option of family 'beta'; it takes none",
+        ),
         (("direct", "gaussian", {"prior": (0, 1), "sigma": 1}), "bounds are missing"),
         (("direct", "gaussian", {"prior": (0, 1), "bounds": (0, 1)}), "needs sigma="),
         (("direct", "gaussian", {"prior": (0, 1), "sigma": 1, "bounds": (1, 0)}), "low < high"),

@@ -68,6 +68,17 @@ def test_no_key_is_written_through_a_link(name: str, tmp_path: Path) -> None:
 
 
 @needs_extra
+def test_a_file_that_appears_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "k").write_text("older")
+    monkeypatch.setattr("os.path.lexists", lambda path: False)
+    with pytest.raises(FileExistsError):
+        make_key(tmp_path / "k")
+    assert (tmp_path / "k").read_text() == "older"
+
+
+@needs_extra
 def test_what_was_signed_for_something_else_does_not_fit(document: str, keys: tuple[Path, Path]) -> None:
     """The bytes that are signed begin with what they are for."""
     import base64
@@ -82,6 +93,8 @@ def test_what_was_signed_for_something_else_does_not_fit(document: str, keys: tu
         found = {"format": "discreet/signature", "algorithm": "Ed25519", "signature": value}
         if accepted:
             check_signature(document, json.dumps(found), keys[1])
+            with pytest.raises(CorruptReleaseError):
+                check_signature(document, json.dumps({**found, "algorithm": "none"}), keys[1])
             found["signer"] = "the board"  # nobody has signed that
         with pytest.raises(CorruptReleaseError):
             check_signature(document, json.dumps(found), keys[1])

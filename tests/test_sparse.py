@@ -107,6 +107,7 @@ def test_codes_are_counted_alike_everywhere(tmp_path: Path) -> None:
         ({"missing": 3}, "left out"),
         ({"other": -1}, "is not one of the codes"),
         ({"other": "x"}, "must be one of the codes"),
+        ({"other": 3.7}, "must be one of the codes"),
         ({"expected_false": 0}, "expected_false"),
         ({"expected_false": 10**8}, "expected_false"),
         ({"expected_false": None}, "too many to be listed"),
@@ -235,9 +236,9 @@ def by_hand(noisy: list[int], m: Sparse) -> tuple[np.ndarray, np.ndarray]:
     return means / weight, empties / weight
 
 
-@pytest.mark.parametrize("noisy", [[14], [13, 16, 40], [15, 15, 90, 200]])
-def test_the_posterior_of_published_levels_by_hand(noisy: list[int]) -> None:
-    m = Sparse(Fraction(1), 100_000)
+@pytest.mark.parametrize(("noisy", "k"), [([13, 16, 40], 10**5), ([15, 15, 90, 200], 10**5), ([3, 4, 5], 6)])
+def test_the_posterior_of_published_levels_by_hand(noisy: list[int], k: int) -> None:
+    m = Sparse(Fraction(1), k)
     assert m.threshold <= min(noisy)
     means, empties = by_hand(noisy, m)
     found = SparsePosterior(noisy, 0, m)

@@ -49,6 +49,7 @@ from discreet.studio.pages.release import _promise
 from discreet.studio.releasing import Releases, hear_warnings, new_request
 from discreet.studio.server import bound, configured
 from discreet.studio.settings import StudioSettings
+from workbooks import workbook
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::discreet.errors.PrivacyWarning"
@@ -1303,6 +1304,29 @@ def test_uploads_are_private_named_by_us_and_removed(tmp_path: Path, monkeypatch
         assert kept.parent.parent == tmp_path
         assert "evil" not in kept.name
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_workbook_is_taken_and_a_torn_one_says_nothing_of_its_cells(
+    inside: Browser, tmp_path: Path
+) -> None:
+    pytest.importorskip("openpyxl")
+    rows = [("id", "smoker"), *[(i, ("never", "former", "current")[i % 3]) for i in range(30)]]
+    whole = workbook(tmp_path / "t.xlsx", {"Wave 1": rows}).read_bytes()
+    found = inside.follow(inside.confirm(inside.form(whole, "survey.xlsx")))
+    assert found.status == 200
+    assert "30 records" in html.unescape(found.text)
+    torn = f'<row r="40"><c r="B40"><v>{SECRET}</v></c></row>'
+    for content in (
+        workbook(tmp_path / "u.xlsx", {"Wave 1": rows}, torn).read_bytes(),
+        workbook(tmp_path / "v.xlsx", {"Wave 1": rows}, torn + "</sheetData></worksheet>").read_bytes(),
+        whole[:-40],
+        b"PK\3\4" + b"\0" * 100,
+    ):
+        refused = inside.confirm(inside.form(content, "survey.xlsx"))
+        assert refused.status == 400
+        assert "well-formed" in refused.text
+        assert SECRET not in refused.text
+        assert "discreet-studio-" not in refused.text
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ FAMILIES = Registry(
         "negative-binomial": "discreet.posterior_sampling.families.negative_binomial:NegativeBinomialFamily",
         "gamma": "discreet.posterior_sampling.families.gamma:GammaTimes",
         "defined": "discreet.posterior_sampling.families.defined:DefinedFamily",
+        "defined-vector": "discreet.posterior_sampling.families.defined_vector:DefinedVector",
         "normal": "discreet.posterior_sampling.families.normal:NormalFamily",
         "correlated-vector": "discreet.posterior_sampling.families.correlated:CorrelatedVector",
     },

@@ -41,6 +41,11 @@ class Row:
         return f"{self.family.name}-{len(self.records)}"
 
     @property
+    def bounded(self) -> bool:
+        """Whether the curve is a bound, from variances on the way, and no pair's own."""
+        return self.family.name.startswith("defined")
+
+    @property
     def of_shares(self) -> bool:
         """Whether the posterior is a Beta or a Dirichlet law."""
         return isinstance(self.family, ShareFamily)
@@ -132,6 +137,9 @@ def _student(eta: Natural) -> Any:
 HALF = Fraction(1, 2)
 THIRD = Fraction(1, 3)
 PAIRS_OF_THREE = ((2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0), (1, 0, 1), (0, 1, 1))
+TWO = Family.define(
+    log_partition="log(1 + exp(t1)) + log(1 + exp(t2))", statistic=("x1", "x2"), bounds=((0, 1), (0, 1))
+)
 BERNOULLI = Family.define(log_partition="log(1 + exp(t))", bounds=(0, 1))
 AROUND = ((2, 0), (-2, 0), (0, 2), (1, 1))
 POINTS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (HALF, HALF, 0), (THIRD, THIRD, THIRD))
@@ -157,5 +165,6 @@ ROWS = [
     Row(NormalFamily((-1.0, 2.0)), (-1.0, 0.5, 2.0, 4.0), (-1, -HALF, 0, HALF, 1, 2), _student, (1, 2, 3)),
     Row(CorrelatedVector(1.0, 2.0, covariance=((4, 1), (1, 2))), ((0, 1), 2.0), AROUND, _normal),
     Row(BERNOULLI, (0.4, 5.0), (Fraction(0), HALF, Fraction(1)), _logit, sizes=(1, 3)),
+    Row(TWO, (0.4, 0.5, 8.0), ((0, 0), (0, 1), (1, 0), (1, 1)), _logit, sizes=(1, 2)),
     Row(SoftCategories(3), (2.0, 0.5, 3.0), POINTS, _beta, sizes=(1, 2, 3)),
 ]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import optimize
+from scipy.special import gammaincc, gammainccinv, ndtri
 
 import discreet
 from conformance.families import ROWS, Row
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarn
 SCALINGS = [(Fraction(1), Fraction(1)), (Fraction(1, 3), Fraction(1)), (Fraction(1), Fraction(1, 4))]
 ORDERS = (1.25, 2.0, 5.0)
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.5)
-ONE_NUMBER = [row for row in ROWS if row.family.name != "normal"]
+ONE_NUMBER = [row for row in ROWS if row.family.name not in ("normal", "defined-vector")]
 """Rows where one number carries all of the difference between two posteriors."""
 
 
@@ -101,7 +102,7 @@ def curve_of(row: Row, r: Fraction, m: Fraction) -> Curve:
     return row.family.curve(row.start(m), 3, r)
 
 
-_LATER = ("defined", "normal", "multinomial", "soft-categories", "geometric")
+_LATER = ("defined", "defined-vector", "normal", "multinomial", "soft-categories", "geometric")
 
 
 def _for_every_day(row: Row) -> bool:
@@ -181,14 +182,14 @@ def test_no_pair_of_datasets_exceeds_the_curve_and_one_attains_it(row: Row) -> N
                     continue
                 largest = max(above(value) for value in divergences)
                 assert largest <= curve.rdp(order) * (1 + 1e-12)
-                if row.family.name == "defined":  # a bound, from variances on the way
+                if row.bounded:
                     assert curve.rdp(order) <= 1.3 * largest or order > 0.95 * curve.max_order
                 else:
                     assert largest == pytest.approx(curve.rdp(order), rel=1e-9)
             if curve.gaussian_squared is not None:
                 continue  # its profile is that of its μ, which the Rényi divergences have just pinned down
             if not row.profiled(row.start(m)):
-                for epsilon in () if row.family.name == "defined" else EPSILONS:  # whose curve is slow
+                for epsilon in () if row.bounded else EPSILONS:  # whose curve is slow
                     followed = curve.rdp_delta_at(epsilon)
                     assert 0.95 * followed <= curve.delta_at(epsilon) <= 1.05 * followed
                 continue
@@ -232,7 +233,7 @@ def test_exact_profile_is_below_the_renyi_conversion(row: Row) -> None:
             assert 0 < curve.delta_at(epsilon) <= slack * curve.rdp_delta_at(epsilon)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", now_or_slow(ROWS, lambda row: row.family.name != "defined-vector"), ids=str)
 def test_curve_is_read_back(row: Row) -> None:
     guarantee = discreet.Guarantee(None, curve=row.family.curve(row.start(Fraction(1, 3)), 5, Fraction(2, 3)))
     again = discreet.Guarantee.from_dict(guarantee.to_dict())
@@ -287,6 +288,60 @@ def test_draw_is_the_inverse_of_the_distribution_function(row: Row) -> None:
         drawn = row.family.draw(eta, grid, Bits((i << 64) // 200))[0]
         wrong += math.floor(drawn / grid) != math.floor(Fraction(float(law.ppf(i / 200))) / grid)
     assert wrong == 0
+
+
+def several(row: Row, eta: Natural) -> list[Any]:
+    """The distribution function of each number of a draw."""
+    if row.of_shares:
+        return [row.scipy((one, sum(eta, Fraction(0)) - one)).cdf for one in eta]
+    if row.family.name == "normal":
+        rate = float(eta[2] - eta[1] ** 2 / (2 * eta[0]))
+        return [row.scipy(eta).cdf, lambda deviation: gammaincc(float(eta[3]), rate / deviation**2)]
+    return [row.scipy((one, eta[-1])).cdf for one in eta[:-1]]
+
+
+SEVERAL = [row for row in ROWS if row not in ONE_NUMBER or len(row.start(Fraction(1))) > 2]
+
+
+@pytest.mark.parametrize("row", now_or_slow(SEVERAL, _for_every_day), ids=str)
+def test_every_number_of_a_draw_has_its_law(row: Row) -> None:
+    """Where θ is several numbers, for two sizes of data: each of them, in twenty cells of equal mass."""
+    from scipy.stats import chi2
+
+    for size, r in ((2, Fraction(1, 2)), (9, Fraction(1))):
+        eta = row.eta(tuple(row.records[i % len(row.records)] for i in range(size)), r, Fraction(1))
+        source = SeededEntropy(size)
+        drawn = np.array(
+            [[float(x) for x in row.family.draw(eta, Fraction(1, 2**40), source)] for _ in range(500)]
+        )
+        laws = several(row, eta)
+        assert drawn.shape == (500, len(laws))
+        for law, values in zip(laws, drawn.T, strict=True):
+            counts = np.bincount(np.minimum((20 * law(values)).astype(int), 19), minlength=20)
+            assert chi2.sf(float(((counts - 25) ** 2 / 25).sum()), 19) > ALPHA / 10
+
+
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_a_normal_draw_is_the_inverse_one_number_after_the_other(n: int) -> None:
+    """Fed with chosen bits: the cell of the deviation's quantile, and of the mean's given that deviation."""
+
+    class Same:
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+        def below(self, bound: int) -> int:
+            return self.value
+
+    (row,) = (row for row in ROWS if row.family.name == "normal")
+    eta = row.eta(tuple(row.records[i % len(row.records)] for i in range(n)), Fraction(1), Fraction(1))
+    rate, grid = float(eta[2] - eta[1] ** 2 / (2 * eta[0])), Fraction(1, 1000)
+    for i in range(1, 200, 7):
+        mean, deviation = row.family.draw(eta, grid, Same((i << 64) // 200))
+        exact = math.sqrt(rate / gammainccinv(float(eta[3]), i / 200))
+        centre = float(eta[1] / eta[0]) + exact / math.sqrt(eta[0]) * float(ndtri(i / 200))
+        assert [math.floor(x / grid) for x in (mean, deviation)] == [
+            math.floor(Fraction(x) / grid) for x in (centre, exact)
+        ]
 
 
 def test_a_draw_far_in_a_tail_is_found() -> None:

@@ -89,8 +89,8 @@ LISTED = (
     ),
     Item(
         "C, definitions A.1–A.9",
-        "Minimal and Δ-bounded families, normalisable parameters, neighbours: fifteen families, one of them "
-        "any with one parameter",
+        "Minimal and Δ-bounded families, normalisable parameters, neighbours: sixteen families, two of them "
+        "any with one or two parameters",
         "implemented",
         "proofs/posterior-sampling.md",
     ),

@@ -1,11 +1,11 @@
 """How many records the levels of a sparse release have, with the noise accounted for.
 
 What is assumed: a level is empty with an unknown probability 1 − π, and otherwise has x records with
-probability in proportion to x^{−s}, up to the largest count published. Every order of magnitude of π from
-1/(100 k) on is as likely beforehand, and every slope s from 0 to 3. Both are integrated out: a published
-count just above the threshold may be noise on an empty level, and how likely that is, the others tell. That
-the levels not published stayed below the threshold is part of the likelihood. How many records these have
-together is not inferred from this model: it was counted, with noise of its own.
+probability x^{−s}/Σ y^{−s}, y up to the largest count published, above which x is not cut off. Every order
+of magnitude of π from 1/(100 k) on is as likely beforehand, and every slope s from 0 to 3. Both are
+integrated out: a published count just above the threshold may be noise on an empty level, and how likely
+that is, the others tell. That the levels not published stayed below the threshold is part of the likelihood.
+How many records these have together is not inferred from this model: it was counted, with noise of its own.
 """
 
 from __future__ import annotations

@@ -66,11 +66,13 @@ def certain(sure: Callable[[Number], bool], values: Iterable[Number]) -> Number 
     return next((value for value in values if sure(value)), None)
 
 
-def largest_scale(holds: Callable[[float], bool], *, most: float = 1.0, least: float = 2.0**-60) -> float:
+def largest_scale(
+    holds: Callable[[float], bool], *, most: float = 1.0, least: float = 2.0**-60, relative: float = 1e-9
+) -> float:
     """The largest scale in (0, most] at which a condition that small scales meet was seen; 0 if none does."""
     low = most
     while not holds(low):
         low /= 2
         if low < least:
             return 0.0
-    return low if low == most else boundary(holds, low, 2 * low, relative=1e-9)
+    return low if low == most else boundary(holds, low, 2 * low, relative=relative)

@@ -151,10 +151,10 @@ def intervals(answer: Any, ax: Axes | None = None, *, interval: float = 0.95) ->
 def coefficients(fit: Fit, ax: Axes | None = None, *, interval: float = 0.95) -> Axes:
     """Each coefficient but the intercept with its interval; thick is what sampling alone would leave."""
     axes = intervals(fit, ax, interval=interval)
-    alone = dict(zip(fit.names, np.sqrt(1 - fit.noise_share()), strict=True))
+    alone = np.sqrt(1 - fit.noise_share())[fit.slopes]
     rows = fit.figure(interval).rows
-    for place, row in zip(range(len(rows))[::-1], rows, strict=True):
-        inner = [row.mean + alone[row.name] * (end - row.mean) for end in (row.low or 0.0, row.high or 0.0)]
+    for place, row, part in zip(range(len(rows))[::-1], rows, alone, strict=True):
+        inner = [row.mean + part * (end - row.mean) for end in (row.low or 0.0, row.high or 0.0)]
         axes.plot(inner, [place, place], color="black", linewidth=3.5, solid_capstyle="butt", zorder=1.5)
     axes.axvline(0, linestyle=":", color="0.4", linewidth=1.0)
     axes.set_xlabel(f"coefficient, {100 * interval:g} % interval; thick: without the noise of privacy")

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
 from discreet.data.grids import MOST_STEPS
+from discreet.data.rows import as_number, read_rows
 from discreet.declarations import as_exact, as_rational, as_size
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
@@ -62,6 +63,10 @@ class Family(ABC):
     """Options that say how records are read."""
     assumed: ClassVar[tuple[str, ...]] = ()
     """What its guarantees take on trust."""
+    work: ClassVar[float] = 0.1
+    """About how many seconds a curve takes."""
+    scaled_to: ClassVar[float] = 1e-9
+    """How near to the largest scaling that meets a target the one is that is looked for."""
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
@@ -192,6 +197,10 @@ class Family(ABC):
         """An upper bound on the largest D_λ where no pair is known to have it; None: one of the pairs has."""
         return None
 
+    def order_limit(self, eta: Natural, n: int, r: Fraction) -> float | None:
+        """The order from which on :meth:`renyi_bound` is infinite; None: that of the extreme pairs."""
+        return None
+
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball; 1 is a bound for any two."""
         return ball(1)
@@ -225,18 +234,24 @@ class Family(ABC):
     def define(
         *,
         log_partition: str,
-        bounds: tuple[float, float],
-        statistic: str = "x",
+        bounds: Any = None,
+        statistic: str | Sequence[str] = "x",
         means: tuple[float, float] | None = None,
-        support: tuple[float, float] = (-math.inf, math.inf),
+        support: Any = None,
+        values: Sequence[Sequence[float]] | None = None,
     ) -> Family:
-        """Any exponential family with one natural parameter t, from its formulas.
+        """Any exponential family with one or two natural parameters, from its formulas.
 
         The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
         ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
         where it is finite; ``means``, between which numbers the mean of S can be (``bounds`` if not given).
         The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
         bound: see :mod:`discreet.posterior_sampling.families.defined`.
+
+        Of two parameters ``statistic`` is a formula for each, A is one of t1 and t2, and ``bounds`` and
+        ``support`` are pairs for each. ``values`` in place of bounds are all the values that S can have. The
+        prior is (mean of each part of S, …, as how many records they count): see
+        :mod:`discreet.posterior_sampling.families.defined_vector`.
 
         >>> logarithmic = Family.define(
         ...     log_partition="log(-log(1 - exp(t)))", bounds=(1, 20), means=(1, float("inf")),
@@ -245,9 +260,14 @@ class Family(ABC):
         >>> logarithmic.prior((3, 2))
         (3.0, 2.0)
         """
-        defined: type[Any] = FAMILIES["defined"]
-        made: Family = defined(bounds, log_partition, statistic, means, support)
-        return made
+        if isinstance(statistic, str) and "," not in statistic and values is None:
+            one: type[Any] = FAMILIES["defined"]
+            ends = {} if support is None else {"support": support}
+            return cast(Family, one(bounds, log_partition, statistic, means, **ends))
+        if means is not None:
+            raise InvalidInput("means= is for one parameter; of two it is found out")
+        several: type[Any] = FAMILIES["defined-vector"]
+        return cast(Family, several(log_partition, statistic, bounds, values, support))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
@@ -333,8 +353,15 @@ class PosteriorCurve(Curve):
         if not self.r > 0:
             raise InvalidInput(f"r={self.r} must be positive")
 
+    @property
+    def work(self) -> float:
+        return self.family.work
+
     @cached_property
     def max_order(self) -> float:
+        limit = self.family.order_limit(self.eta, self.n, self.r)
+        if limit is not None:
+            return limit
         return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
 
     def _limit(self, pair: Pair) -> float:
@@ -422,14 +449,18 @@ class PosteriorCurve(Curve):
         return cls(family, eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
 
 
-def record_rows(data: Any, people: Mapping[str, Any], number: int) -> FloatArray:
-    """Records that are ``number`` numbers each, as rows of finite doubles."""
+def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str | None = None) -> FloatArray:
+    """Records that are ``number`` numbers each, as rows of finite doubles; one each may be a column."""
     if any(value is not None for value in people.values()):
-        raise InvalidInput("person= is for a column; of vectors give one row for each person")
+        raise InvalidInput("person= is for a column of numbers; here give one row for each person")
+    if column is not None and number == 1:
+        data = [as_number(value) for (value,) in read_rows(data, [column])]
     try:
         rows = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError):
         rows = np.zeros(0)
+    if number == 1 and rows.ndim == 1:
+        rows = rows[:, None]
     if rows.ndim != 2 or not len(rows):
         raise DataError("vectors must be an array of numbers with a row for each record")
     if rows.shape[1] != number:

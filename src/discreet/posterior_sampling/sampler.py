@@ -187,7 +187,7 @@ def posterior_sampler(
             f"per_person={per_person!r} with order: group privacy bounds no Rényi divergence of the family "
             f"{model.name!r}; give delta instead"
         )
-    r, m = _scalings(name, loss, target)
+    r, m = _scalings(name, loss, target, model.scaled_to)
     curve = loss(r, m)
     bound = model.renyi_bound(_scaled(model, start, m), size, Fraction(r), 1.001)
     if target.kind == "none" and bound is not None and math.isinf(bound):
@@ -301,7 +301,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
             raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
         return family
     cls: type[Family] = FAMILIES[family]
-    known = set(cls.__dataclass_fields__)
+    known = {own.name for own in fields(cls)}
     for option in options:
         if option not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
@@ -323,7 +323,9 @@ def _curve(family: Family, prior: Any, n: int, r: float, m: float) -> Curve:
     return family.curve(_scaled(family, prior, m), n, Fraction(r))
 
 
-def _scalings(name: str, loss: Callable[[float, float], Curve], target: _Target) -> tuple[float, float]:
+def _scalings(
+    name: str, loss: Callable[[float, float], Curve], target: _Target, relative: float
+) -> tuple[float, float]:
     """(r, m): the largest found that meets the target, which is seen to hold at the one returned."""
     if target.kind == "none":
         return 1.0, 1.0
@@ -340,7 +342,9 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: _Target)
             "'diffused' and 'concentrated' scale the posterior until it does; more prior weight or public "
             "data (prior.updated_with_public) help too"
         )
-    rough = largest_scale(lambda scale: target.met(curve(scale), rough=True), least=_SMALLEST)
+    rough = largest_scale(
+        lambda scale: target.met(curve(scale), rough=True), least=_SMALLEST, relative=relative
+    )
     if not rough:
         raise InvalidInput(
             f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "

@@ -15,7 +15,7 @@ from discreet.errors import DataError, InvalidInput
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, parameter
-from discreet.questions.counts import CountQuestion
+from discreet.questions.counts import CountQuestion, left_out
 from discreet.questions.text import LEVELS, TEXT, WHOLES, plain
 
 __all__ = ["Conditional"]
@@ -49,6 +49,7 @@ class Conditional(CountQuestion):
         label="Records in each group",
         default=None,
     )
+    missing: str | None = left_out()
 
     @cached_property
     def domain(self) -> Domain:

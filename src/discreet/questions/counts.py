@@ -14,6 +14,7 @@ from discreet._typing import EpsilonLike
 from discreet.answers.release import Release, publish
 from discreet.data import Contribution
 from discreet.declarations import (
+    EXCLUDE,
     Domain,
     Relation,
     as_epsilon,
@@ -155,7 +156,8 @@ class CountQuestion(TotalQuestion):
     def domain_of(self, name: str, levels: Any) -> Domain:
         """The domain of a column: levels, a Domain, or a mapping with levels, other and missing."""
         found = domain_of(name, levels)
-        return replace(found, missing=self.place_of_missing(found.missing))
+        missing = getattr(self, "missing", None) if found.missing is None else found.missing
+        return replace(found, missing=self.place_of_missing(missing))
 
     @property
     def hides_size(self) -> bool:
@@ -289,6 +291,18 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
             return built.guarantee
         note = Contribution.assumption(self._records, self.person)
         return built.guarantee.for_unit(self.person, self._records, note)
+
+
+def left_out() -> Any:
+    """The field of questions about several columns that leaves out who did not answer."""
+    return parameter(
+        TEXT,
+        "exclude leaves out records without a value in one of the columns, unless its levels say where they "
+        "go; whose these are stays private.",
+        label="Missing values",
+        default=None,
+        choices=(EXCLUDE,),
+    )
 
 
 def domain_of(name: str, levels: Any) -> Domain:

@@ -13,7 +13,7 @@ from discreet.answers.discovered import Discovered
 from discreet.answers.release import plain
 from discreet.answers.sparse import SparseRelease
 from discreet.data import binned, count_codes, count_levels, count_texts
-from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_target_delta
+from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_integer, as_target_delta
 from discreet.errors import InvalidInput
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
@@ -143,8 +143,9 @@ class Proportion(WholeCountQuestion):
     @property
     def _other_code(self) -> int | None:
         try:
-            return None if self.other is None else int(self.other)
-        except (TypeError, ValueError):
+            given = int(self.other) if isinstance(self.other, str) else self.other
+            return None if given is None else as_integer(given, "other")
+        except (InvalidInput, TypeError, ValueError):
             raise InvalidInput(f"other={self.other!r} must be one of the codes {self.levels!r}") from None
 
     def _check_alone(self, what: str, more: set[str]) -> None:

@@ -12,7 +12,7 @@ from discreet.data import contingency
 from discreet.declarations import EXCLUDE, Domain
 from discreet.errors import InvalidInput
 from discreet.questions.base import parameter
-from discreet.questions.counts import WholeCountQuestion
+from discreet.questions.counts import WholeCountQuestion, left_out
 from discreet.questions.text import DOMAINS, TextForm, plain
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class CrossTable(WholeCountQuestion):
         label="Columns and their levels",
         example="sex=f,m; smoker=no,yes",
     )
+    missing: str | None = left_out()
 
     @cached_property
     def domains(self) -> dict[str, Domain]:

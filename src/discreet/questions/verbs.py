@@ -129,6 +129,7 @@ def release_table(
     per_person: int | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    missing: str | None = None,
     strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
@@ -138,8 +139,9 @@ def release_table(
     """One private posterior over the cells of a contingency table of several columns.
 
     ``columns`` maps each column to its levels, or to a :class:`discreet.Domain` that says where other and
-    missing values go. The cells are the ``levels`` of the release, the last column fastest;
-    ``release.margin("a")`` sums them up for free. The rest is as in :func:`discreet.release`.
+    missing values go; ``missing="exclude"`` leaves out who did not answer one of them. The cells are the
+    ``levels`` of the release, the last column fastest; ``release.margin("a")`` sums them up for free. The
+    rest is as in :func:`discreet.release`.
     """
     from discreet.questions.table import CrossTable
 
@@ -161,6 +163,7 @@ def release_conditional(
     sizes: Sequence[int] | None = None,
     relation: str = "replace-one",
     total_prior: Sequence[float] | None = None,
+    missing: str | None = None,
     strict: bool = True,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,

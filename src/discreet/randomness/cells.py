@@ -38,14 +38,18 @@ class Uniform:
         scale = fmpq(1, 1 << self._bits)
         return arb(self._known * scale), arb((self._known + 1) * scale)
 
-    def normal(self) -> Ball:
-        """Φ⁻¹ of it, enclosed to about the working precision: the same standard normal number every time."""
+    def number(self) -> Ball:
+        """The number, enclosed to about the working precision: the same one every time."""
         from flint import ctx
 
         while self._bits < ctx.prec - 64:
             self.more()
         low, high = self.ends()
-        return -((2 * low.union(high)).erfcinv()) * ball(2).sqrt()
+        return low.union(high)
+
+    def normal(self) -> Ball:
+        """Φ⁻¹ of it: the same standard normal number every time."""
+        return -((2 * self.number()).erfcinv()) * ball(2).sqrt()
 
     def below(self, value: Callable[[], Ball], precision: int = 192) -> bool:
         """Whether it is less than the number that ``value`` encloses, the better the more bits it works with.

@@ -14,7 +14,6 @@ two ends. Expectations are sums over nodes in floats, with a margin: ``proofs/po
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,121 +25,17 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import clipped_sum
-from discreet.declarations import as_bounds, as_exact, as_numbers, as_total
+from discreet.declarations import as_bounds, as_exact, as_total
 from discreet.errors import DataError, InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair
+from discreet.posterior_sampling.family import Family, Natural, Pair, record_rows
+from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
 
-_NAMES = ("exp", "log", "sqrt", "log1p", "expm1", "cosh", "sinh")
-_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub)
-_LONGEST, _LARGEST_POWER = 1000, 1000
 _CELLS, _NODES, _ROUNDS, _ZOOMS = 256, 400, 5, 12
 _SLACK = 1 + 1e-6
 _MOST_ORDERS = 64.0
-
-
-class _Formula(ast.NodeTransformer):
-    """Lets numbers, one variable, five operators and a few functions pass, with bounded work.
-
-    Numbers become floats, so that none grows without end; whole powers of the variable stay whole.
-    """
-
-    def __init__(self, variable: str) -> None:
-        self.variable = variable
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        raise InvalidInput("no part of a formula")
-
-    def visit_Expression(self, node: ast.Expression) -> ast.AST:
-        return ast.Expression(self.visit(node.body))
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if not isinstance(node.value, int | float) or isinstance(node.value, bool):
-            raise InvalidInput("no number")
-        return ast.Constant(float(node.value))
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id != self.variable:
-            raise InvalidInput("another variable")
-        return node
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        return ast.UnaryOp(self.operator(node.op), self.visit(node.operand))
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        left, right = self.visit(node.left), self.visit(node.right)
-        power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
-        varies = any(isinstance(part, ast.Name) for part in ast.walk(left))
-        if isinstance(node.op, ast.Pow) and varies and isinstance(power, ast.Constant):
-            if isinstance(power.value, int) and power.value <= _LARGEST_POWER:
-                right = node.right
-            elif isinstance(power.value, int):
-                raise InvalidInput("too large a power")
-        return ast.BinOp(left, self.operator(node.op), right)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        named = isinstance(node.func, ast.Name) and node.func.id in _NAMES
-        if not named or node.keywords or len(node.args) != 1:
-            raise InvalidInput("no such function")
-        return ast.Call(node.func, [self.visit(node.args[0])], [])
-
-    @staticmethod
-    def operator(one: Any) -> Any:
-        if not isinstance(one, _OPERATORS):
-            raise InvalidInput("no such operator")
-        return one
-
-
-@lru_cache(maxsize=64)
-def _compiled(text: str, variable: str) -> Any:
-    """A formula of one variable: numbers, + − * / ** and a few functions."""
-    if not isinstance(text, str) or len(text) > _LONGEST:
-        raise InvalidInput(f"a formula is a text of at most {_LONGEST} characters")
-    try:
-        tree = ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InvalidInput(f"{text!r} is no formula, such as 'log(1 + exp({variable}))'") from None
-    try:
-        checked = ast.fix_missing_locations(_Formula(variable).visit(tree))
-        return compile(checked, "formula", "eval")
-    except (InvalidInput, OverflowError, RecursionError):
-        allowed = f"use numbers, {variable}, + - * / ** and {', '.join(_NAMES)}"
-        raise InvalidInput(f"{text!r}: {allowed}") from None
-
-
-def _evaluated(text: str, variable: str, names: dict[str, Any]) -> Any:
-    try:
-        return eval(_compiled(text, variable), {"__builtins__": {}}, names)
-    except (ArithmeticError, RecursionError):
-        raise InvalidInput(f"{text!r} cannot be computed: one of its numbers is no number") from None
-
-
-def _in_floats(text: str, variable: str, value: Any) -> FloatArray:
-    # In long doubles, so that exp(t) overflows late where log(1 + exp(t)) is asked for.
-    names = {**{name: getattr(np, name) for name in _NAMES}, variable: np.asarray(value, np.longdouble)}
-    with np.errstate(all="ignore"):
-        found = _evaluated(text, variable, names)
-        return np.asarray(found, dtype=np.longdouble)
-
-
-def _in_balls(text: str, value: Any, analytic: bool = False) -> Any:
-    """Inside an integral ``analytic`` asks for balls that are not finite where a function has a cut."""
-    from flint import acb, arb
-
-    cut = {"analytic": True} if analytic else {}
-
-    def function(name: str) -> Callable[[Any], Any]:
-        inner, more = ("log", cut) if name == "log1p" else (name, cut if name in ("log", "sqrt") else {})
-
-        def at(z: Any) -> Any:
-            exact = z if isinstance(z, arb | acb) else type(value)(z)
-            return getattr(1 + exact if name == "log1p" else exact, inner)(**more)
-
-        return at
-
-    return _evaluated(text, "t", {**{name: function(name) for name in _NAMES}, "t": value})
 
 
 @dataclass(frozen=True)
@@ -173,8 +68,8 @@ class DefinedFamily(Family):
             if not low < high:
                 raise InvalidInput(f"{name}={pair!r} must be (low, high) with low < high")
             object.__setattr__(self, name, (low, high))
-        _compiled(self.statistic, "x")
-        _compiled(self.cumulant, "t")
+        compiled(self.statistic, ("x",))
+        compiled(self.cumulant, ("t",))
 
     def prior(self, parameters: Any) -> tuple[float, float]:
         try:
@@ -202,10 +97,8 @@ class DefinedFamily(Family):
     def gathered(
         self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
     ) -> tuple[Any, int]:
-        if column is not None or any(value is not None for value in people.values()):
-            raise InvalidInput("a defined family takes a sequence of numbers: leave out column and person")
-        values = _in_floats(self.statistic, "x", as_numbers(data)).astype(np.float64)
-        if values.ndim != 1 or np.isnan(values).any():
+        values = in_floats(self.statistic, x=record_rows(data, people, 1, column)[:, 0])
+        if np.isnan(values).any():
             raise DataError("S(x) must be a number for every record; for at least one it is not")
         summed = clipped_sum(values, bounds=self.bounds, **options)
         return self.of_grid(summed), summed.n
@@ -243,13 +136,13 @@ class DefinedFamily(Family):
     def reach(self, chi: float, nu: float, depth: float) -> tuple[float, float, float]:
         """Left and right of where exp(χθ − νA) matters, and the largest exponent seen."""
         (theta,), (log_weight,) = self.laws(np.array([chi]), nu, _NODES)
-        weight, heights = np.exp(log_weight), chi * theta - nu * _in_floats(self.cumulant, "t", theta)
+        weight, heights = np.exp(log_weight), chi * theta - nu * self.cumulants(theta)
         top = float(theta[log_weight.argmax()])
         spread = math.sqrt(float((weight * (theta - top) ** 2).sum()))
         best = float(heights[np.isfinite(heights)].max(initial=-math.inf))
 
         def depth_at(at: float) -> float:
-            found = best - (chi * at - nu * float(_in_floats(self.cumulant, "t", at)))
+            found = best - (chi * at - nu * float(self.cumulants(at)))
             return found if math.isfinite(found) else math.inf
 
         def outward(sign: int) -> float:
@@ -273,6 +166,10 @@ class DefinedFamily(Family):
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         return _mass(self, eta).log() + ball(_cuts(self, eta)[2])
 
+    def cumulants(self, theta: Any) -> FloatArray:
+        """A, in long doubles: exp(t) overflows late where log(1 + exp(t)) is asked for."""
+        return in_floats(self.cumulant, t=np.asarray(theta, np.longdouble)).astype(np.longdouble)
+
     def laws(self, chi: FloatArray, nu: float, number: int) -> tuple[FloatArray, FloatArray]:
         """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each.
 
@@ -291,7 +188,7 @@ class DefinedFamily(Family):
 
         def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
             theta, slope = place(u)
-            value = chi[:, None] * theta - nu * _in_floats(self.cumulant, "t", theta) + slope
+            value = chi[:, None] * theta - nu * self.cumulants(theta) + slope
             return theta, np.where(np.isfinite(value), value, -np.inf)
 
         u, rows = np.linspace(-22.0, 22.0, 4001)[None], np.arange(len(chi))
@@ -358,7 +255,7 @@ def _mass(family: DefinedFamily, eta: Sequence[Ball], end: Fraction | None = Non
     chi, nu, best = *eta, ball(shift)
 
     def density(theta: Any, analytic: bool) -> Any:
-        return (chi * theta - nu * _in_balls(family.cumulant, theta, analytic) - best).exp()
+        return (chi * theta - nu * in_balls(family.cumulant, analytic, t=theta) - best).exp()
 
     def beyond(cut: float, end: float, inner: float) -> Ball:
         first, second = (density(arb(at), False) for at in (inner, cut))
@@ -417,8 +314,9 @@ def _in_cells(
     theta, log_weight = family.laws(middles, nu, nodes)
     # Exponents of which rounding left nothing to go by, or nodes too far apart, say nothing of a variance.
     some = theta[:, nodes // 2]
-    size = np.abs(middles * some) + nu * np.abs(_in_floats(family.cumulant, "t", some))
-    seen = (size * np.finfo(np.longdouble).eps < 1e-9) & (log_weight.max(axis=1) < math.log(0.25))
+    size = np.abs(middles * some) + nu * np.abs(family.cumulants(some))
+    precise = np.finfo(np.float64 if "lgamma" in family.cumulant else np.longdouble).eps
+    seen = (size * precise < 1e-9) & (log_weight.max(axis=1) < math.log(0.25))
     away = theta - (np.exp(log_weight) * theta).sum(axis=1, keepdims=True)
     tilt = np.diff(cells)[:, None] / 2 * away
     squares = log_weight + 2 * np.log(np.maximum(np.abs(away), 1e-300))

@@ -219,10 +219,14 @@ class Units:
     names: tuple[str, ...]
     mixing: FloatArray
     offset: FloatArray
+    ranges: FloatArray
+    """Of the columns, as declared: from the least to the largest value."""
 
     @classmethod
     def of(cls, design: Design, model: ResponseModel) -> Units:
         names, mixing = design.names, design.mixing
+        signed = [any(min(table) < 0 for _, table in column.factors) for column in design.columns]
+        ranges = np.where(signed, 2, 1) / np.maximum(np.abs(np.diag(mixing)), 1e-300)
         offset = np.zeros(design.d)
         if model.squares:
             coder = design.response.coder
@@ -233,8 +237,8 @@ class Units:
             levels = design.response.levels[1:]
             names = tuple(f"{level}: {name}" for level in levels for name in design.names)
             mixing = np.asarray(np.kron(np.eye(model.outputs), mixing), dtype=np.float64)
-            offset = np.zeros(len(names))
-        return cls(names, mixing, offset)
+            offset, ranges = np.zeros(len(names)), np.tile(ranges, model.outputs)
+        return cls(names, mixing, offset, ranges)
 
 
 @dataclass(frozen=True)
@@ -424,11 +428,19 @@ class Fit(Answer):
         found = zip(self.names, self.mean(), self.std(), *self.interval(interval), strict=True)
         return [Row(name, float(m), float(s), float(low), float(high)) for name, m, s, low, high in found]
 
+    @property
+    def slopes(self) -> list[int]:
+        """Which coefficients are drawn: not intercepts, beside which the others would be too small to see."""
+        found = [j for j, name in enumerate(self.names) if "Intercept" not in name]
+        return found or list(range(len(self.names)))
+
     def figure(self, interval: float = 0.95) -> Figure:
-        """The coefficients on one axis, without intercepts, beside which slopes would be too small to see."""
-        rows = self.rows(interval)
-        slopes = [row for row in rows if "Intercept" not in row.name]
-        return Figure(self.words().name, tuple(slopes or rows))
+        """The slopes on one axis; times the declared ranges of the columns where these differ tenfold."""
+        rows, ranges = self.rows(interval), self.question.units.ranges
+        drawn = self.slopes
+        if max(ranges[drawn]) > 10 * min(ranges[drawn]):
+            rows = [_times(row, float(r)) for row, r in zip(rows, ranges, strict=True)]
+        return Figure(self.words().name, tuple(rows[j] for j in drawn))
 
     def tables(self) -> tuple[Table, ...]:
         """The noise's share of each variance, and odds or rate ratios."""
@@ -595,3 +607,10 @@ def regression(
     )
     _ = made.model, made.scaled_prior()  # every mistake before any data
     return made
+
+
+def _times(row: Row, factor: float) -> Row:
+    """A coefficient times the range of its column."""
+    name = row.name if math.isclose(factor, 1) else f"{row.name} × {factor:,.7g}"
+    sd, low, high = (factor * (part or 0.0) for part in (row.sd, row.low, row.high))
+    return Row(name, factor * row.mean, sd, low, high)

@@ -1,0 +1,566 @@
+"""A family of several parameters that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)), θ of two numbers.
+
+Geumlek, Song and Chaudhuri (2017), A.1: η = (χ, ν), a record adds (S(x), 1), and the posterior has density
+exp(χ·θ − νA(θ) − C(η)). S(x) is kept in a body K, the hull of finitely many corners. With the covariance of
+θ, the second derivative of C, and the largest variance that a move of one record can meet,
+
+    Ψ(ρ) = r² · sup {(p−q)'Cov_χ(θ)(p−q): p, q corners, χ ∈ η₀/m + rnK + ρr(K − K)},
+
+any two neighbours have D_λ ≤ Ψ(0)/2 + ∫₀^{λ−1} (1 − ρ/(λ−1)) Ψ(ρ) dρ. The supremum is bounded on simplices
+that cover the set and are split where it matters: in one with centre c, mean m there, and corners χⱼ,
+Cov_χ ≤ E_c[(θ−m)(θ−m)'e^{(χ−c)·(θ−m)}], convex in χ. Expectations are sums over nodes in floats, with a
+margin. Proof: ``proofs/posterior-sampling.md``. δ(ε) follows from the Rényi curve. Draws are exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.data import clipped_sum
+from discreet.declarations import as_bounds, as_exact
+from discreet.errors import DataError, InvalidInput
+from discreet.numerics.enclosures import Ball, ball
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, record_rows
+from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats
+from discreet.randomness.cells import power_of_two
+from discreet.randomness.entropy import Source
+from discreet.randomness.log_concave import LogConcave
+
+_NODES = ((37, 7.6), (57, 8.6), (113, 8.6))
+"""Nodes on an axis, and how far they go on a scale that is stretched at its ends: few, more, and many."""
+_SLACK, _AGREE = 1 + 2e-5, 3e-3  # with all nodes the error is about the square of that with every second one
+_DEEP = 30.0
+_MOST_MOVES = 32.0
+_MOST_CELLS, _MOST_VALUES = 6000, 32
+_CLOSE, _LOOSE, _SHORT = 1.12, 0.15, 0.1
+_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True)
+class DefinedVector(Family):
+    """An exponential family with two parameters from its formulas; made by :meth:`Family.define`.
+
+    ``statistic``: S(x), a formula for each parameter, of x, or of x1, x2, … for records of several numbers.
+    ``cumulant``: A as a formula of t1, t2, …, finite on ``support`` (low and high for each) and convex.
+    ``box``: low and high of each part of S, to which it is clipped, or ``values``: all values of S, of which
+    the nearest counts. The prior is (mean of each part of S, …, strength): what S is on average, and as how
+    many records that counts.
+    """
+
+    cumulant: str
+    statistic: tuple[str, ...]
+    box: tuple[tuple[float, float], ...] | None = None
+    values: tuple[tuple[float, ...], ...] | None = None
+    support: tuple[tuple[float, float], ...] | None = None
+    name: ClassVar[str] = "defined-vector"
+    records: ClassVar[RecordKind] = "vectors"
+    reads: ClassVar[tuple[str, ...]] = ()
+    work: ClassVar[float] = 3.0
+    scaled_to: ClassVar[float] = 1e-3
+    assumed: ClassVar[tuple[str, ...]] = (
+        "the declared log-partition function is convex on its support; the bound is computed from it "
+        "numerically, with a margin of 2e-5",
+    )
+
+    def __post_init__(self) -> None:
+        parts = self.statistic.split(",") if isinstance(self.statistic, str) else self.statistic
+        object.__setattr__(self, "statistic", tuple(str(part).strip() for part in parts))
+        if len(self.statistic) != 2:
+            raise InvalidInput(
+                f"statistic={self.statistic!r} must be one formula, or two such as ('x', 'x**2'): a bound "
+                "for more parameters takes hours; of parts that are independent define a family for each"
+            )
+        compiled(self.cumulant, self.parameters)
+        for part in self.statistic:
+            compiled(part, self.record_names)
+        if (self.box is None) == (self.values is None):
+            raise InvalidInput("S(x) needs a box (low and high of each part) or values (all there are)")
+        if self.box is not None:
+            ends = [as_bounds(pair, "S(x)") for pair in self._table("box", self.box, 2)]
+            object.__setattr__(self, "box", tuple(ends))
+        else:
+            object.__setattr__(self, "values", self._table("values", self.values, len(self.statistic)))
+            if len(self.corners) > _MOST_VALUES:
+                raise InvalidInput(
+                    f"S(x) has {len(self.corners)} values, more than {_MOST_VALUES}: join some"
+                )
+        support = (-math.inf, math.inf) * len(self.statistic) if self.support is None else self.support
+        pairs = self._table("support", support, 2)
+        if not all(low < high for low, high in pairs):
+            raise InvalidInput(f"support={self.support!r} must be low < high for each parameter")
+        object.__setattr__(self, "support", pairs)
+        _ = self.normals
+
+    def _table(self, name: str, given: Any, width: int) -> tuple[Any, ...]:
+        """Rows of ``width`` numbers, however they are nested; for all but values one for each parameter."""
+        try:
+            rows = np.array(given, dtype=np.float64).reshape(-1, width)
+        except (TypeError, ValueError):
+            rows = np.zeros((0, width))
+        if np.isnan(rows).any() or len(rows) < 2 or (name != "values" and len(rows) != len(self.statistic)):
+            number = "several" if name == "values" else len(self.statistic)
+            raise InvalidInput(f"{name}={given!r} must be {number} times {width} numbers")
+        return tuple(map(tuple, rows.tolist()))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The natural parameters."""
+        return tuple(f"t{i + 1}" for i in range(len(self.statistic)))
+
+    @cached_property
+    def record_names(self) -> tuple[str, ...]:
+        """What the formulas call the numbers of a record."""
+        text = " ".join(self.statistic)
+        several = [f"x{i}" for i in range(1, 10) if f"x{i}" in text]
+        return tuple(f"x{i}" for i in range(1, int(several[-1][1:]) + 1)) if several else ("x",)
+
+    @cached_property
+    def corners(self) -> FloatArray:
+        """Points whose hull holds every S(x)."""
+        return np.array(list(itertools.product(*self.box)) if self.box is not None else self.values)
+
+    @cached_property
+    def moves(self) -> FloatArray:
+        """Differences of two corners."""
+        return np.array([p - q for p, q in itertools.permutations(self.corners, 2)])
+
+    @cached_property
+    def normals(self) -> FloatArray:
+        """Directions across the faces of the hull, and the opposite ones."""
+        from scipy.spatial import ConvexHull, QhullError
+
+        widths = np.ptp(self.corners, axis=0)
+        try:
+            hull = ConvexHull(self.corners / np.where(widths > 0, widths, 1.0))
+        except (QhullError, ValueError):
+            raise InvalidInput(
+                "the values of S(x) lie on one line or plane: the family is not minimal; leave out a part"
+            ) from None
+        across = hull.equations[:, :-1] / widths
+        return np.unique(np.round(np.concatenate([across, -across]), 12), axis=0)
+
+    def prior(self, parameters: Any) -> tuple[float, ...]:
+        try:
+            values = tuple(float(as_exact(value, "prior")) for value in parameters)
+        except TypeError:
+            values = ()
+        number = len(self.statistic)
+        if len(values) != number + 1 or not values[-1] > 0:
+            raise InvalidInput(
+                f"prior={parameters!r} must be the mean of each of the {number} parts of S(x), and a "
+                "positive strength: as how many records they count"
+            )
+        if not self.normalisable(self.natural(values)):
+            raise InvalidInput(f"prior={parameters!r} is no law: its means must be means that S(x) can have")
+        return values
+
+    def public_prior(self, prior: tuple[float, ...]) -> list[Any]:
+        return list(prior)
+
+    def natural(self, distribution: tuple[float, ...]) -> Natural:
+        *means, strength = map(Fraction, distribution)
+        return *(mean * strength for mean in means), strength
+
+    def from_natural(self, eta: Natural) -> tuple[float, ...]:
+        return *(float(part / eta[-1]) for part in eta[:-1]), float(eta[-1])
+
+    def gathered(
+        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
+    ) -> tuple[Any, int]:
+        rows = record_rows(data, people, len(self.record_names), column)
+        records = dict(zip(self.record_names, rows.T, strict=True))
+        found = [np.broadcast_to(in_floats(part, **records), len(rows)) for part in self.statistic]
+        if np.isnan(found).any():
+            raise DataError("S(x) must be a number for every record; for at least one it is not")
+        if self.box is None:
+            return self._counted(np.stack(found, axis=1)), len(rows)
+        totals = []
+        for part, (low, high) in zip(found, self.box, strict=True):
+            summed = clipped_sum(part, bounds=(low, high))
+            step = (Fraction(high) - Fraction(low)) / summed.steps
+            totals.append(summed.n * Fraction(low) + step * summed.grid_sum)
+        return tuple(totals), len(rows)
+
+    def _counted(self, found: FloatArray) -> tuple[Fraction, ...]:
+        """The sum of the values that are nearest."""
+        widths = np.ptp(self.corners, axis=0)
+        away = np.stack([np.abs((found - own) / widths).max(axis=1) for own in self.corners])
+        counts = np.bincount(away.argmin(axis=0), minlength=len(self.corners)).tolist()
+        totals = (
+            sum((count * Fraction(value) for count, value in zip(counts, axis, strict=True)), Fraction(0))
+            for axis in self.corners.T.tolist()
+        )
+        return tuple(totals)
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        try:
+            sums = tuple(as_exact(value, "the statistic") for value in statistic)
+        except TypeError:
+            sums = ()
+        if len(sums) != len(self.statistic):
+            raise InvalidInput(f"the statistic must be the sum of S(x), {len(self.statistic)} numbers")
+        for normal in self.normals.tolist():
+            across = [
+                sum(Fraction(a) * Fraction(part) for a, part in zip(normal, point, strict=True))
+                for point in (sums, *self.corners.tolist())
+            ]
+            if across[0] > n * max(across[1:]):
+                raise InvalidInput("the statistic is outside of n times the declared values of S(x)")
+        return *sums, Fraction(n)
+
+    def normalisable(self, eta: Natural) -> bool:
+        if not eta[-1] > 0:
+            return False
+        chi = np.array([[float(part) for part in eta[:-1]]])
+        return bool(self.laws(chi, float(eta[-1])).seen[0])
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """All records at one corner, and one of them at another: some of the worst, not all."""
+        corners = [tuple(map(Fraction, corner)) for corner in self.corners.tolist()]
+        strength = eta[-1] + r * n
+
+        def at(most: Sequence[Fraction], one: Sequence[Fraction]) -> Natural:
+            sums = ((n - 1) * a + b for a, b in zip(most, one, strict=True))
+            return *(own + r * total for own, total in zip(eta, sums, strict=False)), strength
+
+        pairs = [(at(p, p), at(p, q)) for p, q in itertools.permutations(corners, 2)]
+        return [*pairs, *((second, first) for first, second in pairs)]
+
+    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        return []
+
+    def order_limit(self, eta: Natural, n: int, r: Fraction) -> float:
+        return 1 + float(_variances(self, eta, n, r)[0][-1])
+
+    def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float:
+        depths, largest = _variances(self, eta, n, r)
+        if order - 1 > depths[-1]:
+            return math.inf
+        ends = np.minimum(depths, order - 1)
+        parts = np.diff(ends - ends**2 / (2 * (order - 1))) if order > 1 else np.zeros_like(largest)
+        met = parts > 0  # what lies beyond may be infinite
+        return float(_SLACK * (largest[0] / 2 + (largest[met] * parts[met]).sum()))
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        from flint import arb
+
+        found = _log_mass(self, *(float(part.mid()) for part in eta))
+        return arb(found, 1e-12 * (1 + abs(found)))
+
+    def laws(self, chi: FloatArray, nu: float, start: FloatArray | None = None, level: int = 1) -> _Laws:
+        """The law of θ at each χ, on nodes where it has its mass."""
+        return _Laws(self, chi, nu, np.zeros_like(chi) if start is None else start, level)
+
+    def place(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """θ from coordinates that have no ends, in units of a record, and the log of its derivative."""
+        theta, slope = np.empty_like(u), np.zeros(u.shape[:-1])
+        for i, (low, high) in enumerate(self.support or ()):
+            one, unit = u[..., i], 1 / float(np.ptp(self.corners[:, i]))
+            if math.isinf(low) and math.isinf(high):
+                theta[..., i] = unit * one
+            elif math.isinf(low) or math.isinf(high):
+                with np.errstate(over="ignore"):
+                    away = unit * np.exp(one)
+                theta[..., i], slope = (high - away if math.isinf(low) else low + away), slope + one
+            else:
+                part = 1 / (1 + np.exp(-one))
+                theta[..., i], slope = low + (high - low) * part, slope + np.log(part * (1 - part))
+        return theta, slope
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        return _exact(self, eta).draw(grid, source)
+
+    def exponent(self, eta: Natural, theta: Sequence[Ball]) -> tuple[Ball, list[Ball]] | None:
+        """χ·θ − νA(θ) and its gradient; None where θ is outside of the support for certain."""
+        from flint import arb_series, ctx
+
+        for at, (low, high) in zip(theta, self.support or (), strict=True):
+            if (math.isfinite(low) and at < low) or (math.isfinite(high) and at > high):
+                return None
+        *chi, nu = map(ball, eta)
+        slopes: list[Ball] = []
+        value, kept = ball(0), ctx.cap
+        ctx.cap = 2
+        try:
+            for i, name in enumerate(self.parameters):
+                line = {**dict(zip(self.parameters, theta, strict=True)), name: arb_series([theta[i], 1])}
+                height, slope = (arb_series(in_balls(self.cumulant, **line)) + arb_series([0, 0])).coeffs()[
+                    :2
+                ]
+                value = height
+                slopes.append(chi[i] - nu * slope)
+        finally:
+            ctx.cap = kept
+        linear = sum((one * at for one, at in zip(chi, theta, strict=True)), start=ball(0))
+        return linear - nu * value, slopes
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        width = float(np.ptp(self.corners, axis=0).max())
+        return power_of_two(2 / (width * math.sqrt(eta[-1] + r * n))) / 2**32
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return draws
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        law = self.laws(np.array([[float(part) for part in eta[:-1]]]), float(eta[-1]))
+        chosen = rng.choice(len(law.theta[0]), size, p=np.exp(law.log_weights[0]))
+        return np.asarray(law.theta[0][chosen])
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        *means, strength = prior
+        said = ", ".join(f"{part} is {mean:g}" for part, mean in zip(self.statistic, means, strict=True))
+        return (
+            f"the natural parameters {', '.join(self.parameters)} of {', '.join(self.statistic)}",
+            f"on average {said}, as much as {strength:g} records",
+        )
+
+
+class _Laws:
+    """Laws of θ for some χ: Newton's steps to the mode, then nodes around it by its curvature."""
+
+    def __init__(
+        self, family: DefinedVector, chi: FloatArray, nu: float, start: FloatArray, level: int
+    ) -> None:
+        d = chi.shape[1]
+        number, reach = _NODES[level]
+
+        def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
+            theta, slope = family.place(u)
+            names = dict(zip(family.parameters, np.moveaxis(theta, -1, 0), strict=True))
+            with np.errstate(all="ignore"):
+                value = (theta @ chi[:, :, None])[..., 0] - nu * in_floats(family.cumulant, **names) + slope
+            return theta, np.where(np.isfinite(value), value, -np.inf)
+
+        self.modes, factor, found = _peaks(lambda u: heights(u)[1], start)
+        one = np.linspace(-reach, reach, number)
+        places = np.stack(np.meshgrid(*[one] * d, indexing="ij"), axis=-1).reshape(-1, d)
+        index = np.stack(np.meshgrid(*[np.arange(number)] * d, indexing="ij"), axis=-1).reshape(-1, d)
+        self._edge = ((index == 0) | (index == number - 1)).any(axis=1)
+        self._even = (index % 2 == 0).all(axis=1)
+        away = 2 * np.sinh(places / 2)
+        self.theta, value = heights(self.modes[:, None] + away @ factor.transpose(0, 2, 1))
+        value = value + np.log(np.cosh(places / 2)).sum(axis=1)
+        top = value.max(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            total = np.exp(np.maximum(value - top, -1e4)).sum(axis=1, keepdims=True)
+            self.log_weights = np.maximum(value - top, -1e4) - np.log(total)
+        volume = np.log(np.abs(np.diagonal(factor, axis1=1, axis2=2))).sum(axis=1) + d * math.log(
+            one[1] - one[0]
+        )
+        units = sum(
+            -math.log(width)
+            for width, ends in zip(np.ptp(family.corners, axis=0), family.support or (), strict=True)
+            if math.isinf(ends[0]) or math.isinf(ends[1])
+        )
+        self.log_masses = top[:, 0] + np.log(total[:, 0]) + volume + units
+        weights = np.exp(self.log_weights)
+        mean = weights[:, None] @ self.theta
+        self.away = self.theta - mean
+        size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
+        self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
+        self.seen &= self.log_weights[:, self._edge].max(axis=1) < self.log_weights.max(axis=1) - _DEEP
+        self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(
+            *self.away.shape[:2], d * d
+        )
+        self.covariances, sure = self._tilted(np.zeros((len(chi), 1, d)))
+        self.covariances, self.seen = self.covariances[:, 0], self.seen & sure
+
+    def _tilted(self, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """E[(θ−m)(θ−m)'e^{s·(θ−m)}] for some steps s at each law, and whether the nodes tell it."""
+        exponent = self.log_weights[:, None] + steps @ self.away.transpose(0, 2, 1)
+        largest = exponent.max(axis=2, keepdims=True)
+        weights = np.exp(exponent - largest)
+        d = steps.shape[2]
+        both = []
+        for part, share in ((slice(None), 1), (self._even, 2**d)):
+            sums = weights[:, :, part] @ self._squares[:, part]
+            both.append(share * sums * np.exp(np.minimum(largest, 600.0)))
+        fine, coarse = both
+        traces = [sum(one[..., i * (d + 1)] for i in range(d)) for one in both]
+        with np.errstate(invalid="ignore"):
+            sure = np.abs(traces[1] / traces[0] - 1) < _AGREE
+        sure &= exponent[:, :, self._edge].max(axis=2) < largest[..., 0] - _DEEP
+        sure &= largest[..., 0] < 600
+        return fine.reshape(*fine.shape[:2], d, d), sure.all(axis=1) & (coarse >= 0)[..., 0].all(axis=1)
+
+    def bounds(self, steps: FloatArray) -> FloatArray:
+        """Matrices above every covariance within the hull of some steps from each χ, infinite if unknown."""
+        found, sure = self._tilted(steps)
+        return np.where((sure & self.seen)[:, None, None, None], found, np.inf)
+
+
+def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Where functions are largest, a factor of their inverse curvature, and whether they were found."""
+    number, d = start.shape
+    step, u = 1e-3, start.copy()
+    axes = np.eye(d) * step
+    pairs = list(itertools.combinations(range(d), 2))
+    stencil = [np.zeros(d), *axes, *-axes]
+    stencil += [sign * (axes[i] + axes[j]) for i, j in pairs for sign in (1, -1)]
+    sizes = np.array([0.0, 1e-4, 1e-2, 0.1, 0.25, 0.5, 1.0])
+    for _ in range(60):
+        f = heights(u[:, None] + np.array(stencil))
+        with np.errstate(all="ignore"):
+            slope = (f[:, 1 : d + 1] - f[:, d + 1 : 2 * d + 1]) / (2 * step)
+            curved = np.zeros((number, d, d))
+            sides = f[:, 1 : d + 1] + f[:, d + 1 : 2 * d + 1]
+            curved[:, range(d), range(d)] = (2 * f[:, :1] - sides) / step**2
+            for k, (i, j) in enumerate(pairs):
+                both = f[:, 2 * d + 1 + 2 * k] + f[:, 2 * d + 2 + 2 * k]
+                curved[:, i, j] = curved[:, j, i] = (sides[:, i] + sides[:, j] - both - 2 * f[:, 0]) / (
+                    2 * step**2
+                )
+        known = np.isfinite(curved).all(axis=(1, 2)) & np.isfinite(slope).all(axis=1)
+        curved[~known], slope[~known] = np.eye(d), 0.0
+        values, vectors = np.linalg.eigh(curved)
+        values = np.maximum(values, 1e-9 * np.maximum(values[:, -1:], 1e-6))
+        along = np.einsum("bij,bj,bkj,bk->bi", vectors, 1 / values, vectors, slope)
+        along *= np.minimum(1.0, 20 / np.maximum(np.abs(along).max(axis=1, keepdims=True), 1e-300))
+        tried = u[:, None] + sizes[:, None] * along[:, None]
+        best = heights(tried).argmax(axis=1)
+        u = tried[np.arange(number), best]
+        if (np.einsum("bi,bi->b", along, slope) < 1e-4).all():
+            break
+    settled = known & (np.einsum("bi,bi->b", along, slope) < 1e-2)
+    inverse = np.einsum("bij,bj,bkj->bik", vectors, 1 / values, vectors)
+    return u, np.linalg.cholesky(inverse), settled
+
+
+@lru_cache(maxsize=4096)
+def _log_mass(family: DefinedVector, *eta: float) -> float:
+    return float(family.laws(np.array([eta[:-1]]), eta[-1], level=2).log_masses[0])
+
+
+@lru_cache(maxsize=8)
+def _exact(family: DefinedVector, eta: Natural) -> LogConcave:
+    law = family.laws(np.array([[float(part) for part in eta[:-1]]]), float(eta[-1]))
+    if not law.seen[0]:
+        raise InvalidInput("the posterior has no law that could be drawn from: take a stronger prior")
+    weights = np.exp(law.log_weights[0])
+    centre = (weights[:, None] * law.theta[0]).sum(axis=0)
+    return LogConcave(
+        lambda theta: family.exponent(eta, theta), centre, np.linalg.cholesky(law.covariances[0])
+    )
+
+
+@lru_cache(maxsize=256)
+def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tuple[FloatArray, FloatArray]:
+    """Ψ: ends of ranges of ρ, the last one where it is no longer bounded, and its value in each of them."""
+    from scipy.spatial import ConvexHull, Delaunay
+
+    start, nu, share = np.array([float(part) for part in eta[:-1]]), float(eta[-1] + r * n), float(r)
+    d = len(start)
+    ends, widest = start + share * n * family.corners, np.ptp(family.corners, axis=0)
+    most = (family.normals @ family.corners.T).max(axis=1)
+    widths = most + np.max(family.normals @ -family.corners.T, axis=1)
+
+    def hull(depth: float) -> FloatArray:
+        points = (ends[:, None] + depth * share * family.moves).reshape(-1, d)
+        unit = np.ptp(points, axis=0)
+        return np.asarray(points[ConvexHull(points / unit).vertices])
+
+    def largest(matrices: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            squares = np.einsum("ki,...ij,kj->...k", family.moves, matrices, family.moves)
+        return np.asarray(share**2 * np.where(np.isnan(squares), np.inf, squares).max(axis=-1))
+
+    def looked(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
+        """A bound in each cell, the value in its middle (0: not seen), the covariance there, and the mode."""
+        middles = cells.mean(axis=1)
+        bound, own, modes = np.full(len(cells), np.inf), np.zeros(len(cells)), np.zeros_like(middles)
+        metric = np.tile(np.diag(widest**-2.0), (len(cells), 1, 1))
+        for level in (0, 1):
+            short = _lengths(cells, metric).max(axis=1, initial=0.0) < 1
+            left = np.flatnonzero(np.isinf(bound) & ((own == 0) | short))
+            few = max(1, _AT_ONCE // _NODES[level][0] ** d)
+            for part in (left[first : first + few] for first in range(0, len(left), few)):
+                law = family.laws(middles[part], nu, begin[part], level)
+                bound[part] = largest(law.bounds(cells[part] - middles[part][:, None])).max(axis=1)
+                own[part] = np.where(law.seen, largest(law.covariances), 0.0)
+                metric[part[law.seen]], modes[part[law.seen]] = law.covariances[law.seen], law.modes[law.seen]
+        return bound, own, metric, modes
+
+    def values_at(points: FloatArray) -> FloatArray:
+        return looked(points[:, None], np.zeros_like(points))[1]
+
+    def known(depth: float) -> bool:
+        return bool((values_at(hull(depth)) > 0).all())
+
+    if not known(0.0):
+        return np.array([0.0, 0.0]), np.array([math.inf])
+    end, beyond = (_MOST_MOVES, 0.0) if known(_MOST_MOVES) else (0.0, _MOST_MOVES)
+    while beyond - end > 0.02 * end + 1e-3:
+        middle = (end + beyond) / 2
+        end, beyond = (middle, beyond) if known(middle) else (end, middle)
+    if end == 0.0:
+        return np.array([0.0, 0.0]), np.array([math.inf])
+
+    def depths(points: FloatArray) -> FloatArray:
+        """From which ρ on a set of points is touched: no less is said than is true."""
+        across = (points - start) @ family.normals.T - share * n * most
+        return np.asarray(np.maximum((across / (share * widths)).min(axis=-2).max(axis=-1), 0.0))
+
+    levels = np.unique(np.concatenate([hull(depth) for depth in end * np.linspace(0, 1, 17) ** 2]), axis=0)
+    seen_at, seen = depths(levels[:, None]), values_at(levels)
+    outer = hull(end)
+    waiting = outer[Delaunay(outer / np.ptp(outer, axis=0)).simplices]
+    modes = np.zeros((len(waiting), d))
+    done_at, done = np.zeros(0), np.zeros(0)
+    while len(waiting):
+        bound, own, metric, modes = looked(waiting, modes)
+        middles = waiting.mean(axis=1)
+        seen_at, seen = np.append(seen_at, depths(middles[:, None])), np.append(seen, own)
+        order = np.argsort(seen_at)
+        attained = np.maximum.accumulate(seen[order])
+        touched = depths(waiting)
+        found = attained[np.maximum(np.searchsorted(seen_at[order], touched, "right") - 1, 0)]
+        wide = bound > (_CLOSE + _LOOSE * touched) * found
+        blind = np.isinf(bound) & ((own == 0) | (_lengths(waiting, metric).max(axis=1) < _SHORT))
+        if len(done) + len(waiting) > _MOST_CELLS:
+            blind |= np.isinf(bound)
+            wide[:] = False
+        end = min(end, float(touched[blind].min(initial=end)))
+        wide &= touched < end
+        done_at, done = np.append(done_at, touched[~wide]), np.append(done, bound[~wide])
+        waiting, modes = _split(waiting[wide], metric[wide]), np.repeat(modes[wide], 2, axis=0)
+    inner = done_at < end
+    if not inner.any():
+        return np.array([0.0, 0.0]), np.array([math.inf])
+    done_at, done = done_at[inner], done[inner]
+    order = np.lexsort((-done, done_at))
+    values = np.maximum.accumulate(done[order])
+    rises = np.append(True, np.diff(values) > 0)
+    return np.append(done_at[order][rises], end), values[rises]
+
+
+def _edges(cells: FloatArray) -> FloatArray:
+    return np.array(list(itertools.combinations(range(cells.shape[1]), 2)), dtype=int).reshape(-1, 2)
+
+
+def _lengths(cells: FloatArray, metric: FloatArray) -> FloatArray:
+    """The squared lengths of the edges of simplices."""
+    first, second = _edges(cells).T
+    edges = cells[:, first] - cells[:, second]
+    return np.asarray(np.einsum("bei,bij,bej->be", edges, metric, edges))
+
+
+def _split(cells: FloatArray, metric: FloatArray) -> FloatArray:
+    """Simplices cut in two across their longest edge."""
+    if not len(cells):
+        return cells
+    longest = _edges(cells)[_lengths(cells, metric).argmax(axis=1)]
+    rows = np.arange(len(cells))
+    middles = (cells[rows, longest[:, 0]] + cells[rows, longest[:, 1]]) / 2
+    parts = np.stack([cells, cells], axis=1)
+    for side in (0, 1):
+        parts[rows, side, longest[:, side]] = middles
+    return parts.reshape(-1, *cells.shape[1:])

@@ -1,0 +1,308 @@
+"""Families of two parameters that are defined by formulas: masses, bounds, exact draws, and all places."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import betaln, gammaln, polygamma
+
+import discreet
+from discreet.cli import main
+from discreet.numerics.enclosures import above, ball
+from discreet.posterior_sampling.family import Family, Natural, renyi
+from discreet.randomness import log_concave
+from discreet.randomness.entropy import SeededEntropy
+from discreet.randomness.log_concave import LogConcave
+from statistical.goodness import ALPHA, chi_square
+
+INF = math.inf
+TWO = Family.define(
+    log_partition="log(1 + exp(t1)) + log(1 + exp(t2))", statistic=("x1", "x2"), bounds=((0, 1), (0, 1))
+)
+TIED = Family.define(
+    log_partition="t1**2 / 2 + t2**2 / 2 + t1 * t2 / 2", statistic="x1, x2", bounds=((-1, 1), (-1, 1))
+)
+CATEGORIES = Family.define(
+    log_partition="log(1 + exp(t1) + exp(t2))", statistic=("x1", "x2"), values=[(0, 0), (1, 0), (0, 1)]
+)
+WEIGHTS = Family.define(
+    log_partition="-t1**2 / (4 * t2) - log(-2 * t2) / 2",
+    statistic=("x", "x**2"),
+    values=[(x / 2, x * x / 4) for x in range(-2, 3)],
+    support=((-INF, INF), (-INF, 0)),
+)
+STARS = [(k, k * k) for k in range(1, 6)]
+RATINGS = Family.define(
+    log_partition="log(" + " + ".join(f"exp({a}*t1 + {b}*t2)" for a, b in STARS) + ")",
+    statistic=("x", "x**2"),
+    values=STARS,
+)
+
+
+def two(chi: Any, nu: float) -> float:
+    return float(sum(betaln(one, nu - one) for one in chi))
+
+
+def tied(chi: Any, nu: float) -> float:
+    inverse = np.linalg.inv(np.array([[1.0, 0.5], [0.5, 1.0]]) * nu)
+    return float(
+        np.array(chi) @ inverse @ chi / 2 + math.log(2 * math.pi) + np.log(np.linalg.det(inverse)) / 2
+    )
+
+
+def categories(chi: Any, nu: float) -> float:
+    return float(gammaln([*chi, nu - sum(chi)]).sum() - gammaln(nu))
+
+
+def weights(chi: Any, nu: float) -> float:
+    """−t2 is a Gamma variable, and t1 normal given it: ∫∫ exp(χ·t) (−2t2)^{ν/2} exp(νt1²/4t2)."""
+    rate, shape = chi[1] - chi[0] ** 2 / nu, nu / 2 + 1.5
+    constant = nu / 2 * math.log(2) + math.log(4 * math.pi / nu) / 2
+    return float(gammaln(shape) - shape * math.log(rate) + constant)
+
+
+KNOWN = [
+    (TWO, two, [((2.4, 3.0), 6.0), ((0.6, 40.0), 41.0), ((2.4, 300.0), 700.0)]),
+    (TIED, tied, [((0.0, 0.0), 5.0), ((300.0, -200.0), 400.0)]),
+    (CATEGORIES, categories, [((5.0, 5.0), 15.0), ((2.0, 9.0), 50.0)]),
+    (WEIGHTS, weights, [((0.0, 20.0), 30.0), ((20.0, 50.0), 100.0)]),
+]
+
+
+@pytest.mark.parametrize(("family", "exact", "points"), KNOWN, ids=["two", "tied", "categories", "weights"])
+def test_the_mass_of_a_posterior_is_that_in_closed_form(family: Any, exact: Any, points: Any) -> None:
+    for chi, nu in points:
+        law = family.laws(np.array([chi]), nu)
+        assert law.seen[0]
+        assert law.log_masses[0] == pytest.approx(exact(chi, nu), abs=1e-6)
+        exactly = family.log_partition([ball(part) for part in (*chi, nu)])
+        assert float(exactly.mid()) == pytest.approx(exact(chi, nu), abs=1e-9)
+
+
+def test_the_divergence_of_ratings_is_the_integral() -> None:
+    """A law without a closed form, against Gauss's rule on a lattice of small squares."""
+    first, second = (Fraction(60), Fraction(210), Fraction(20)), (Fraction(61), Fraction(215), Fraction(20))
+    node, weight = np.polynomial.legendre.leggauss(12)
+    # In sums and differences the law is round enough for squares.
+    ends = np.linspace(-1, 1, 81)
+    axis = ((ends[1:] + ends[:-1])[:, None] / 2 + node * np.diff(ends)[:, None] / 2).ravel()
+    share = np.tile(weight / len(ends[1:]), len(ends) - 1)
+    a, b = np.meshgrid(14 * axis, 3 * axis, indexing="ij")
+    t1, t2 = a - 6 * b, b
+    law = np.log(np.exp(np.array([k * t1 + k * k * t2 for k in range(1, 6)])).sum(axis=0))
+
+    def mass(eta: Natural) -> float:
+        return math.log(
+            float(share @ np.exp(float(eta[0]) * t1 + float(eta[1]) * t2 - 20 * law - 20) @ share)
+        )
+
+    mixed = tuple(2 * p - q for p, q in zip(first, second, strict=True))
+    wanted = mass(mixed) - 2 * mass(first) + mass(second)
+    found = renyi(RATINGS, (first, second), Fraction(2))
+    assert found is not None
+    assert float(found.mid()) == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "r", "order"), [(5, "1/4", 1.2), (5, "1/4", 2.0), (5, "1/4", 4.0), (60, "1/40", 2.0)]
+)
+def test_the_bound_is_near_the_exact_divergence(n: int, r: Any, order: float) -> None:
+    """Of two independent Bernoulli laws: the sum of two exact ones, for all pairs of datasets."""
+    eta, r = TWO.natural(TWO.prior((0.4, 0.5, 8))), Fraction(r)
+    beta = discreet.BetaFamily()
+    exact = sum(beta.curve((eta[i], eta[2] - eta[i]), n, r).rdp(order) for i in (0, 1))
+    assert exact <= TWO.curve(eta, n, r).rdp(order) <= 1.25 * exact
+
+
+@pytest.mark.slow
+def test_no_pair_within_the_box_exceeds_the_bound() -> None:
+    """A directed search: records anywhere in the box, most of them at its corners."""
+    eta, n, r = TWO.natural(TWO.prior((0.3, 0.6, 5))), 4, 0.5
+    curve = TWO.curve(eta, n, Fraction(1, 2))
+    start, nu = np.array([float(part) for part in eta[:-1]]), float(eta[-1]) + r * n
+    rng = np.random.default_rng(11)
+    rest, one, other = (
+        np.clip(rng.uniform(-1, 2, size=(20_000, 2)), 0, 1) * scale for scale in (n - 1, 1, 1)
+    )
+    p, q = start + r * (rest + one), start + r * (rest + other)
+    for order in (1.3, 2.0, 3.0):
+        mixed = order * p + (1 - order) * q
+        inside = ((mixed > 0) & (mixed < nu)).all(axis=1)
+        mass = [betaln(x, nu - x).sum(axis=1) for x in (mixed[inside], p[inside], q[inside])]
+        divergence = (mass[0] - order * mass[1]) / (order - 1) + mass[2]
+        assert 0.5 * curve.rdp(order) < divergence.max() <= curve.rdp(order)
+
+
+@pytest.mark.slow
+def test_every_pair_of_datasets_of_ratings_is_below_the_curve() -> None:
+    eta, n, r = RATINGS.natural(RATINGS.prior((3, 10.5, 20))), 3, Fraction(1)
+    curve = RATINGS.curve(eta, n, r)
+    largest = 0.0
+    for rest in itertools.combinations_with_replacement(STARS, n - 1):
+        for one, other in itertools.permutations(STARS, 2):
+            pair = []
+            for record in (one, other):
+                sums = RATINGS.contribution([sum(axis) for axis in zip(*rest, record, strict=True)], n)
+                pair.append(tuple(own + r * more for own, more in zip(eta, sums, strict=True)))
+            value = renyi(RATINGS, (pair[0], pair[1]), Fraction(2))
+            assert value is not None
+            largest = max(largest, above(value))
+    assert largest <= curve.rdp(2) <= 1.3 * largest
+
+
+def normal(theta: Any) -> tuple[Any, list[Any]]:
+    """Two correlated normal numbers: −(a² + ab + b²)/2."""
+    a, b = theta
+    return -(a * a + a * b + b * b) / 2, [-(2 * a + b) / 2, -(a + 2 * b) / 2]
+
+
+@pytest.mark.parametrize("depth", [24, 4])
+def test_exact_draws_have_the_law(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With depth 4 many of the draws come from beyond the boxes."""
+    monkeypatch.setattr(log_concave, "_DEPTH", depth)
+    if depth == 4:
+        monkeypatch.setattr(log_concave, "_BOXES", 40)
+        monkeypatch.setattr(log_concave, "_FIRST_REACH", Fraction(2))
+    made = LogConcave(normal, np.array([0.2, -0.1]), np.array([[1.0, 0.0], [-0.5, 0.9]]))
+    source, grid = SeededEntropy(5), Fraction(1, 2)
+    drawn = np.array([[float(part) for part in made.draw(grid, source)] for _ in range(1500)])
+    exact = stats.norm(0, math.sqrt(4 / 3))
+    for axis in (drawn[:, 0], drawn[:, 1]):
+        edges = np.append(np.append(-INF, np.arange(-4, 5) / 2), INF)
+        observed = np.histogram(axis, edges)[0]
+        statistic, freedom = chi_square(observed, 1500 * np.diff(exact.cdf(edges)))
+        assert stats.chi2.sf(statistic, freedom) > ALPHA
+    assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(-0.5, abs=0.15)
+    share = made.weights[-1] / sum(made.weights)
+    assert share > 0.01 if depth == 4 else share < 1e-6
+
+
+def test_the_envelope_is_above_the_density() -> None:
+    made = LogConcave(normal, np.zeros(2), np.eye(2))
+    rng = np.random.default_rng(2)
+    for box, weight in zip(made._boxes[::20], made.weights[::20], strict=False):
+        for _ in range(5):
+            z = [float(c) + float(w) * rng.uniform(-1, 1) for c, w in zip(box.centre, box.half, strict=True)]
+            assert float(normal([ball(part) for part in z])[0].exp()) * float(box.volume) <= weight / 2**80
+
+
+def test_candidates_beyond_the_boxes_have_their_density(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of 1/density over those in a ring is its area."""
+    monkeypatch.setattr(log_concave, "_DEPTH", 4)
+    made = LogConcave(normal, np.zeros(2), np.eye(2))
+    source, inverse = SeededEntropy(9), []
+    for _ in range(2000):
+        z, density = made._beyond(source)()
+        rho = max(abs(float(part)) for part in z) / float(made._reach)
+        assert rho > 1
+        inverse.append(1 / float(density) if rho < 2 else 0.0)
+    area = 3 * (2 * float(made._reach)) ** 2
+    error = float(np.std(inverse)) / math.sqrt(len(inverse))
+    assert abs(float(np.mean(inverse)) - area) < 6 * error < 0.2 * area
+
+
+def test_bounds_hold_in_the_whole_cell() -> None:
+    rng, nu = np.random.default_rng(4), 12.0
+    corners = np.array([[2.0, 3.0], [3.0, 3.5], [2.2, 4.5]])
+    centre = corners.mean(axis=0)
+    found = TWO.laws(centre[None], nu).bounds((corners - centre)[None])[0]
+    for chi in rng.dirichlet((1, 1, 1), 200) @ corners:
+        exact = np.diag(polygamma(1, chi) + polygamma(1, nu - chi))
+        for move in rng.normal(size=(5, 2)):
+            assert move @ exact @ move <= max(move @ one @ move for one in found)
+
+
+def test_an_exponent_that_is_not_concave_is_noticed() -> None:
+    def hollow(theta: Any) -> tuple[Any, list[Any]]:
+        a, b = theta
+        value, slopes = normal(theta)
+        ring = (-(a * a + b * b) * 4).exp()
+        return value - 3 * ring, [slope + 24 * x * ring for slope, x in zip(slopes, theta, strict=True)]
+
+    made = LogConcave(hollow, np.zeros(2), np.eye(2))
+    source = SeededEntropy(3)
+    with pytest.raises(discreet.InvalidInput, match="not concave"):
+        [made.draw(Fraction(1, 4), source) for _ in range(200)]
+
+
+def test_records_are_read_and_kept_in_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "stars.csv"
+    path.write_text("stars\n1\n5\n5\n7\n2.2\n", "utf-8")
+    found = ((1 + 5 + 5 + 5 + 2, 1 + 25 + 25 + 25 + 4), 5)
+    assert RATINGS.read(path, "stars", {}) == found
+    assert RATINGS.read([1, 5, 5, 7, 2.2], None, {}) == found
+    sums, n = TWO.read([[0.5, 2.0], [-1.0, 0.25]], None, {})
+    assert n == 2
+    assert [float(part) for part in sums] == pytest.approx([0.5, 1.25], abs=1e-4)
+    with pytest.raises(discreet.InvalidInput, match="outside of n times"):
+        RATINGS.contribution((15, 40), 5)
+    assert RATINGS.informed((3, 10.5, 20), [3] * 10) == pytest.approx((3, 10, 30))
+    bernoulli = Family.define(log_partition="log(1 + exp(t))", bounds=(1, 5))
+    assert bernoulli.read(path, "stars", {})[1] == 5
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"statistic": ("x", "x**2", "x**3")}, "one formula, or two"),
+        ({"statistic": ("x",)}, "one formula, or two"),
+        ({"statistic": ("x", "y")}, "use numbers"),
+        ({"log_partition": "exp(t3)"}, "use numbers, t1, t2"),
+        ({"values": None}, "box"),
+        ({"bounds": ((0, 1), (0, 1))}, "box"),
+        ({"values": [(0, 0), (1, 1), (2, 2)]}, "not minimal"),
+        ({"values": [(0, 0), (1, math.nan), (2, 2)]}, "values="),
+        ({"values": [(k, k * k) for k in range(40)]}, "more than 32"),
+        ({"support": ((0, 1),)}, "support="),
+        ({"support": ((1, 0), (0, 1))}, "low < high"),
+        ({"means": (0, 1)}, "one parameter"),
+    ],
+    ids=str,
+)
+def test_what_is_no_family_is_refused(changed: Any, words: str) -> None:
+    given = {"log_partition": RATINGS.to_dict()["cumulant"], "statistic": ("x", "x**2"), "values": STARS}
+    with pytest.raises(discreet.InvalidInput, match=words):
+        Family.define(**{**given, **changed})
+
+
+@pytest.mark.parametrize("prior", [(3, 20), (3, 10.5, 0), (3, 8, 20), 5], ids=str)
+def test_a_prior_that_is_no_law_is_refused(prior: Any) -> None:
+    with pytest.raises(discreet.InvalidInput, match="prior="):
+        RATINGS.prior(prior)
+
+
+@pytest.mark.slow
+def test_a_family_of_two_parameters_works_in_all_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "stars.csv"
+    data.write_text("stars\n" + "\n".join(map(str, [1, 4, 5, 5, 3] * 2)) + "\n", "utf-8")
+    ledger, out, page = (str(tmp_path / name) for name in ("budget.db", "draw.json", "page.html"))
+    flat = ",".join(f"{a},{b}" for a, b in STARS)
+    options = f"statistic=x,x**2; cumulant={RATINGS.to_dict()['cumulant']}; values={flat}"
+
+    def run(*arguments: str) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code in (0, None), capsys.readouterr().err
+
+    run("ledger", "create", "stars", "--epsilon", "5", "--delta", "1e-5", "--ledger", ledger)
+    asked = ["sample", str(data), "--column", "stars", "--family", "defined-vector", "--prior", "3,10.8,200"]
+    asked += ["--options", options, "--epsilon", "2", "--delta", "1e-6", "--ledger", ledger]
+    run(*asked, "--dataset", "stars", "--out", out)
+    sample = discreet.Sample.from_json(Path(out).read_text("utf-8"))
+    assert sample.model == RATINGS
+    assert sample.parameters() == ["t1", "t2"]
+    assert sample.values.shape == (1, 2)
+    assert "numerically" in sample.guarantee.assumptions[0]
+    run("show", out)
+    run("report", out, "--out", page)
+    assert "natural parameters t1, t2 of x, x**2" in Path(page).read_text("utf-8")
+    capsys.readouterr()
