@@ -186,8 +186,8 @@ def asked(question: Network, rng: np.random.Generator) -> Iterator[tuple[str, st
         yield column, str(rng.choice([name for name in names if name != column]))
 
 
-def covered(shape: str, n: int, epsilon: str, relation: str, seed: int) -> tuple[int, int]:
-    """How many of the intervals hold, and how many there are."""
+def covered(shape: str, n: int, epsilon: str, relation: str, seed: int) -> dict[str, tuple[int, int]]:
+    """Of each conditional how many of the intervals hold, and how many there are."""
     rng = np.random.default_rng([seed, n, len(relation), *map(ord, shape)])
     parents, sizes = SHAPES[shape]
     levels = {column: tuple(f"{column}{i}" for i in range(k)) for column, k in sizes.items()}
@@ -202,30 +202,37 @@ def covered(shape: str, n: int, epsilon: str, relation: str, seed: int) -> tuple
         counts.append(table)
     answer = simulated(question, counts, 0 if relation == "add-remove" else n, rng)
     drawn = answer.draws(1000, seed)
-    held = number = 0
+    held: dict[str, tuple[int, int]] = {}
     tail = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     for column, given in asked(question, rng):
         exact, found = (one.joint((given, column), {}) for one in (truth, drawn))
         exact, found = (x / x.sum(axis=2, keepdims=True) for x in (exact, found))
         low, high = np.quantile(found, tail, axis=0)
         inside = (low <= exact[0]) & (exact[0] <= high)
-        held, number = held + int(inside.sum()), number + inside.size
-    return held, number
+        held[f"{column} | {given}"] = int(inside.sum()), inside.size
+    return held
 
 
 def measure_coverage(options: argparse.Namespace) -> None:
     print(f"coverage of {100 * LEVEL:g} % intervals of P(column = level | another column = level)")
     every = []
     for shape in options.shape:
+        each: dict[str, list[float]] = {}
         for n in options.n:
             for epsilon in options.epsilon:
                 for relation in options.relation:
                     found = [covered(shape, n, epsilon, relation, seed) for seed in range(options.fits)]
-                    rates = [held / number for held, number in found]
+                    sums = [np.sum(list(one.values()), axis=0) for one in found]
+                    rates = [float(held / number) for held, number in sums]
+                    for name, (held, number) in (item for one in found for item in one.items()):
+                        each.setdefault(name, []).append(held / number)
                     every += rates
                     error = np.std(rates) / math.sqrt(len(rates))
                     label = f"{shape:9} n {n:6,} ε {epsilon:4} {relation:11}"
                     print(f"{label} {np.mean(rates):.3f} ± {error:.3f} ({options.fits} networks)", flush=True)
+        for name, rates in sorted(each.items()):
+            error = np.std(rates) / math.sqrt(len(rates))
+            print(f"{shape:9} P({name}) {np.mean(rates):.3f} ± {error:.3f}", flush=True)
     print(f"all {np.mean(every):.4f} ± {np.std(every) / math.sqrt(len(every)):.4f}")
 
 

@@ -267,6 +267,28 @@ def test_no_answer_claims_less_than_its_noise_allows(kind: str) -> None:
             load_answer(changed(made, **claim))
 
 
+def test_a_study_says_what_its_answers_cost() -> None:
+    """Its report states the account's total: no less than was charged, and that no less than was promised."""
+    study = discreet.Study({"a": 30, "b": 10}, budget=2)
+    for request in ("one", "two"):
+        study.release(levels=("a", "b"), epsilon="1/2", request_id=request)
+    document = json.loads(study.result().to_json())
+    load_answer(json.dumps(document))
+    for path, value in (
+        (("budget", "spent", "epsilon"), "3/4"),
+        (("answers", 0, "receipt", "charged", "epsilon"), "1/4"),
+        (("answers", 0, "receipt", "cap"), {"epsilon": "2", "delta": "1/10"}),
+    ):
+        forged_one = json.loads(json.dumps(document))
+        part = forged_one["release"]
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = value
+        forged_one["checksum"] = checksum(forged_one["release"])
+        with pytest.raises(CorruptReleaseError):
+            load_answer(json.dumps(forged_one))
+
+
 def test_a_group_claims_what_all_claim() -> None:
     content = json.loads(json.dumps(_means().content()))
     content["means"][0]["guarantee"]["epsilon"] = "1/10"

@@ -165,6 +165,6 @@ ROWS = [
     Row(NormalFamily((-1.0, 2.0)), (-1.0, 0.5, 2.0, 4.0), (-1, -HALF, 0, HALF, 1, 2), _student, (1, 2, 3)),
     Row(CorrelatedVector(1.0, 2.0, covariance=((4, 1), (1, 2))), ((0, 1), 2.0), AROUND, _normal),
     Row(BERNOULLI, (0.4, 5.0), (Fraction(0), HALF, Fraction(1)), _logit, sizes=(1, 3)),
-    Row(TWO, (0.4, 0.5, 8.0), ((0, 0), (0, 1), (1, 0), (1, 1)), _logit, sizes=(1, 2)),
+    Row(TWO, (0.4, 0.5, 8.0), ((0, 0), (0, 1), (1, 0), (1, 1)), _logit, sizes=(2,)),
     Row(SoftCategories(3), (2.0, 0.5, 3.0), POINTS, _beta, sizes=(1, 2, 3)),
 ]

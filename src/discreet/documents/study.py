@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 
 from discreet.documents.answer import load_answer
 from discreet.documents.base import read_document, write_document
-from discreet.errors import CorruptReleaseError
+from discreet.errors import CorruptReleaseError, LedgerRefusal, NotPrivateError
 from discreet.ledger import Account, Budget, Receipt
+from discreet.ledger.budgets import price_of
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,34 @@ class StudyResult:
         try:
             entries = content["answers"]
             budget = content.get("budget")
-            return cls(
+            read = cls(
                 title=str(content["title"]),
                 dataset=str(content["dataset"]),
                 questions={entry["id"]: dict(entry["question"]) for entry in entries},
                 answers={entry["id"]: _with_receipt(entry) for entry in entries},
                 account=None if budget is None else Account.from_dict(budget),
             )
+            read._check_spent()
+            return read
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
+
+    def _check_spent(self) -> None:
+        """Refuses receipts below what their answers cost, and an account that has spent less than these."""
+        receipts = {}
+        for name, answer in self.answers.items():
+            receipt = answer.receipt
+            try:
+                paid = price_of(answer.guarantee, receipt.cap.unit).fits(receipt.charged)
+            except (LedgerRefusal, NotPrivateError):
+                paid = False
+            if not paid:
+                raise ValueError(f"{name!r} costs more than was charged")
+            receipts[receipt.sequence] = receipt.charged
+        if self.account is not None and receipts:
+            spent = sum(receipts.values(), self.account.cap.zero())
+            if not spent.fits(self.account.spent):
+                raise ValueError("its account has spent less than was charged")
 
 
 def _with_receipt(entry: Mapping[str, Any]) -> Any:

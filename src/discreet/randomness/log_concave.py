@@ -37,7 +37,7 @@ _FIRST_REACH = Fraction(8)
 _BOXES = 400
 
 Point: TypeAlias = list[Fraction]
-Candidate: TypeAlias = Callable[[], tuple[list[Ball], Ball]]
+Proposal: TypeAlias = Callable[[], tuple[list[Ball], Ball]]
 """z and the density that it was drawn from, at the precision that is worked with: the same z every time."""
 
 
@@ -185,7 +185,7 @@ class LogConcave:
             if Uniform(source).below(partial(self._share, point, self.weights[number]), _FIRST):
                 return tuple(self._cell(point, axis, grid) for axis in range(self._d))
 
-    def _share(self, point: Candidate, weight: int) -> Ball:
+    def _share(self, point: Proposal, weight: int) -> Ball:
         """The density over the envelope."""
         z, density = point()
         found = self._at(z)
@@ -196,11 +196,11 @@ class LogConcave:
             raise InvalidInput("the exponent is not concave: no log-partition function")
         return kept
 
-    def _cell(self, point: Candidate, axis: int, grid: Fraction) -> Fraction:
+    def _cell(self, point: Proposal, axis: int, grid: Fraction) -> Fraction:
         number = enclosed_digits(lambda: self._theta(point()[0])[axis] / ball(grid), 0, _FIRST)
         return (number + Fraction(1, 2)) * grid
 
-    def _in_box(self, box: _Box, source: Source) -> Candidate:
+    def _in_box(self, box: _Box, source: Source) -> Proposal:
         uniform = [Uniform(source) for _ in range(self._d)]
 
         def point() -> tuple[list[Ball], Ball]:
@@ -210,7 +210,7 @@ class LogConcave:
 
         return point
 
-    def _beyond(self, source: Source) -> Candidate:
+    def _beyond(self, source: Source) -> Proposal:
         axis, positive = divmod(source.below(2 * self._d), 2)
         uniform = [Uniform(source) for _ in range(self._d)]
 
