@@ -382,6 +382,8 @@ def test_bambi_finds_the_posterior():
         sizes = bambi.Model("z ~ x", names["data"], family=bambi_family(("geometric", 0.25), total=60))
         sizes.build()
         assert np.isfinite(sizes.backend.model.compile_logp()(sizes.backend.model.initial_point()))
+        with pytest.raises(InvalidInput, match="no cell stands alone"):
+            bambi_family(("lattice", 2.0))
         with pytest.raises(InvalidInput, match="fractions"):
             bambi.Model("z ~ x", names["data"] + 0.5, family=bambi_family(("geometric", 1.0))).build()
 

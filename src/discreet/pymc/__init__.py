@@ -173,6 +173,7 @@ def bambi_family(noise: Any, total: Any = None) -> Any:
         import bambi
     except ImportError:
         raise missing_extra("bambi", "bambi") from None
+    noise = bridging.independent(as_noise(noise))
     kind, given, parent, link = (
         (NoisyPoisson, (), "mu", "log") if total is None else (NoisyBinomial, (total,), "p", "logit")
     )
