@@ -412,7 +412,7 @@ def test_release_round_trip_and_damage() -> None:
         np.array([[0.125], [0.0]]),
         1.0,
         discreet.Guarantee(Fraction(1), exact_delta=Fraction(1, 10**6), curve=Gaussian(Fraction(1, 20))),
-        {"n": 10, "steps": None},
+        {"n": 10, "sampler": "rejection", "weight": 0.125, "prior_precision": 4.0, "steps": None},
         ("a", "b"),
     )
     text = release.to_json()
