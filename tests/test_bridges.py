@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from discreet.inference.likelihoods import (
     noises,
 )
 from discreet.inference.likelihoods.tables import ENOUGH, until
+from evidence.components import need
 
 NOISES = [
     noises.DiscreteLaplace(4.0),
@@ -39,11 +39,7 @@ named = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.name
 
 def needs(package: str) -> None:
     """The package is there, or the test is skipped, which it may not be in CI."""
-    if importlib.util.find_spec(package) is None:
-        assert not os.environ.get("CI"), (
-            f"{package} is not installed, and in CI these tests may not be skipped"
-        )
-        pytest.skip(f"{package} is not installed")
+    need(None if importlib.util.find_spec(package) else f"{package} is not installed")
 
 
 def grid(noise, *axes):

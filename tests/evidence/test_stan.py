@@ -15,6 +15,7 @@ import pytest
 
 from discreet import stan
 from discreet.inference.likelihoods import Binomial, Multinomial, PoissonCells, likelihood, noises
+from evidence.components import need
 from test_bridges import blocks_of, grid_of_line, noisy_line
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -24,7 +25,7 @@ def run_in_r(package: str, script: str, folder: Path) -> list[float]:
     """The numbers in the last line that a script prints, run in a folder with a package of R."""
     probe = ["Rscript", "-e", f"library({package})"]
     if not shutil.which("Rscript") or subprocess.run(probe, check=False, capture_output=True).returncode:
-        pytest.skip(f"{package} is not installed (Debian: r-cran-{package})")
+        need(f"{package} is not installed (Debian: r-cran-{package})")
     boost = 'if (rstan::rstan_options("boost_lib") == "") rstan::rstan_options(boost_lib = "/usr/include")'
     (folder / "run.R").write_text(f"suppressMessages(library({package}))\n{boost}\n{script}", "utf-8")
     done = subprocess.run(["Rscript", "run.R"], cwd=folder, capture_output=True, text=True, check=False)

@@ -76,8 +76,8 @@ class DefinedVector(Family):
         object.__setattr__(self, "statistic", tuple(str(part).strip() for part in parts))
         if len(self.statistic) != 2:
             raise InvalidInput(
-                f"statistic={self.statistic!r} must be one formula, or two such as ('x', 'x**2'): a bound "
-                "for more parameters takes hours; of parts that are independent define a family for each"
+                f"statistic={self.statistic!r} must be one formula, or two such as ('x', 'x**2'): more "
+                "parameters are not supported; of parts that are independent define a family for each"
             )
         compiled(self.cumulant, self.parameters)
         for part in self.statistic:
