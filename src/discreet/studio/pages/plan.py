@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -142,6 +143,11 @@ class PlanForm:
 
     def command(self) -> str:
         """The plan as a command, where there is one."""
+        if any(self.form.texts.get(name) for name in ("missing", "expected_false")):
+            if self.form.kind != "proportion":
+                return ""
+            asked = shlex.join(one for one in self.question.arguments() if not one.startswith("--n="))
+            return f"discreet plan-release {asked} --n {self.records}\n"
         if self.form.texts.get("relation") == "add-remove" or not (shares := getattr(self.question, "k", 0)):
             return ""
         prior = ",".join(f"{a:g}" for a in getattr(self.question, "exact_prior", (1.0,) * shares))
