@@ -35,14 +35,19 @@ from discreet.randomness.cells import power_of_two
 from discreet.randomness.entropy import Source
 from discreet.randomness.log_concave import LogConcave
 
-_NODES = ((37, 7.6), (57, 8.6), (113, 8.6))
+_NODES = {
+    2: ((37, 7.6, 2), (57, 8.6, 2), (113, 8.6, 2)),
+    3: ((27, 7.15, 4), (33, 8.3, 3), (57, 8.6, 2)),
+}
 """Nodes on an axis, and how far they go on a scale that is stretched at its ends: few, more, and many."""
 _SLACK, _AGREE = 1 + 2e-5, 3e-3  # with all nodes the error is about the square of that with every second one
 _DEEP = 30.0
-_MOST_MOVES = 32.0
-_MOST_CELLS, _MOST_VALUES = 6000, 32
-_CLOSE, _LOOSE, _SHORT = 1.12, 0.15, 0.1
-_AT_ONCE = 50_000
+_MOST_MOVES = {2: 32.0, 3: 1.0}
+_MOST_CELLS, _MOST_VALUES = 20_000, 32
+_CLOSE = {2: 1.12, 3: 1.3}
+_LOOSE, _SHORT = 0.15, 0.1
+_AT_ONCE = 500_000
+_MOST_LAWS, _NEAR = 400, 1.5
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class DefinedVector(Family):
     def __post_init__(self) -> None:
         parts = self.statistic.split(",") if isinstance(self.statistic, str) else self.statistic
         object.__setattr__(self, "statistic", tuple(str(part).strip() for part in parts))
-        if len(self.statistic) != 2:
+        if len(self.statistic) not in _NODES:
             raise InvalidInput(
                 f"statistic={self.statistic!r} must be one formula, or two such as ('x', 'x**2'): more "
                 "parameters are not supported; of parts that are independent define a family for each"
@@ -239,16 +244,19 @@ class DefinedVector(Family):
         return []
 
     def order_limit(self, eta: Natural, n: int, r: Fraction) -> float:
-        return 1 + float(_variances(self, eta, n, r)[0][-1])
+        depths, largest = _variances(self, eta, n, r)
+        return 1 + float(depths[-1] + 1 / math.sqrt(_SLACK * largest[-1]))
 
     def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float:
         depths, largest = _variances(self, eta, n, r)
-        if order - 1 > depths[-1]:
-            return math.inf
         ends = np.minimum(depths, order - 1)
         parts = np.diff(ends - ends**2 / (2 * (order - 1))) if order > 1 else np.zeros_like(largest)
-        met = parts > 0  # what lies beyond may be infinite
-        return float(_SLACK * (largest[0] / 2 + (largest[met] * parts[met]).sum()))
+        met = parts > 0
+        found = _SLACK * (largest[0] / 2 + (largest[met] * parts[met]).sum())
+        if order - 1 > depths[-1]:
+            moved = (order - 1 - depths[-1]) * math.sqrt(_SLACK * largest[-1])
+            found += -(moved + math.log1p(-moved)) / (order - 1) if moved < 1 else math.inf
+        return float(found)
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         from flint import arb
@@ -331,7 +339,7 @@ class _Laws:
         self, family: DefinedVector, chi: FloatArray, nu: float, start: FloatArray, level: int
     ) -> None:
         d = chi.shape[1]
-        number, reach = _NODES[level]
+        number, reach, bend = _NODES[d][level]
 
         def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
             theta, slope = family.place(u)
@@ -346,9 +354,9 @@ class _Laws:
         index = np.stack(np.meshgrid(*[np.arange(number)] * d, indexing="ij"), axis=-1).reshape(-1, d)
         self._edge = ((index == 0) | (index == number - 1)).any(axis=1)
         self._even = (index % 2 == 0).all(axis=1)
-        away = 2 * np.sinh(places / 2)
+        away = bend * np.sinh(places / bend)
         self.theta, value = heights(self.modes[:, None] + away @ factor.transpose(0, 2, 1))
-        value = value + np.log(np.cosh(places / 2)).sum(axis=1)
+        value = value + np.log(np.cosh(places / bend)).sum(axis=1)
         top = value.max(axis=1, keepdims=True)
         with np.errstate(invalid="ignore"):
             total = np.exp(np.maximum(value - top, -1e4)).sum(axis=1, keepdims=True)
@@ -396,6 +404,71 @@ class _Laws:
         """Matrices above every covariance within the hull of some steps from each χ, infinite if unknown."""
         found, sure = self._tilted(steps)
         return np.where((sure & self.seen)[:, None, None, None], found, np.inf)
+
+
+class _Near:
+    """The law at one χ, whose nodes serve other χ near by: their weights are multiplied by e^{s·θ}."""
+
+    def __init__(self, centre: FloatArray, law: _Laws) -> None:
+        self.centre, self._metric = centre, law.covariances[0]
+        self._log_weights, self._away = law.log_weights[0], law.away[0]
+        squares = (self._away[:, :, None] * self._away[:, None]).reshape(len(self._away), -1)
+        self._terms = np.concatenate([np.ones((len(squares), 1)), self._away, squares], axis=1)
+        self._edge, self._even = law._edge, law._even
+        self._every_second = 2 ** len(centre) * self._terms[self._even]
+        self.size = len(squares)
+
+    @classmethod
+    def at(cls, family: DefinedVector, chi: FloatArray, nu: float) -> _Near | None:
+        for level in (0, 1):
+            law = family.laws(chi[None], nu, level=level)
+            if law.seen[0]:
+                return cls(chi, law)
+        return None
+
+    def distances(self, points: FloatArray) -> FloatArray:
+        away = points - self.centre
+        return np.asarray(np.sqrt(np.einsum("bi,ij,bj->b", away, self._metric, away)))
+
+    def _sums(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """At each χ a logarithm, Σw, Σwθ and Σwθθ' over its exponential, by all and by every second node."""
+        exponent = self._log_weights + (points - self.centre) @ self._away.T
+        largest = exponent.max(axis=1)
+        deep = exponent[:, self._edge].max(axis=1) < largest - _DEEP
+        weights = np.exp(exponent - largest[:, None])
+        return largest, weights @ self._terms, weights[:, self._even] @ self._every_second, deep
+
+    def bounds(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Matrices above every covariance in each simplex, and the covariance in its middle, if known."""
+        number, corners, d = cells.shape
+        middles = cells.mean(axis=1)
+        top, fine, coarse, seen = self._sums(middles)
+        mass, mean = fine[:, :1], fine[:, 1 : d + 1] / fine[:, :1]
+
+        def about(sums: FloatArray, mean: FloatArray) -> FloatArray:
+            first, second = sums[..., 1 : d + 1], sums[..., d + 1 :].reshape(*sums.shape[:-1], d, d)
+            cross = mean[..., :, None] * first[..., None, :]
+            whole = sums[..., :1, None] * mean[..., :, None] * mean[..., None, :]
+            return np.asarray(second - cross - np.swapaxes(cross, -1, -2) + whole)
+
+        covariances = about(fine, mean) / mass[..., None]
+        seen = seen & (_apart(covariances, about(coarse, mean) / mass[..., None]) < _AGREE)
+        tops, sums, halves, deep = (
+            part.reshape(number, corners, *part.shape[1:]) for part in self._sums(cells.reshape(-1, d))
+        )
+        steps = cells - middles[:, None]
+        scale = tops - top[:, None] - (steps * mean[:, None]).sum(axis=2)
+        unit = np.exp(np.minimum(scale, 600.0)) / mass
+        found = about(sums, mean[:, None]) * unit[..., None, None]
+        missed = _apart(found, about(halves, mean[:, None]) * unit[..., None, None])
+        sure = seen & (deep & (missed < _AGREE) & (scale < 600)).all(axis=1)
+        return np.where(sure[:, None, None, None], found, np.inf), covariances, seen
+
+
+def _apart(fine: FloatArray, coarse: FloatArray) -> FloatArray:
+    with np.errstate(all="ignore"):
+        t = [np.trace(m, axis1=-2, axis2=-1) for m in (fine, coarse)]
+        return np.abs(t[1] / t[0] - 1)
 
 
 def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -473,31 +546,45 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
             squares = np.einsum("ki,...ij,kj->...k", family.moves, matrices, family.moves)
         return np.asarray(share**2 * np.where(np.isnan(squares), np.inf, squares).max(axis=-1))
 
-    def looked(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
-        """A bound in each cell, the value in its middle (0: not seen), the covariance there, and the mode."""
+    laws: list[_Near] = []
+
+    def looked(cells: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """A bound in each cell, the value in its middle (0: not seen), and the covariance there."""
         middles = cells.mean(axis=1)
-        bound, own, modes = np.full(len(cells), np.inf), np.zeros(len(cells)), np.zeros_like(middles)
+        bound, own = np.full(len(cells), np.inf), np.zeros(len(cells))
         metric = np.tile(np.diag(widest**-2.0), (len(cells), 1, 1))
-        for level in (0, 1):
-            short = _lengths(cells, metric).max(axis=1, initial=0.0) < 1
-            left = np.flatnonzero(np.isinf(bound) & ((own == 0) | short))
-            few = max(1, _AT_ONCE // _NODES[level][0] ** d)
-            for part in (left[first : first + few] for first in range(0, len(left), few)):
-                law = family.laws(middles[part], nu, begin[part], level)
-                bound[part] = largest(law.bounds(cells[part] - middles[part][:, None])).max(axis=1)
-                own[part] = np.where(law.seen, largest(law.covariances), 0.0)
-                metric[part[law.seen]], modes[part[law.seen]] = law.covariances[law.seen], law.modes[law.seen]
-        return bound, own, metric, modes
+        left, place = np.arange(len(cells)), 0
+        while len(left):
+            if place == len(laws):
+                made = _Near.at(family, middles[left[0]], nu) if place < _MOST_LAWS else None
+                if made is None:
+                    left = left[1:]
+                    continue
+                laws.append(made)
+            law = laws[place]
+            place += 1
+            within = law.distances(middles[left]) < _NEAR
+            inside, left = left[within], left[~within]
+            for part in np.array_split(inside, 1 + len(inside) * law.size // _AT_ONCE):
+                matrices, found, seen = law.bounds(cells[part])
+                own[part] = np.where(seen, largest(found), 0.0)
+                moved = np.sqrt(_lengths_from(cells[part], middles[part], found))
+                with np.errstate(all="ignore"):
+                    rough = np.where(seen & (moved < 1), own[part] / (1 - moved) ** 2, np.inf)
+                bound[part] = np.minimum(rough, largest(matrices).max(axis=1, initial=0.0))
+                metric[part[seen]] = found[seen]
+        return bound, own, metric
 
     def values_at(points: FloatArray) -> FloatArray:
-        return looked(points[:, None], np.zeros_like(points))[1]
+        return looked(points[:, None])[1]
 
     def known(depth: float) -> bool:
         return bool((values_at(hull(depth)) > 0).all())
 
     if not known(0.0):
         return np.array([0.0, 0.0]), np.array([math.inf])
-    end, beyond = (_MOST_MOVES, 0.0) if known(_MOST_MOVES) else (0.0, _MOST_MOVES)
+    far = _MOST_MOVES[d]
+    end, beyond = (far, 0.0) if known(far) else (0.0, far)
     while beyond - end > 0.02 * end + 1e-3:
         middle = (end + beyond) / 2
         end, beyond = (middle, beyond) if known(middle) else (end, middle)
@@ -513,17 +600,16 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
     seen_at, seen = depths(levels[:, None]), values_at(levels)
     outer = hull(end)
     waiting = outer[Delaunay(outer / np.ptp(outer, axis=0)).simplices]
-    modes = np.zeros((len(waiting), d))
     done_at, done = np.zeros(0), np.zeros(0)
     while len(waiting):
-        bound, own, metric, modes = looked(waiting, modes)
+        bound, own, metric = looked(waiting)
         middles = waiting.mean(axis=1)
         seen_at, seen = np.append(seen_at, depths(middles[:, None])), np.append(seen, own)
         order = np.argsort(seen_at)
         attained = np.maximum.accumulate(seen[order])
         touched = depths(waiting)
         found = attained[np.maximum(np.searchsorted(seen_at[order], touched, "right") - 1, 0)]
-        wide = bound > (_CLOSE + _LOOSE * touched) * found
+        wide = bound > (_CLOSE[d] + _LOOSE * touched) * found
         blind = np.isinf(bound) & ((own == 0) | (_lengths(waiting, metric).max(axis=1) < _SHORT))
         if len(done) + len(waiting) > _MOST_CELLS:
             blind |= np.isinf(bound)
@@ -531,7 +617,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         end = min(end, float(touched[blind].min(initial=end)))
         wide &= touched < end
         done_at, done = np.append(done_at, touched[~wide]), np.append(done, bound[~wide])
-        waiting, modes = _split(waiting[wide], metric[wide]), np.repeat(modes[wide], 2, axis=0)
+        waiting = _split(waiting[wide], metric[wide])
     inner = done_at < end
     if not inner.any():
         return np.array([0.0, 0.0]), np.array([math.inf])
@@ -551,6 +637,12 @@ def _lengths(cells: FloatArray, metric: FloatArray) -> FloatArray:
     first, second = _edges(cells).T
     edges = cells[:, first] - cells[:, second]
     return np.asarray(np.einsum("bei,bij,bej->be", edges, metric, edges))
+
+
+def _lengths_from(cells: FloatArray, middles: FloatArray, metric: FloatArray) -> FloatArray:
+    """The largest squared distance of a corner from the middle."""
+    steps = cells - middles[:, None]
+    return np.asarray(np.einsum("bei,bij,bej->be", steps, metric, steps).max(axis=1))
 
 
 def _split(cells: FloatArray, metric: FloatArray) -> FloatArray:
