@@ -1,4 +1,4 @@
-"""Families of two parameters that are defined by formulas: masses, bounds, exact draws, and all places."""
+"""Families of two and three parameters defined by formulas: masses, bounds, exact draws, and all places."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from scipy.special import betaln, gammaln, polygamma
 import discreet
 from discreet.cli import main
 from discreet.numerics.enclosures import above, ball
+from discreet.posterior_sampling.families import defined_vector
+from discreet.posterior_sampling.families.defined_vector import _Near
 from discreet.posterior_sampling.family import Family, Natural, renyi
 from discreet.randomness import log_concave
 from discreet.randomness.entropy import SeededEntropy
@@ -111,6 +113,65 @@ def test_the_divergence_of_ratings_is_the_integral() -> None:
 
 
 @pytest.mark.parametrize(
+    "alpha", [(0.339, 0.808, 0.341), (0.166, 0.338, 0.228), (0.327, 4.71, 0.394), (5.0, 2.0, 8.0)], ids=str
+)
+def test_covariances_are_no_less_than_in_closed_form(alpha: tuple[float, ...]) -> None:
+    """Weak priors have corners that nodes step over: what half of the nodes miss is added."""
+    exact = np.diag(polygamma(1, alpha[:2])) + polygamma(1, alpha[2])
+    for level in (0, 1):
+        law = CATEGORIES.laws(np.array([alpha[:2]]), sum(alpha), level=level)
+        found = law.covariances[0]
+        assert not law.seen[0] or (np.linalg.eigvalsh(found - exact) > -1e-9).all()
+        assert not law.seen[0] or np.trace(found) < 1.004 * np.trace(exact)
+    assert law.seen[0]
+
+
+def test_the_bound_holds_where_moves_are_tiny() -> None:
+    """There nothing is lost but what the nodes miss: D_λ is λ/2 times the variance of the move."""
+    alpha, r = [Fraction(value) for value in (0.33922546, 0.80811662, 0.34055118)], Fraction(1, 10**7)
+    exact = np.diag(polygamma(1, [float(a) for a in alpha[:2]])) + polygamma(1, float(alpha[2]))
+    variance = max(float(move @ exact @ move) for move in CATEGORIES.moves) * float(r) ** 2
+    bound = CATEGORIES.renyi_bound((*alpha[:2], sum(alpha)), 1, r, 2.0)
+    assert variance <= bound <= 1.004 * variance
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e13])
+def test_units_of_a_statistic_do_not_matter(scale: float) -> None:
+    family = Family.define(
+        log_partition=f"log(1 + exp({scale!r} * t1)) + log(1 + exp(t2))",
+        statistic=("x1", "x2"),
+        bounds=((0, scale), (0, 1)),
+    )
+    eta = family.natural(family.prior((0.4 * scale, 0.5, 8)))
+    assert family.curve(eta, 60, Fraction(1, 40)).rdp(2) == pytest.approx(0.00077, rel=0.2)
+
+
+def test_a_curve_without_a_bound_says_that_everything_may_leak() -> None:
+    eta, r = (Fraction(1, 100), Fraction(1, 100), Fraction(1, 50)), Fraction(1, 1000)
+    assert TWO.renyi_bound(eta, 1, r, 1.5) == INF
+    assert TWO.curve(eta, 1, r).delta_at(1.0) == pytest.approx(1.0)
+
+
+def test_a_parameter_that_the_formula_does_not_use_is_drawn_all_the_same() -> None:
+    family = Family.define(
+        log_partition="log(1 + exp(t1))",
+        statistic=("x1", "x2"),
+        bounds=((0, 1), (0, 1)),
+        support=((-INF, INF), (-1, 1)),
+    )
+    eta = family.natural(family.prior((0.5, 0.5, 8)))
+    drawn = family.draw(eta, Fraction(1, 64), SeededEntropy(1))
+    assert -1 < drawn[1] < 1
+
+
+def test_data_in_the_place_of_a_family_are_not_quoted() -> None:
+    for secret in (np.array([[0.123456, 2.0]]), [0.123456]):
+        with pytest.raises(discreet.InvalidInput, match="by its name, not by a") as refused:
+            discreet.posterior_sample(TWO, secret, prior=(1, 1), epsilon=1, delta="1e-6")
+        assert "0.123456" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("n", "r", "order"), [(5, "1/4", 1.2), (5, "1/4", 2.0), (5, "1/4", 4.0), (60, "1/40", 2.0)]
 )
 def test_the_bound_is_near_the_exact_divergence(n: int, r: Any, order: float) -> None:
@@ -155,6 +216,85 @@ def test_every_pair_of_datasets_of_ratings_is_below_the_curve() -> None:
             assert value is not None
             largest = max(largest, above(value))
     assert largest <= curve.rdp(2) <= 1.3 * largest
+
+
+THREE: Any = Family.define(
+    log_partition="log(1 + exp(t1)) + log(1 + exp(t2)) + log(1 + exp(t3))",
+    statistic=("x1", "x2", "x3"),
+    bounds=((0, 1), (0, 1), (0, 1)),
+)
+KINDS: Any = Family.define(
+    log_partition="log(1 + exp(t1) + exp(t2) + exp(t3))",
+    statistic=("x1", "x2", "x3"),
+    values=[(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)],
+)
+
+
+def test_masses_and_covariances_of_three_parameters_are_those_in_closed_form() -> None:
+    chi, nu = (4.0, 7.0, 9.0), 30.0
+    assert THREE.laws(np.array([chi]), nu).log_masses[0] == pytest.approx(two(chi, nu), abs=1e-6)
+    exact = np.diag(polygamma(1, chi)) + polygamma(1, nu - sum(chi))
+    law = KINDS.laws(np.array([chi]), nu)
+    assert law.seen[0]
+    assert law.log_masses[0] == pytest.approx(categories(chi, nu), abs=1e-4)
+    assert (np.linalg.eigvalsh(law.covariances[0] - exact) > -1e-9).all()
+    assert np.trace(law.covariances[0]) < 1.004 * np.trace(exact)
+    assert float(KINDS.log_partition([ball(part) for part in (*chi, nu)]).mid()) == pytest.approx(
+        categories(chi, nu), abs=1e-8
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "r", "order"), [(5, "1/4", 1.2), (5, "1/4", 2.0), (60, "1/40", 4.0)])
+def test_the_bound_of_three_parameters_is_near_the_exact_divergence(n: int, r: Any, order: float) -> None:
+    """Of three independent Bernoulli laws."""
+    eta, r = THREE.natural(THREE.prior((0.4, 0.5, 0.6, 8))), Fraction(r)
+    beta = discreet.BetaFamily()
+    exact = sum(beta.curve((eta[i], eta[3] - eta[i]), n, r).rdp(order) for i in (0, 1, 2))
+    assert exact <= THREE.curve(eta, n, r).rdp(order) <= 1.5 * exact
+
+
+@pytest.mark.slow
+def test_the_bound_of_four_categories_is_near_the_exact_divergence() -> None:
+    eta, r = KINDS.natural(KINDS.prior((0.2, 0.3, 0.1, 40))), Fraction(1, 2)
+    exact = discreet.DirichletFamily().curve((*eta[:3], eta[3] - sum(eta[:3])), 10, r)
+    found = KINDS.curve(eta, 10, r)
+    for order in (1.5, 2.0, 3.0):
+        assert exact.rdp(order) <= found.rdp(order) <= 2 * exact.rdp(order)
+    assert exact.delta_at(1) <= found.delta_at(1)
+
+
+def test_covariances_beyond_the_cells_are_bounded_by_the_skewness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With cells for a tenth of a move only."""
+    monkeypatch.setitem(defined_vector._MOST_MOVES, 2, 0.1)
+    defined_vector._variances.cache_clear()
+    eta, n, r = TWO.natural(TWO.prior((0.4, 0.5, 8))), 5, Fraction(1, 4)
+    beta = discreet.BetaFamily()
+    curve = TWO.curve(eta, n, r)
+    top = curve.max_order
+    defined_vector._variances.cache_clear()
+    assert 3 < top < 6
+    for order in (1.5, 2.0, 0.9 * top):
+        exact = sum(beta.curve((eta[i], eta[2] - eta[i]), n, r).rdp(order) for i in (0, 1))
+        assert exact <= curve.rdp(order) < 4 * exact
+    assert curve.rdp(1.01 * top) == INF
+
+
+@pytest.mark.slow
+def test_exact_draws_of_three_parameters_have_the_law() -> None:
+    eta = KINDS.natural(KINDS.prior((0.2, 0.3, 0.1, 30)))
+    source, grid = SeededEntropy(5), Fraction(1, 2**20)
+    drawn = np.array([[float(part) for part in KINDS.draw(eta, grid, source)] for _ in range(1500)])
+    for axis, (a, rest) in enumerate(((6, 12), (9, 12), (3, 12))):
+        share = 1 / (1 + np.exp(-drawn[:, axis]))  # of the category against the first one: Beta
+        assert stats.kstest(share, stats.beta(a, rest).cdf).pvalue > ALPHA
+    assert np.cov(drawn.T)[0, 1] == pytest.approx(float(polygamma(1, 12)), abs=0.03)
+
+
+def test_too_many_records_for_the_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(defined_vector._MOST_LAWS, 3, 4)
+    eta = THREE.natural(THREE.prior((0.4, 0.5, 0.6, 40)))
+    assert THREE.renyi_bound(eta, 1000, Fraction(1), 2.0) == INF
 
 
 def normal(theta: Any) -> tuple[Any, list[Any]]:
@@ -212,7 +352,15 @@ def test_bounds_hold_in_the_whole_cell() -> None:
     rng, nu = np.random.default_rng(4), 12.0
     corners = np.array([[2.0, 3.0], [3.0, 3.5], [2.2, 4.5]])
     centre = corners.mean(axis=0)
-    found = TWO.laws(centre[None], nu).bounds((corners - centre)[None])[0]
+    family: Any = TWO
+    near = _Near.made(family, centre + 0.3, nu)  # the nodes of another law serve too
+    assert near is not None
+    above, own, seen = near.bounds(corners[None])
+    assert seen.all()
+    exact = polygamma(1, centre) + polygamma(1, nu - centre)
+    assert (exact <= np.diag(own[0])).all()
+    assert (np.diag(own[0]) <= 1.004 * exact).all()
+    found = above[0]
     for chi in rng.dirichlet((1, 1, 1), 200) @ corners:
         exact = np.diag(polygamma(1, chi) + polygamma(1, nu - chi))
         for move in rng.normal(size=(5, 2)):
@@ -251,7 +399,8 @@ def test_records_are_read_and_kept_in_their_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"statistic": ("x", "x**2", "x**3")}, "one formula, or two"),
+        ({"statistic": ("x", "x**2", "x**3", "x**4")}, "one formula, or two or three"),
+        ({"statistic": ("x", "x**2", "x**3")}, "several times 3 numbers"),
         ({"statistic": ("x",)}, "one formula, or two"),
         ({"statistic": ("x", "y")}, "use numbers"),
         ({"log_partition": "exp(t3)"}, "use numbers, t1, t2"),
@@ -259,6 +408,7 @@ def test_records_are_read_and_kept_in_their_place(tmp_path: Path) -> None:
         ({"bounds": ((0, 1), (0, 1))}, "box"),
         ({"values": [(0, 0), (1, 1), (2, 2)]}, "not minimal"),
         ({"values": [(0, 0), (1, math.nan), (2, 2)]}, "values="),
+        ({"values": [(0, 0), (1, math.inf), (2, 2)]}, "values="),
         ({"values": [(k, k * k) for k in range(40)]}, "more than 32"),
         ({"support": ((0, 1),)}, "support="),
         ({"support": ((1, 0), (0, 1))}, "low < high"),

@@ -240,7 +240,7 @@ class Family(ABC):
         support: Any = None,
         values: Sequence[Sequence[float]] | None = None,
     ) -> Family:
-        """Any exponential family with one or two natural parameters, from its formulas.
+        """Any exponential family with one, two or three natural parameters, from its formulas.
 
         The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
         ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
@@ -248,7 +248,7 @@ class Family(ABC):
         The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
         bound: see :mod:`discreet.posterior_sampling.families.defined`.
 
-        Of two parameters ``statistic`` is a formula for each, A is one of t1 and t2, and ``bounds`` and
+        Of several parameters ``statistic`` is a formula for each, A is one of t1, t2, …, and ``bounds`` and
         ``support`` are pairs for each. ``values`` in place of bounds are all the values that S can have. The
         prior is (mean of each part of S, …, as how many records they count): see
         :mod:`discreet.posterior_sampling.families.defined_vector`.
@@ -265,7 +265,7 @@ class Family(ABC):
             ends = {} if support is None else {"support": support}
             return cast(Family, one(bounds, log_partition, statistic, means, **ends))
         if means is not None:
-            raise InvalidInput("means= is for one parameter; of two it is found out")
+            raise InvalidInput("means= is for one parameter; of several it is found out")
         several: type[Any] = FAMILIES["defined-vector"]
         return cast(Family, several(log_partition, statistic, bounds, values, support))
 
@@ -423,6 +423,8 @@ class PosteriorCurve(Curve):
     def _by_order(self) -> tuple[FloatArray, FloatArray]:
         """λ − 1 for some orders, and ln δ(0) by each of them."""
         top = min(self.max_order - 1, _LARGEST_ORDER)
+        if not top > 0:
+            return np.zeros(0), np.zeros(0)
         above_one = top / (1 + np.exp(np.linspace(-12.0, 18.0, _ORDERS)))  # dense near both ends
         losses = np.array([self.renyi(1 + float(value)) for value in above_one])
         rest = (above_one + 1) * np.log1p(-1 / (above_one + 1)) - np.log(above_one)

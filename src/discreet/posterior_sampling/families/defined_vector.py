@@ -1,4 +1,4 @@
-"""A family of several parameters that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)), θ of two numbers.
+"""A family of several parameters that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)), θ of two or three.
 
 Geumlek, Song and Chaudhuri (2017), A.1: η = (χ, ν), a record adds (S(x), 1), and the posterior has density
 exp(χ·θ − νA(θ) − C(η)). S(x) is kept in a body K, the hull of finitely many corners. With the covariance of
@@ -8,8 +8,11 @@ exp(χ·θ − νA(θ) − C(η)). S(x) is kept in a body K, the hull of finitel
 
 any two neighbours have D_λ ≤ Ψ(0)/2 + ∫₀^{λ−1} (1 − ρ/(λ−1)) Ψ(ρ) dρ. The supremum is bounded on simplices
 that cover the set and are split where it matters: in one with centre c, mean m there, and corners χⱼ,
-Cov_χ ≤ E_c[(θ−m)(θ−m)'e^{(χ−c)·(θ−m)}], convex in χ. Expectations are sums over nodes in floats, with a
-margin. Proof: ``proofs/posterior-sampling.md``. δ(ε) follows from the Rényi curve. Draws are exact.
+Cov_χ ≤ E_c[(θ−m)(θ−m)'e^{(χ−c)·(θ−m)}], convex in χ. C is self-concordant, because no log-concave law has a
+skewness above 2: that bounds covariances beyond the simplices, and in those that are far from the worst. How
+many simplices and laws there may be is fixed: where these do not suffice the bound is infinite. Expectations
+are sums over nodes in floats, with a margin. Proof: ``proofs/posterior-sampling.md``. δ(ε) follows from the
+Rényi curve. Draws are exact.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.data import clipped_sum
 from discreet.declarations import as_bounds, as_exact
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, ball
 from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, record_rows
 from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats
@@ -39,20 +42,21 @@ _NODES = {
     2: ((37, 7.6, 2), (57, 8.6, 2), (113, 8.6, 2)),
     3: ((27, 7.15, 4), (33, 8.3, 3), (57, 8.6, 2)),
 }
-"""Nodes on an axis, and how far they go on a scale that is stretched at its ends: few, more, and many."""
-_SLACK, _AGREE = 1 + 2e-5, 3e-3  # with all nodes the error is about the square of that with every second one
+"""By the number of parameters: nodes on an axis, how far they go on a scale that is stretched at its ends,
+and where the stretch begins: few, more, and many."""
+_SLACK, _AGREE = 1 + 2e-5, 3e-3  # what every second node misses is added to what all of them tell
 _DEEP = 30.0
 _MOST_MOVES = {2: 32.0, 3: 1.0}
-_MOST_CELLS, _MOST_VALUES = 20_000, 32
-_CLOSE = {2: 1.12, 3: 1.3}
+_MOST_CELLS, _MOST_VALUES = {2: 20_000, 3: 4_000}, 32
+_CLOSE = {2: 1.12, 3: 1.4}  # cells are split whose bound is so much above what is attained
 _LOOSE, _SHORT = 0.15, 0.1
 _AT_ONCE = 500_000
-_MOST_LAWS, _NEAR = 400, 1.5
+_MOST_LAWS, _NEAR = {2: 3000, 3: 200}, 1.5  # with nodes of their own, which serve others up to so far away
 
 
 @dataclass(frozen=True)
 class DefinedVector(Family):
-    """An exponential family with two parameters from its formulas; made by :meth:`Family.define`.
+    """An exponential family with two or three parameters from its formulas; made by :meth:`Family.define`.
 
     ``statistic``: S(x), a formula for each parameter, of x, or of x1, x2, … for records of several numbers.
     ``cumulant``: A as a formula of t1, t2, …, finite on ``support`` (low and high for each) and convex.
@@ -81,8 +85,8 @@ class DefinedVector(Family):
         object.__setattr__(self, "statistic", tuple(str(part).strip() for part in parts))
         if len(self.statistic) not in _NODES:
             raise InvalidInput(
-                f"statistic={self.statistic!r} must be one formula, or two such as ('x', 'x**2'): more "
-                "parameters are not supported; of parts that are independent define a family for each"
+                f"statistic={self.statistic!r} must be one formula, or two or three such as ('x', 'x**2'): "
+                "more parameters are not supported; of parts that are independent define a family for each"
             )
         compiled(self.cumulant, self.parameters)
         for part in self.statistic:
@@ -111,7 +115,8 @@ class DefinedVector(Family):
             rows = np.array(given, dtype=np.float64).reshape(-1, width)
         except (TypeError, ValueError):
             rows = np.zeros((0, width))
-        if np.isnan(rows).any() or len(rows) < 2 or (name != "values" and len(rows) != len(self.statistic)):
+        wrong = ~np.isfinite(rows) if name == "values" else np.isnan(rows)
+        if wrong.any() or len(rows) < 2 or (name != "values" and len(rows) != len(self.statistic)):
             number = "several" if name == "values" else len(self.statistic)
             raise InvalidInput(f"{name}={given!r} must be {number} times {width} numbers")
         return tuple(map(tuple, rows.tolist()))
@@ -150,8 +155,8 @@ class DefinedVector(Family):
             raise InvalidInput(
                 "the values of S(x) lie on one line or plane: the family is not minimal; leave out a part"
             ) from None
-        across = hull.equations[:, :-1] / widths
-        return np.unique(np.round(np.concatenate([across, -across]), 12), axis=0)
+        across = hull.equations[:, :-1]
+        return np.asarray(np.unique(np.round(np.concatenate([across, -across]), 12), axis=0) / widths)
 
     def prior(self, parameters: Any) -> tuple[float, ...]:
         try:
@@ -225,8 +230,7 @@ class DefinedVector(Family):
     def normalisable(self, eta: Natural) -> bool:
         if not eta[-1] > 0:
             return False
-        chi = np.array([[float(part) for part in eta[:-1]]])
-        return bool(self.laws(chi, float(eta[-1])).seen[0])
+        return bool(self.law_at(eta).seen[0])
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """All records at one corner, and one of them at another: some of the worst, not all."""
@@ -264,6 +268,12 @@ class DefinedVector(Family):
         found = _log_mass(self, *(float(part.mid()) for part in eta))
         return arb(found, 1e-12 * (1 + abs(found)))
 
+    def law_at(self, eta: Natural) -> _Laws:
+        """The law at η, with many nodes if more do not show it."""
+        chi, nu = np.array([[float(part) for part in eta[:-1]]]), float(eta[-1])
+        law = self.laws(chi, nu)
+        return law if law.seen[0] else self.laws(chi, nu, level=2)
+
     def laws(self, chi: FloatArray, nu: float, start: FloatArray | None = None, level: int = 1) -> _Laws:
         """The law of θ at each χ, on nodes where it has its mass."""
         return _Laws(self, chi, nu, np.zeros_like(chi) if start is None else start, level)
@@ -280,8 +290,9 @@ class DefinedVector(Family):
                     away = unit * np.exp(one)
                 theta[..., i], slope = (high - away if math.isinf(low) else low + away), slope + one
             else:
-                part = 1 / (1 + np.exp(-one))
-                theta[..., i], slope = low + (high - low) * part, slope + np.log(part * (1 - part))
+                part = 1 / (1 + np.exp(-np.maximum(one, -700)))
+                theta[..., i] = low + (high - low) * part
+                slope = slope - np.logaddexp(0, one) - np.logaddexp(0, -one)
         return theta, slope
 
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
@@ -301,11 +312,9 @@ class DefinedVector(Family):
         try:
             for i, name in enumerate(self.parameters):
                 line = {**dict(zip(self.parameters, theta, strict=True)), name: arb_series([theta[i], 1])}
-                height, slope = (arb_series(in_balls(self.cumulant, **line)) + arb_series([0, 0])).coeffs()[
-                    :2
-                ]
-                value = height
-                slopes.append(chi[i] - nu * slope)
+                series = arb_series(in_balls(self.cumulant, **line))
+                value = series[0]
+                slopes.append(chi[i] - nu * series[1])
         finally:
             ctx.cap = kept
         linear = sum((one * at for one, at in zip(chi, theta, strict=True)), start=ball(0))
@@ -319,7 +328,7 @@ class DefinedVector(Family):
         return draws
 
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
-        law = self.laws(np.array([[float(part) for part in eta[:-1]]]), float(eta[-1]))
+        law = self.law_at(eta)
         chosen = rng.choice(len(law.theta[0]), size, p=np.exp(law.log_weights[0]))
         return np.asarray(law.theta[0][chosen])
 
@@ -352,8 +361,8 @@ class _Laws:
         one = np.linspace(-reach, reach, number)
         places = np.stack(np.meshgrid(*[one] * d, indexing="ij"), axis=-1).reshape(-1, d)
         index = np.stack(np.meshgrid(*[np.arange(number)] * d, indexing="ij"), axis=-1).reshape(-1, d)
-        self._edge = ((index == 0) | (index == number - 1)).any(axis=1)
-        self._even = (index % 2 == 0).all(axis=1)
+        self.edge = ((index == 0) | (index == number - 1)).any(axis=1)
+        self.even = (index % 2 == 0).all(axis=1)
         away = bend * np.sinh(places / bend)
         self.theta, value = heights(self.modes[:, None] + away @ factor.transpose(0, 2, 1))
         value = value + np.log(np.cosh(places / bend)).sum(axis=1)
@@ -375,35 +384,13 @@ class _Laws:
         self.away = self.theta - mean
         size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
         self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
-        self.seen &= self.log_weights[:, self._edge].max(axis=1) < self.log_weights.max(axis=1) - _DEEP
-        self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(
-            *self.away.shape[:2], d * d
-        )
-        self.covariances, sure = self._tilted(np.zeros((len(chi), 1, d)))
-        self.covariances, self.seen = self.covariances[:, 0], self.seen & sure
-
-    def _tilted(self, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """E[(θ−m)(θ−m)'e^{s·(θ−m)}] for some steps s at each law, and whether the nodes tell it."""
-        exponent = self.log_weights[:, None] + steps @ self.away.transpose(0, 2, 1)
-        largest = exponent.max(axis=2, keepdims=True)
-        weights = np.exp(exponent - largest)
-        d = steps.shape[2]
+        self.seen &= self.log_weights[:, self.edge].max(axis=1) < self.log_weights.max(axis=1) - _DEEP
         both = []
-        for part, share in ((slice(None), 1), (self._even, 2**d)):
-            sums = weights[:, :, part] @ self._squares[:, part]
-            both.append(share * sums * np.exp(np.minimum(largest, 600.0)))
-        fine, coarse = both
-        traces = [sum(one[..., i * (d + 1)] for i in range(d)) for one in both]
-        with np.errstate(invalid="ignore"):
-            sure = np.abs(traces[1] / traces[0] - 1) < _AGREE
-        sure &= exponent[:, :, self._edge].max(axis=2) < largest[..., 0] - _DEEP
-        sure &= largest[..., 0] < 600
-        return fine.reshape(*fine.shape[:2], d, d), sure.all(axis=1) & (coarse >= 0)[..., 0].all(axis=1)
-
-    def bounds(self, steps: FloatArray) -> FloatArray:
-        """Matrices above every covariance within the hull of some steps from each χ, infinite if unknown."""
-        found, sure = self._tilted(steps)
-        return np.where((sure & self.seen)[:, None, None, None], found, np.inf)
+        for part, share in ((slice(None), 1), (self.even, 2**d)):
+            spread = share * weights[:, part, None] * self.away[:, part]
+            both.append(np.swapaxes(spread, 1, 2) @ self.away[:, part])
+        missed = _apart(*both)
+        self.covariances, self.seen = _raised(both[0], missed), self.seen & (missed < _AGREE)
 
 
 class _Near:
@@ -412,14 +399,12 @@ class _Near:
     def __init__(self, centre: FloatArray, law: _Laws) -> None:
         self.centre, self._metric = centre, law.covariances[0]
         self._log_weights, self._away = law.log_weights[0], law.away[0]
-        squares = (self._away[:, :, None] * self._away[:, None]).reshape(len(self._away), -1)
-        self._terms = np.concatenate([np.ones((len(squares), 1)), self._away, squares], axis=1)
-        self._edge, self._even = law._edge, law._even
-        self._every_second = 2 ** len(centre) * self._terms[self._even]
-        self.size = len(squares)
+        self.edge, self.even = law.edge, law.even
+        self.size = len(self._away)
 
     @classmethod
-    def at(cls, family: DefinedVector, chi: FloatArray, nu: float) -> _Near | None:
+    def made(cls, family: DefinedVector, chi: FloatArray, nu: float) -> _Near | None:
+        """The law at a χ, if few or more nodes show it."""
         for level in (0, 1):
             law = family.laws(chi[None], nu, level=level)
             if law.seen[0]:
@@ -427,19 +412,23 @@ class _Near:
         return None
 
     def distances(self, points: FloatArray) -> FloatArray:
+        """How far other χ are, in the metric of the covariance."""
         away = points - self.centre
         return np.asarray(np.sqrt(np.einsum("bi,ij,bj->b", away, self._metric, away)))
 
-    def _sums(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _sums(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Any]:
         """At each χ a logarithm, Σw, Σwθ and Σwθθ' over its exponential, by all and by every second node."""
-        exponent = self._log_weights + (points - self.centre) @ self._away.T
+        away, d = self._away, len(self.centre)
+        squares = (away[:, :, None] * away[:, None]).reshape(-1, d * d)
+        terms = np.concatenate([np.ones((self.size, 1)), away, squares], axis=1)
+        exponent = self._log_weights + (points - self.centre) @ away.T
         largest = exponent.max(axis=1)
-        deep = exponent[:, self._edge].max(axis=1) < largest - _DEEP
+        deep = exponent[:, self.edge].max(axis=1) < largest - _DEEP
         weights = np.exp(exponent - largest[:, None])
-        return largest, weights @ self._terms, weights[:, self._even] @ self._every_second, deep
+        return largest, weights @ terms, 2**d * weights[:, self.even] @ terms[self.even], deep
 
-    def bounds(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Matrices above every covariance in each simplex, and the covariance in its middle, if known."""
+    def bounds(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
+        """Matrices above every covariance in each simplex, that in its middle, and whether it is known."""
         number, corners, d = cells.shape
         middles = cells.mean(axis=1)
         top, fine, coarse, seen = self._sums(middles)
@@ -452,23 +441,36 @@ class _Near:
             return np.asarray(second - cross - np.swapaxes(cross, -1, -2) + whole)
 
         covariances = about(fine, mean) / mass[..., None]
-        seen = seen & (_apart(covariances, about(coarse, mean) / mass[..., None]) < _AGREE)
+        missed = _apart(covariances, about(coarse, mean) / mass[..., None])
+        seen = seen & (missed < _AGREE)
+        points, at = np.unique(cells.reshape(-1, d), axis=0, return_inverse=True)  # cells share corners
         tops, sums, halves, deep = (
-            part.reshape(number, corners, *part.shape[1:]) for part in self._sums(cells.reshape(-1, d))
+            np.asarray(part)[at.reshape(number, corners)] for part in self._sums(points)
         )
-        steps = cells - middles[:, None]
-        scale = tops - top[:, None] - (steps * mean[:, None]).sum(axis=2)
-        unit = np.exp(np.minimum(scale, 600.0)) / mass
-        found = about(sums, mean[:, None]) * unit[..., None, None]
-        missed = _apart(found, about(halves, mean[:, None]) * unit[..., None, None])
-        sure = seen & (deep & (missed < _AGREE) & (scale < 600)).all(axis=1)
-        return np.where(sure[:, None, None, None], found, np.inf), covariances, seen
+        scale = tops - top[:, None] - ((cells - middles[:, None]) * mean[:, None]).sum(axis=2)
+        unit = (np.exp(np.minimum(scale, 600.0)) / mass)[..., None, None]
+        found = about(sums, mean[:, None]) * unit
+        away = _apart(found, about(halves, mean[:, None]) * unit)
+        sure = seen & np.all(deep & (away < _AGREE) & (scale < 600), axis=1)
+        above = np.where(sure[:, None, None, None], _raised(found, away), np.inf)
+        return above, _raised(covariances, missed), seen
+
+
+def _raised(found: FloatArray, missed: FloatArray) -> FloatArray:
+    """Matrices and what nodes may have missed of them."""
+    return np.asarray(found * (1 + np.minimum(missed, _AGREE)[..., None, None]))
 
 
 def _apart(fine: FloatArray, coarse: FloatArray) -> FloatArray:
+    """A bound on |v'Cv/v'Fv − 1| over directions v, for pairs of matrices; infinite where it is not known."""
     with np.errstate(all="ignore"):
-        t = [np.trace(m, axis1=-2, axis2=-1) for m in (fine, coarse)]
-        return np.abs(t[1] / t[0] - 1)
+        unit = np.sqrt(np.diagonal(fine, axis1=-2, axis2=-1))
+        scale = unit[..., :, None] * unit[..., None, :]
+        fine, coarse = fine / scale, coarse / scale
+        values, vectors = np.linalg.eigh(np.where(np.isfinite(fine), fine, 0.0))
+        half = vectors / np.sqrt(values)[..., None, :]
+        away = np.abs(np.swapaxes(half, -1, -2) @ (coarse - fine) @ half).sum(axis=-1).max(axis=-1)
+    return np.asarray(np.where(np.isfinite(away) & (values[..., 0] > 1e-12), away, np.inf))
 
 
 def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -494,10 +496,11 @@ def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, Flo
                 )
         known = np.isfinite(curved).all(axis=(1, 2)) & np.isfinite(slope).all(axis=1)
         curved[~known], slope[~known] = np.eye(d), 0.0
-        values, vectors = np.linalg.eigh(curved)
-        values = np.maximum(values, 1e-9 * np.maximum(values[:, -1:], 1e-6))
-        along = np.einsum("bij,bj,bkj,bk->bi", vectors, 1 / values, vectors, slope)
-        along *= np.minimum(1.0, 20 / np.maximum(np.abs(along).max(axis=1, keepdims=True), 1e-300))
+        with np.errstate(all="ignore"):
+            values, vectors = np.linalg.eigh(curved)
+            values = np.maximum(values, 1e-9 * np.maximum(values[:, -1:], 1e-6))
+            along = np.einsum("bij,bj,bkj,bk->bi", vectors, 1 / values, vectors, slope)
+            along *= np.minimum(1.0, 20 / np.maximum(np.abs(along).max(axis=1, keepdims=True), 1e-300))
         tried = u[:, None] + sizes[:, None] * along[:, None]
         best = heights(tried).argmax(axis=1)
         u = tried[np.arange(number), best]
@@ -515,7 +518,7 @@ def _log_mass(family: DefinedVector, *eta: float) -> float:
 
 @lru_cache(maxsize=8)
 def _exact(family: DefinedVector, eta: Natural) -> LogConcave:
-    law = family.laws(np.array([[float(part) for part in eta[:-1]]]), float(eta[-1]))
+    law = family.law_at(eta)
     if not law.seen[0]:
         raise InvalidInput("the posterior has no law that could be drawn from: take a stronger prior")
     weights = np.exp(law.log_weights[0])
@@ -528,7 +531,7 @@ def _exact(family: DefinedVector, eta: Natural) -> LogConcave:
 @lru_cache(maxsize=256)
 def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tuple[FloatArray, FloatArray]:
     """Ψ: ends of ranges of ρ, the last one where it is no longer bounded, and its value in each of them."""
-    from scipy.spatial import ConvexHull, Delaunay
+    from scipy.spatial import ConvexHull
 
     start, nu, share = np.array([float(part) for part in eta[:-1]]), float(eta[-1] + r * n), float(r)
     d = len(start)
@@ -556,16 +559,15 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         left, place = np.arange(len(cells)), 0
         while len(left):
             if place == len(laws):
-                made = _Near.at(family, middles[left[0]], nu) if place < _MOST_LAWS else None
+                made = _Near.made(family, middles[left[0]], nu) if place < _MOST_LAWS[d] else None
                 if made is None:
                     left = left[1:]
                     continue
                 laws.append(made)
-            law = laws[place]
-            place += 1
+            law, place = laws[place], place + 1
             within = law.distances(middles[left]) < _NEAR
-            inside, left = left[within], left[~within]
-            for part in np.array_split(inside, 1 + len(inside) * law.size // _AT_ONCE):
+            inside = left[within]
+            for part in np.array_split(inside, 1 + len(inside) * law.size // _AT_ONCE) if len(inside) else ():
                 matrices, found, seen = law.bounds(cells[part])
                 own[part] = np.where(seen, largest(found), 0.0)
                 moved = np.sqrt(_lengths_from(cells[part], middles[part], found))
@@ -573,6 +575,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
                     rough = np.where(seen & (moved < 1), own[part] / (1 - moved) ** 2, np.inf)
                 bound[part] = np.minimum(rough, largest(matrices).max(axis=1, initial=0.0))
                 metric[part[seen]] = found[seen]
+            left = left[own[left] == 0]
         return bound, own, metric
 
     def values_at(points: FloatArray) -> FloatArray:
@@ -599,7 +602,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
     levels = np.unique(np.concatenate([hull(depth) for depth in end * np.linspace(0, 1, 17) ** 2]), axis=0)
     seen_at, seen = depths(levels[:, None]), values_at(levels)
     outer = hull(end)
-    waiting = outer[Delaunay(outer / np.ptp(outer, axis=0)).simplices]
+    waiting = _cover(outer)
     done_at, done = np.zeros(0), np.zeros(0)
     while len(waiting):
         bound, own, metric = looked(waiting)
@@ -611,7 +614,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         found = attained[np.maximum(np.searchsorted(seen_at[order], touched, "right") - 1, 0)]
         wide = bound > (_CLOSE[d] + _LOOSE * touched) * found
         blind = np.isinf(bound) & ((own == 0) | (_lengths(waiting, metric).max(axis=1) < _SHORT))
-        if len(done) + len(waiting) > _MOST_CELLS:
+        if len(done) + len(waiting) > _MOST_CELLS[d]:
             blind |= np.isinf(bound)
             wide[:] = False
         end = min(end, float(touched[blind].min(initial=end)))
@@ -626,6 +629,18 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
     values = np.maximum.accumulate(done[order])
     rises = np.append(True, np.diff(values) > 0)
     return np.append(done_at[order][rises], end), values[rises]
+
+
+def _cover(points: FloatArray) -> FloatArray:
+    """Simplices that fill the hull of some points: their volumes add up to its volume."""
+    from scipy.spatial import ConvexHull, Delaunay
+
+    unit = points / np.ptp(points, axis=0)
+    parts = Delaunay(unit).simplices
+    volumes = np.abs(np.linalg.det(unit[parts[:, 1:]] - unit[parts[:, :1]])) / math.factorial(points.shape[1])
+    if not math.isclose(volumes.sum(), ConvexHull(unit).volume, rel_tol=1e-9):
+        raise TooLargeError("the values of S(x) are too many, or too close together, to be covered")
+    return np.asarray(points[parts])
 
 
 def _edges(cells: FloatArray) -> FloatArray:
