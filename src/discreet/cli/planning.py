@@ -26,7 +26,7 @@ from discreet.cli.tables import print_table, print_text
 
 if TYPE_CHECKING:
     from discreet.planning.audit import Audit
-    from discreet.planning.search import Plan
+    from discreet.planning.plan import Plan
 
 
 def register(app: typer.Typer) -> None:

@@ -13,8 +13,6 @@ from discreet._text import printable as printable
 if TYPE_CHECKING:
     from discreet.documents.answer import Answer
 
-__all__ = ["answers_of", "print_answer", "print_answers", "print_table", "print_text", "printable"]
-
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: int = -1) -> None:
     """A table with names of columns; of two columns only the rows are printed in a pipe.

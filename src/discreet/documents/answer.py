@@ -28,19 +28,6 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-__all__ = [
-    "LARGEST",
-    "VERSIONS",
-    "Answer",
-    "Figure",
-    "Part",
-    "Row",
-    "Series",
-    "Table",
-    "Words",
-    "load_answer",
-]
-
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": numpy.__version__}
 """What makes an answer, for its document."""
 LARGEST = 10**300

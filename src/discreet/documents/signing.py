@@ -19,8 +19,6 @@ from discreet.documents.base import canonical
 from discreet.documents.reading import parse
 from discreet.errors import CorruptReleaseError, FileError, InvalidInput, missing_extra
 
-__all__ = ["check_signature", "make_key", "sign"]
-
 _PURPOSE = b"discreet document, signature 1\n"
 """Signed before the document, so that no signature made for something else can be taken for one of these."""
 _ALGORITHM = "Ed25519"

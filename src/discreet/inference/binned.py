@@ -16,8 +16,6 @@ from discreet.documents.answer import Row, as_probability
 from discreet.errors import InvalidInput
 from discreet.inference.comparisons import Quantity
 
-__all__ = ["BinnedDistribution"]
-
 _BIN = re.compile(r"\[(\S+), (\S+)[\])]")
 
 

@@ -29,8 +29,6 @@ from discreet.planning.expected_error import (
     PlanRow,
     Setting,
     default_mechanisms,
-    kl_divergence,
-    label,
 )
 from discreet.planning.intervals import IntervalPlan, plan_intervals
 from discreet.planning.plan import Plan, PublicGain, best_of
@@ -490,15 +488,3 @@ def simulated_errors(
     true = setting.drawn(number)
     drawn = setting.simulate(m, true, -(-size // number), np.random.default_rng([seed, 1]))
     return setting._errors(true, drawn)
-
-
-__all__ = [
-    "Plan",
-    "PlanRow",
-    "chosen_mechanisms",
-    "default_mechanisms",
-    "kl_divergence",
-    "label",
-    "plan",
-    "simulated_errors",
-]

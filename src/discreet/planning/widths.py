@@ -17,9 +17,6 @@ from discreet.planning.search import MAX_EPSILON, MAX_N
 from discreet.questions.base import Question, question_of
 from discreet.questions.widths import Width, as_within, rounded
 
-__all__ = ["Share", "Split", "epsilon_within", "expected_width", "size_within", "split"]
-
-
 LEAST_EPSILON = 0.004
 """Where the search for the ε of a question ends: less is noise alone, and takes long to account for."""
 

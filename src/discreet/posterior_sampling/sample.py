@@ -24,9 +24,6 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-__all__ = ["DRAW_METHODS", "Sample"]
-
-
 _SHOWN = 5
 DRAW_METHODS = {
     "direct": "The posterior itself is spread out enough: a draw from it was published.",

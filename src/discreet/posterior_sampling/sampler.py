@@ -39,12 +39,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OSEntropy, private_source
 
-__all__ = [
-    "PosteriorSampler",
-    "posterior_sampler",
-]
-
-
 _SMALLEST = 2.0**-60
 
 

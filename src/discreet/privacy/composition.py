@@ -20,8 +20,6 @@ from discreet.numerics.search import boundary
 from discreet.privacy.composite_curves import Largest, composed
 from discreet.privacy.guarantee import Guarantee
 
-__all__ = ["Odometer", "compose", "parallel"]
-
 
 def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
     """The guarantee of all the outputs together, the whole list ``count`` times.

@@ -23,17 +23,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.questions.text import FLAG, OPTIONS, TEXT, WHOLE, TextForm
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 
-__all__ = [
-    "Bound",
-    "Parameter",
-    "PeopleQuestion",
-    "Question",
-    "SumsQuestion",
-    "TotalQuestion",
-    "parameter",
-    "question_of",
-]
-
 PLAN_VERSION = 2
 """Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
 

@@ -18,8 +18,6 @@ from discreet.questions.base import Bound, parameter
 from discreet.questions.counts import CountQuestion, left_out
 from discreet.questions.text import LEVELS, TEXT, WHOLES, plain
 
-__all__ = ["Conditional"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Conditional(CountQuestion):

@@ -20,8 +20,6 @@ from discreet.questions.sample import TargetQuestion
 from discreet.questions.text import BUDGET, LEVELS, LIMITS, NUMBER, TEXT, WHOLE
 from discreet.regression.release import LogisticRelease
 
-__all__ = ["Logistic"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic(TargetQuestion):

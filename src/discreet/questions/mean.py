@@ -28,8 +28,6 @@ from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanDesign
 
-__all__ = ["MeanQuestion"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MeanQuestion(SumsQuestion):

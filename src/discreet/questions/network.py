@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Network"]
-
 _PARTS = 1000  # of the largest share; shares are whole numbers of such parts, so that ε is split exactly
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from discreet._registry import QUESTIONS
 from discreet.questions.text import words
 
-__all__ = ["described_plan", "plan_in_words"]
-
 _ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, and the price in exact numbers
 
 

@@ -22,8 +22,6 @@ from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import BUDGET, FLAG, LEVEL, LEVELS, SERIES, TEXT, codes_of
 from discreet.questions.widths import Width
 
-__all__ = ["Proportion"]
-
 DISCOVER = "discover"
 _MOST_LISTED = 10**6
 _NAMES_ARE_DATA = (

@@ -19,8 +19,6 @@ from discreet.questions.base import parameter
 from discreet.questions.sample import DrawQuestion
 from discreet.questions.text import NUMBER, NUMBERS, TEXT, TextForm
 
-__all__ = ["StatisticalQuery"]
-
 _STEPS = 2**32
 _TRUTH = (bool, "bool")
 

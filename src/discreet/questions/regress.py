@@ -16,8 +16,6 @@ from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 from discreet.regression.newton.fit import Regression, regression
 from discreet.regression.rehearsal import rehearsed
 
-__all__ = ["Regress"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Regress(SumsQuestion):

@@ -37,8 +37,6 @@ from discreet.questions.text import (
     plain,
 )
 
-__all__ = ["DrawQuestion", "PosteriorDraw"]
-
 
 def family_names() -> tuple[str, ...]:
     """Every family that is registered."""

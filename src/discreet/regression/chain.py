@@ -28,20 +28,6 @@ from discreet.privacy.curves import Curve, Gaussian, as_order, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression.doubles import DoubleNoise
 
-__all__ = [
-    "FLOATS",
-    "METHODS",
-    "SAMPLERS",
-    "DrawDesign",
-    "Target",
-    "acceptance_floor",
-    "chain_mu_squared",
-    "draw_design",
-    "langevin",
-    "loss_gradient",
-    "one_thread",
-]
-
 METHODS = ("diffuse", "concentrated", "direct")
 SAMPLERS = ("auto", "rejection", "langevin")
 FLOATS = (

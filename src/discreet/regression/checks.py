@@ -16,16 +16,6 @@ from sklearn.utils.validation import validate_data
 from discreet._typing import FloatArray
 from discreet.errors import DataError, InvalidInput, alone
 
-__all__ = [
-    "as_box",
-    "as_seed",
-    "checked_labels",
-    "checked_rows",
-    "checked_targets",
-    "declared_classes",
-    "positive",
-]
-
 
 class WrongTypeError(DataError, TypeError):
     """Rows of a type that is not supported; scikit-learn expects a TypeError."""

@@ -31,8 +31,6 @@ from discreet.regression.newton.fit import Fit, regression
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PrivateLinearRegression", "PrivateLogisticRegression", "PrivatePoissonRegression"]
-
 _REFUSED = {
     "warm_start": "a fit that starts where the data put an earlier one is no longer private at any length",
     "early_stopping": "when a fit stops would depend on the data, and so give them away",

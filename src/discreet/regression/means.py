@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from discreet.ledger import Receipt
     from discreet.randomness.entropy import Source
 
-__all__ = ["Mean", "MeanDesign", "MeanNoise", "Means", "NoisySums", "column_sums", "posterior_of_mean"]
-
 _READING = (
     "The mean is that of the population from which the records come, clipped to the declared bounds; its "
     "interval holds it with the stated probability. Sampling and the noise of privacy are both inside."

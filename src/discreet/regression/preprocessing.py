@@ -17,8 +17,6 @@ from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.regression.checks import as_box, checked_rows
 
-__all__ = ["BoundedScaler"]
-
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Clips each column to declared bounds and maps them to [−1, 1].

@@ -20,9 +20,6 @@ from discreet.regression.chain import SAMPLERS, chain_mu_squared
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-__all__ = ["LogisticRelease", "clipped"]
-
-
 _READING = (
     "Coefficients are draws from a private posterior, for the columns as the model saw them: scaled by "
     "declared bounds. A positive coefficient makes the class likelier."

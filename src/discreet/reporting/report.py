@@ -26,8 +26,6 @@ from discreet.questions.text import words as in_words
 from discreet.reporting.figures import Frame, drawing, frame_of
 from discreet.reporting.meaning import meaning
 
-__all__ = ["report"]
-
 _STYLE = """
 :root { color-scheme: light dark; --line: #8885; --soft: #8881; --accent: #2456a6; --second: #b3500a; }
 @media (prefers-color-scheme: dark) { :root { --accent: #8ab4f8; --second: #f0a45d; } }

@@ -17,8 +17,6 @@ from discreet.ledger import Budget, Ledger
 from discreet.planning.widths import Split
 from discreet.study.study import Study, as_budget, checked_question, shared_parameters
 
-__all__ = ["StudyFile", "read_study", "run_study"]
-
 _HEAD = ("title", "data", "ledger", "dataset", "n", "relation", "strict")
 
 
