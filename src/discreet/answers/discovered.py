@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from discreet._text import amount
 from discreet.declarations import Relation, as_rational
@@ -13,9 +13,6 @@ from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words
 from discreet.errors import InvalidInput
 from discreet.mechanisms.discovery import Discovery
 from discreet.privacy.guarantee import Guarantee
-
-if TYPE_CHECKING:
-    from discreet.ledger import Receipt
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,6 @@ class Discovered(Answer):
     guarantee: Guarantee
     column: str | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: VERSIONS)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def selection(self) -> Discovery:
@@ -92,13 +88,7 @@ class Discovered(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "counts": dict(self.counts),
-            "threshold": self.selection.threshold,
-            "column": self.column,
-            "guarantee": self.guarantee.to_dict(),
-            "versions": dict(self.versions),
-        }
+        return {**super().content(), "threshold": self.selection.threshold}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -22,9 +22,6 @@ from discreet.errors import InvalidInput
 from discreet.inference.comparisons import Quantity
 from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
-
-if TYPE_CHECKING:
-    from discreet.ledger import Receipt
 
 NETWORKS_DRAWN = 2000
 """Posterior draws of the network, where no other number is asked for."""
@@ -52,7 +49,6 @@ class NetworkRelease(Answer):
     parents: Mapping[str, tuple[str, ...]]
     releases: tuple[Release, ...]
     guarantee: Guarantee
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def levels(self) -> dict[str, tuple[Any, ...]]:
@@ -280,12 +276,7 @@ class NetworkRelease(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "private": self.guarantee.is_private,
-            "parents": {column: list(given) for column, given in self.parents.items()},
-            "releases": [one.to_json() for one in self.releases],
-            "guarantee": self.guarantee.to_dict(),
-        }
+        return {"private": self.guarantee.is_private, **super().content()}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

@@ -98,27 +98,14 @@ def answers_of(result: Any) -> Mapping[str, Answer]:
     return {"": result} if isinstance(result, Answer) else result.answers
 
 
-def print_answer(answer: Answer, interval: float = 0.95, *, guarantee: bool = True) -> None:
+def print_answer(answer: Answer, interval: float = 0.95) -> None:
     """An answer by what it says of itself."""
     if not sys.stdout.isatty():
         print_text(answer.summary(interval))
         return
-    words, rows, parts = answer.words(), answer.rows(interval), answer.parts()
-    print_text(words.headline)
-    if guarantee:
-        print_text(f"Guarantee: {answer.guarantee}. {answer.guarantee.meaning()}")
-        print_text(*(f"Assumed: {assumption}." for assumption in answer.guarantee.assumptions))
-    print_text(*(f"Warning: {warning}" for warning in words.warnings))
-    if rows:
-        print_table(*answer.cells(rows, interval), wrap=0)
-    for extra in answer.tables():
-        print_text(*([extra.caption] if extra.caption else []))
-        print_table(extra.header, extra.cells, wrap=0)
-    if rows or parts:
-        print_text(*words.notes)
-    for part in parts:
-        print_text("", part.heading)
-        if part.answer is None:
-            print_text(part.otherwise)
+    for kind, what in answer.told(interval):
+        if kind == "table":
+            print_text(*([what.caption] if what.caption else []))
+            print_table(what.header, what.cells, wrap=0)
         else:
-            print_answer(part.answer, interval, guarantee=False)
+            print_text(*([""] if kind == "part" else []), what)

@@ -39,7 +39,6 @@ from discreet.regression.newton.fit import as_level
 from discreet.regression.newton.sums import undeclared
 
 if TYPE_CHECKING:
-    from discreet.ledger import Receipt
     from discreet.randomness.entropy import Source
 
 _READING = (
@@ -123,7 +122,6 @@ class Mean(Answer):
     guarantee: Guarantee
     released: NoisySums
     versions: Mapping[str, str] = field(default_factory=dict)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """The mean, and the standard deviation of one record."""
@@ -227,7 +225,6 @@ class Means(Answer):
     groups: tuple[Any, ...]
     means: tuple[Mean, ...]
     guarantee: Guarantee
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, group: Any) -> Mean:
         """The mean of a group."""
@@ -258,12 +255,7 @@ class Means(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "by": self.by,
-            "groups": list(self.groups),
-            "means": [one.content() for one in self.means],
-            "guarantee": self.guarantee.to_dict(),
-        }
+        return {**super().content(), "means": [one.content() for one in self.means]}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Means:
