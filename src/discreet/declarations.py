@@ -350,6 +350,14 @@ def as_integer(value: Any, name: str) -> int:
     raise InvalidInput(f"{name}={value!r} must be a whole number")
 
 
+def as_float(value: Any) -> float:
+    """A number as a double; for what is none that which compares with nothing."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
 def as_size(n: Any) -> int:
     size = as_integer(n, "n")
     if size < 1:

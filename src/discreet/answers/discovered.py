@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 
 from discreet._text import amount
 from discreet.declarations import Relation, as_rational
-from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words
-from discreet.errors import InvalidInput
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_probability
 from discreet.mechanisms.discovery import Discovery
 from discreet.privacy.guarantee import Guarantee
 
@@ -48,9 +47,7 @@ class Discovered(Answer):
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """The number of records of each level: any is as likely beforehand as any other."""
-        if not 0 < interval < 1:
-            raise InvalidInput(f"interval={interval!r} must be between 0 and 1, such as 0.95")
-        away, sd = self.selection.within(interval), self.selection.deviation
+        away, sd = self.selection.within(as_probability(interval)), self.selection.deviation
         return [Row(name, float(z), sd, float(z - away), float(z + away)) for name, z in self.counts.items()]
 
     def words(self) -> Words:

@@ -11,17 +11,18 @@ import json
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from fractions import Fraction
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy
 
 from discreet._html import card, paragraph, table
 from discreet._interop import bridge
+from discreet._json import fields_as_json
 from discreet._registry import DOCUMENTS
 from discreet._text import aligned, printable, wrapped
 from discreet._version import __version__
+from discreet.declarations import as_float
 from discreet.documents.base import checksum, format_of, read_document, write_document
 from discreet.errors import CorruptReleaseError, InvalidInput
 from discreet.privacy.guarantee import Guarantee
@@ -180,8 +181,8 @@ class Answer(Charged, ABC):
 
     def content(self) -> dict[str, Any]:
         """JSON values from which :meth:`from_content` makes the same answer: its fields."""
-        found = {one.name: _as_json(getattr(self, one.name)) for one in fields(self) if one.name != "receipt"}
-        return {name: value for name, value in found.items() if value is not None or name not in self.if_any}
+        left_out = (name for name in self.if_any if getattr(self, name) is None)
+        return fields_as_json(self, "receipt", *left_out)
 
     @classmethod
     @abstractmethod
@@ -300,9 +301,7 @@ class Answer(Charged, ABC):
             before = kind
         return "\n".join(lines)
 
-    def cells(
-        self, rows: Sequence[Row], interval: float
-    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    def cells(self, rows: Sequence[Row], interval: float) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and cells of the table of rows: only columns of which some row has something."""
         header = [self.heading]
         columns: list[list[str]] = [[row.name for row in rows]]
@@ -335,32 +334,11 @@ class Answer(Charged, ABC):
         )
 
 
-def _as_json(value: Any) -> Any:
-    match value:
-        case Answer():
-            return value.to_json()
-        case Guarantee():
-            return value.to_dict()
-        case Mapping():
-            return {key: _as_json(item) for key, item in value.items()}
-        case tuple():
-            return [_as_json(item) for item in value]
-        case Fraction():
-            return str(value)
-        case numpy.ndarray():
-            return value.tolist()
-    return value
-
-
-def as_probability(interval: float) -> float:
-    """The probability of an interval, between 0 and 1."""
-    try:
-        value = float(interval)
-    except (TypeError, ValueError):
-        value = -1.0
-    if not 0 < value < 1:
-        raise InvalidInput(f"interval={interval!r} must be between 0 and 1, such as 0.95")
-    return value
+def as_probability(value: float, name: str = "interval", example: str = "0.95") -> float:
+    """A probability, between 0 and 1."""
+    if not 0 < (number := as_float(value)) < 1:
+        raise InvalidInput(f"{name}={value!r} must be between 0 and 1, such as {example}")
+    return number
 
 
 def load_answer(text: str) -> Any:

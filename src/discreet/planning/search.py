@@ -18,10 +18,20 @@ import numpy as np
 from scipy.special import gammaln
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import Relation, as_counts, as_epsilon, as_integer, as_prior, as_relation, as_size
+from discreet.declarations import (
+    Relation,
+    as_counts,
+    as_epsilon,
+    as_float,
+    as_integer,
+    as_prior,
+    as_relation,
+    as_size,
+)
 from discreet.distributions.beta_dirichlet import dirichlet
+from discreet.documents.answer import as_probability
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
-from discreet.inference.expected_width import as_share, width_without
+from discreet.inference.expected_width import width_without
 from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.expected_error import (
@@ -175,7 +185,8 @@ def plan(
     kind_of = as_relation(relation)
     allowed = None if delta is None else as_epsilon(delta, "delta")
     own: dict[str, Any] = {"relation": kind_of, "delta": allowed}
-    ask = _Question(parameters, chosen, float(level), number, quick, target, half, as_share(share), **own)
+    wanted = target, half, as_probability(share, "share", "0.5")
+    ask = _Question(parameters, chosen, float(level), number, quick, *wanted, **own)
     if size is None:
         assert budget is not None
         found = ask.with_size(budget)
@@ -202,11 +213,7 @@ def _public_gain(found: Plan, error: float, without: _Question, counts: Sequence
 
 
 def _as_error(error: Any) -> float:
-    try:
-        value = float(error)
-    except (TypeError, ValueError):
-        value = math.nan
-    if isinstance(error, bool) or not 0 < value < 1:
+    if not 0 < (value := as_float(error)) < 1:
         raise InvalidInput(
             f"error={error!r} must be between 0 and 1: it is a Hellinger distance, 0 for the true posterior"
         )

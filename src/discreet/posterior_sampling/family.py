@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
+from discreet._json import fields_as_json
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
@@ -225,10 +226,8 @@ class Family(ABC):
         return PosteriorCurve(self, eta, n, r)
 
     def to_dict(self) -> dict[str, Any]:
-        values = {own.name: getattr(self, own.name) for own in fields(self)}
-        if values.get("nearby", 0) is None:
-            del values["nearby"]
-        return {"name": self.name, **{name: _as_json(value) for name, value in values.items()}}
+        left_out = () if getattr(self, "nearby", None) is not None else ("nearby",)
+        return {"name": self.name, **fields_as_json(self, *left_out)}
 
     @staticmethod
     def define(
@@ -273,7 +272,7 @@ class Family(ABC):
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
         options = dict(content)
         family: type[Family] = FAMILIES[options.pop("name")]
-        return family(**{name: _from_json(value) for name, value in options.items()})
+        return family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
 
 
 def as_nearby(nearby: Any, bounds: tuple[float, float], whole: bool) -> float | None:
@@ -308,17 +307,6 @@ def added(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural
 def clipped_words(bounds: Sequence[float] | None) -> str:
     """How records are kept within bounds, after the words for the model."""
     return "" if bounds is None else f", clipped to {bounds[0]:g} – {bounds[1]:g}"
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_as_json(item) for item in value]
-    endless = isinstance(value, float) and math.isinf(value)
-    return str(value) if isinstance(value, Fraction) or endless else value
-
-
-def _from_json(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
@@ -433,14 +421,6 @@ class PosteriorCurve(Curve):
         above_one, at_zero = self._by_order
         log_delta = np.min(at_zero - epsilons[:, None] * above_one, axis=1, initial=0.0)
         return np.asarray(np.exp(np.maximum(log_delta, -690.0)) * (1 + 1e-12), dtype=np.float64)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {
-            "family": self.family.to_dict(),
-            "eta": [str(value) for value in self.eta],
-            "n": self.n,
-            "r": str(self.r),
-        }
 
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> PosteriorCurve:

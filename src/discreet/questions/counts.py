@@ -24,9 +24,10 @@ from discreet.declarations import (
     as_size,
     check_hidden_size,
 )
+from discreet.documents.answer import as_probability
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import STRENGTH_PRIOR, LogUniform
-from discreet.inference.expected_width import as_share, expected_width, width_without
+from discreet.inference.expected_width import expected_width, width_without
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 from discreet.privacy.guarantee import Guarantee
@@ -190,7 +191,7 @@ class CountQuestion(TotalQuestion):
         n = self._planned_size(size)
         name, given = self._parts(n, self.exact_epsilon / (getattr(self, "per_person", None) or 1))
         built = check_options(name, given)(**given)  # without the warnings of one that is to be used
-        share = as_share(share)
+        share = as_probability(share, "share", "0.5")
         found = expected_width(built, n, share=share, level=level, total_prior=self.expected_total)
         if found is None:
             raise TooLargeError(

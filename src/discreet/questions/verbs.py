@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from discreet._registry import QUESTIONS
 from discreet._typing import EpsilonLike
 from discreet.ledger.charging import Charge, LedgerLike
 from discreet.questions.asking import answered
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
     from discreet.regression.release import LogisticRelease
 
 
-def _asked(kind: type[Question], given: dict[str, Any]) -> Any:
+def _asked(kind: str, given: dict[str, Any]) -> Any:
     """The answer to a question of this kind, from the arguments of its verb."""
-    del given[kind.__name__]  # the verb's import of it
     paid = [given.pop(name) for name in ("ledger", "dataset", "request_id")]
     charge = None if paid == [None] * 3 else Charge.of(*paid)
     data, options = given.pop("data"), given.pop("options", None)
-    question = kind(**given, **({"options": options} if options else {}))
+    question: Question = QUESTIONS[kind](**given, **({"options": options} if options else {}))
     return answered(question, data, charge)
 
 
@@ -110,9 +110,7 @@ def release(
     >>> sum(r.counts), r.guarantee.epsilon, r.mechanism
     (100, 1.0, 'lattice')
     """
-    from discreet.questions.proportion import Proportion
-
-    answer: Release | Discovered | SparseRelease = _asked(Proportion, locals())
+    answer: Release | Discovered | SparseRelease = _asked("proportion", locals())
     return answer
 
 
@@ -143,9 +141,7 @@ def release_table(
     ``levels`` of the release, the last column fastest; ``release.margin("a")`` sums them up for free. The
     rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.table import CrossTable
-
-    answer: Release = _asked(CrossTable, locals())
+    answer: Release = _asked("table", locals())
     return answer
 
 
@@ -178,9 +174,7 @@ def release_conditional(
     not declared). Where the group is itself private use ``relation="add-remove"``, which hides the sizes too,
     or :func:`release_table`. The rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.conditional import Conditional
-
-    answer: ConditionalRelease = _asked(Conditional, locals())
+    answer: ConditionalRelease = _asked("conditional", locals())
     return answer
 
 
@@ -209,9 +203,7 @@ def release_network(
     split between them by their sizes. The answer has ``probability({"income": "high"}, given={"sex": "f"})``
     with its interval, for any columns, and ``sample_records``. The rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.network import Network
-
-    answer: NetworkRelease = _asked(Network, locals())
+    answer: NetworkRelease = _asked("network", locals())
     return answer
 
 
@@ -246,9 +238,7 @@ def mean(
     >>> bool(0 < low < high < 120)
     True
     """
-    from discreet.questions.mean import MeanQuestion
-
-    return _asked(MeanQuestion, locals())
+    return _asked("mean", locals())
 
 
 def regress(
@@ -287,9 +277,7 @@ def regress(
     of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
     many columns make curvature noisy. A ledger is charged as in :func:`discreet.release`.
     """
-    from discreet.questions.regress import Regress
-
-    answer: Fit = _asked(Regress, locals())
+    answer: Fit = _asked("regress", locals())
     return answer
 
 
@@ -334,9 +322,7 @@ def posterior_sample(
     >>> drawn.values.shape, drawn.guarantee.rdp(8) <= 1
     ((1,), True)
     """
-    from discreet.questions.sample import PosteriorDraw
-
-    answer: Sample = _asked(PosteriorDraw, locals())
+    answer: Sample = _asked("sample", locals())
     return answer
 
 
@@ -373,9 +359,7 @@ def statistical_query(
     >>> 0 <= float(answer.values[0]) <= 10
     True
     """
-    from discreet.questions.query import StatisticalQuery
-
-    answer: Sample = _asked(StatisticalQuery, locals())
+    answer: Sample = _asked("query", locals())
     return answer
 
 
@@ -405,7 +389,5 @@ def release_logistic(
     as in :class:`discreet.PrivateLogisticRegression`. Unlike counts and sums, the records are fetched from
     the engine; what leaves this function are the draws.
     """
-    from discreet.questions.logistic import Logistic
-
-    answer: LogisticRelease = _asked(Logistic, locals())
+    answer: LogisticRelease = _asked("logistic", locals())
     return answer

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import as_epsilon, as_integer, as_target_delta
+from discreet.declarations import as_epsilon, as_float, as_integer, as_target_delta
 from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError, warn
 from discreet.numerics.enclosures import above, ball, enclose, round_up
 from discreet.privacy.curves import Curve, Gaussian, as_order, largest_gaussian
@@ -364,11 +364,7 @@ def as_draws(value: Any, name: str = "draws") -> int:
 
 
 def as_precision(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
+    if not 0 < (number := as_float(value)) < math.inf:
         raise InvalidInput(
             f"prior_precision={value!r} must be a positive number: the prior N(0, I/prior_precision) is what "
             "bounds the influence of a record"

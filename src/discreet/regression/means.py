@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from discreet._json import fields_as_json
 from discreet._typing import FloatArray
 from discreet.data import as_frame, as_table, count_cells
 from discreet.data.files import opened
@@ -150,19 +151,13 @@ class Mean(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values: the noisy sums, from which the posterior follows."""
-        sums, noise = self.released, self.released.noise
-        squared = None if noise.mu_squared is None else str(noise.mu_squared)
+        sums = self.released
         return {
             "column": self.column,
             "bounds": list(self.bounds),
             "sums": [sums.first, sums.second, sums.count],
             "n": sums.n,
-            "noise": {
-                "epsilon": str(noise.epsilon),
-                "mu_squared": squared,
-                "steps": noise.steps,
-                "people": noise.people,
-            },
+            "noise": fields_as_json(sums.noise),
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }

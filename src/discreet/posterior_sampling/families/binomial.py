@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from discreet.declarations import as_integer, as_total
+from discreet.distributions.beta_dirichlet import prior_in_words
 from discreet.errors import InvalidInput
-from discreet.posterior_sampling.families.categorical import OneShare, shares_words
+from discreet.posterior_sampling.families.categorical import OneShare
 from discreet.posterior_sampling.family import Natural, RecordKind
 
 
@@ -42,7 +43,7 @@ class BinomialFamily(OneShare):
         return total, n * self.trials - total
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        return f"the share of successes in {self.trials} trials a record", shares_words(prior)
+        return f"the share of successes in {self.trials} trials a record", prior_in_words(prior)
 
 
 def as_trials(trials: Any) -> int:

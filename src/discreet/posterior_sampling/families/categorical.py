@@ -25,7 +25,7 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.data import count_levels
 from discreet.declarations import Domain, as_counts, as_exact, as_prior, as_total
-from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
@@ -203,14 +203,6 @@ def shares_given(prior: tuple[float, ...], n: int, r: float, m: float, draws: Fl
     return NoiseAware(prior, n, Separable.of(weights, n))
 
 
-def shares_words(prior: Sequence[float]) -> str:
-    listed = ", ".join(f"{a:g}" for a in prior)
-    said = f"it weighs as much as {sum(prior):g} records"
-    if set(prior) == {1.0}:
-        said = "all shares were equally likely beforehand"
-    return f"{'Beta' if len(prior) == 2 else 'Dirichlet'}({listed}): {said}"
-
-
 def _both_orders(first: Fraction, second: Fraction, r: Fraction) -> list[Pair]:
     return [
         ((first + r, second), (first, second + r)),
@@ -303,7 +295,7 @@ class BetaFamily(OneShare):
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         within = clipped_words(bounds) or " in [0, 1], or the share of yes"
-        return f"the mean of numbers{within}", shares_words(prior)
+        return f"the mean of numbers{within}", prior_in_words(prior)
 
 
 @dataclass(frozen=True)
@@ -330,4 +322,4 @@ class DirichletFamily(ShareFamily):
         return tuple(Fraction(count) for count in as_counts(values, len(values), n))
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        return "the shares of the levels", shares_words(prior)
+        return "the shares of the levels", prior_in_words(prior)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray
+from discreet.distributions.beta_dirichlet import prior_in_words
 from discreet.errors import DataError
 from discreet.posterior_sampling.families.binomial import as_trials
-from discreet.posterior_sampling.families.categorical import shares_words
 from discreet.posterior_sampling.families.simplex import DividedFamily
 
 
@@ -43,4 +43,4 @@ class MultinomialFamily(DividedFamily):
         return counts
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        return f"the shares of the levels among {self.trials} items a record", shares_words(prior)
+        return f"the shares of the levels among {self.trials} items a record", prior_in_words(prior)

@@ -11,13 +11,13 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_bounds, as_total
-from discreet.distributions.beta_dirichlet import Beta
+from discreet.distributions.beta_dirichlet import Beta, prior_in_words
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step, log_rising
 from discreet.posterior_sampling.families.binomial import as_trials
-from discreet.posterior_sampling.families.categorical import OneShare, shares_words, upper_tail
+from discreet.posterior_sampling.families.categorical import OneShare, upper_tail
 from discreet.posterior_sampling.family import Natural, Pair, RecordKind, clipped_words, in_floats
 from discreet.posterior_sampling.given_draws import weighed_statistics
 
@@ -110,7 +110,7 @@ class _Failures(OneShare):
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         often = "success" if self.wanted == 1 else f"{self.wanted} successes"
         model = f"the probability of success, from the failures before {often}{clipped_words(self.bounds)}"
-        return model, shares_words(prior)
+        return model, prior_in_words(prior)
 
 
 @dataclass(frozen=True)

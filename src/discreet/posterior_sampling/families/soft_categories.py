@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray
-from discreet.posterior_sampling.families.categorical import shares_words
+from discreet.distributions.beta_dirichlet import prior_in_words
 from discreet.posterior_sampling.families.simplex import DividedFamily
 
 
@@ -34,4 +34,4 @@ class SoftCategories(DividedFamily):
         return units
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        return "the mean share of each level in a record", shares_words(prior)
+        return "the mean share of each level in a record", prior_in_words(prior)
