@@ -69,6 +69,11 @@ def parameter(
     return dataclasses.field(default=default, metadata={"parameter": meant})
 
 
+def optional(form: TextForm, help: str, **more: Any) -> Any:
+    """A field that may be left out: it is None then."""
+    return parameter(form, help, default=None, **more)
+
+
 class Bound(NamedTuple):
     """A question whose public size is known: its guarantee, and what makes the answer of a statistic."""
 
@@ -281,23 +286,18 @@ class TotalQuestion(Question):
 class PeopleQuestion(TotalQuestion):
     """A question about all records, of which a person may have several."""
 
-    n: int | None = parameter(
-        WHOLE,
-        "Public number of records; checked against the data.",
-        label="Number of records n",
-        default=None,
+    n: int | None = optional(
+        WHOLE, "Public number of records; checked against the data.", label="Number of records n"
     )
-    person: str | None = parameter(
+    person: str | None = optional(
         TEXT,
         "Column that says whose record it is, where a person may have several: ε is then a person's.",
         label="Column that names a person",
-        default=None,
     )
-    per_person: int | None = parameter(
+    per_person: int | None = optional(
         WHOLE,
         "At most so many records of each person enter; of more the lowest values.",
         label="Records per person, at most",
-        default=None,
     )
 
 

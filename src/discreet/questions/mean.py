@@ -22,7 +22,7 @@ from discreet.declarations import (
     check_hidden_size,
 )
 from discreet.errors import InvalidInput
-from discreet.questions.base import Bound, SumsQuestion, parameter
+from discreet.questions.base import Bound, SumsQuestion, optional, parameter
 from discreet.questions.text import BUDGET, LEVEL, LEVELS, PAIR, TEXT
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 from discreet.randomness.entropy import SeededEntropy
@@ -45,23 +45,18 @@ class MeanQuestion(SumsQuestion):
         example="0,120",
     )
     epsilon: EpsilonLike = parameter(BUDGET, "Privacy budget.", label="Privacy budget ε", example="0.5")
-    delta: EpsilonLike | None = parameter(
-        BUDGET, "For (ε, δ) privacy, such as 1e-6; pure ε without it.", label="δ", default=None
+    delta: EpsilonLike | None = optional(
+        BUDGET, "For (ε, δ) privacy, such as 1e-6; pure ε without it.", label="δ"
     )
-    column: str | None = parameter(
-        TEXT, "The column to read; CSV and TSV always need it.", example="age", default=None
+    column: str | None = optional(TEXT, "The column to read; CSV and TSV always need it.", example="age")
+    by: str | None = optional(TEXT, "A column of groups, which may be private.", label="By group")
+    levels: Sequence[Any] | Domain | None = optional(
+        LEVELS, "All groups: north,south.", label="Groups", example="north,south"
     )
-    by: str | None = parameter(
-        TEXT, "A column of groups, which may be private.", label="By group", default=None
-    )
-    levels: Sequence[Any] | Domain | None = parameter(
-        LEVELS, "All groups: north,south.", label="Groups", example="north,south", default=None
-    )
-    missing: Any = parameter(
+    missing: Any = optional(
         LEVEL,
         "The number that a missing value counts as; exclude: the mean among those who answered.",
         label="Missing values",
-        default=None,
     )
 
     @cached_property

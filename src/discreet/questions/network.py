@@ -17,7 +17,7 @@ from discreet.declarations import Domain, Relation, as_epsilon
 from discreet.distributions.networks import homes, largest_families
 from discreet.errors import InvalidInput
 from discreet.privacy.composition import compose
-from discreet.questions.base import Bound, PeopleQuestion, parameter
+from discreet.questions.base import Bound, PeopleQuestion, optional, parameter
 from discreet.questions.counts import RELATIONS, domain_of
 from discreet.questions.table import CrossTable
 from discreet.questions.text import ARROWS, BUDGET, DOMAINS, NUMBER, PAIR, TEXT, TextForm, plain
@@ -64,11 +64,10 @@ class Network(PeopleQuestion):
     epsilon: EpsilonLike = parameter(
         BUDGET, "Privacy budget of the whole network.", label="Privacy budget ε", example="1"
     )
-    prior: float | None = parameter(
+    prior: float | None = optional(
         NUMBER,
         "Dirichlet prior of every conditional distribution, one number for all levels. Left out: 1, and for "
         "tables of more than 50 cells an unknown number, which is inferred.",
-        default=None,
     )
     relation: str = parameter(
         TEXT,
@@ -77,11 +76,10 @@ class Network(PeopleQuestion):
         default=str(Relation.REPLACE_ONE),
         choices=RELATIONS,
     )
-    total_prior: Sequence[float] | None = parameter(
+    total_prior: Sequence[float] | None = optional(
         PAIR,
         "With add-remove: a range, such as 100,1e6, in which the number of records is expected.",
         label="Range of the private number of records",
-        default=None,
     )
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_integer, as_ta
 from discreet.errors import InvalidInput
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
-from discreet.questions.base import Bound, parameter
+from discreet.questions.base import Bound, optional, parameter
 from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import BUDGET, FLAG, LEVEL, LEVELS, SERIES, TEXT, codes_of
 from discreet.questions.widths import Width
@@ -42,47 +42,38 @@ class Proportion(WholeCountQuestion):
 
     only_in_calls: ClassVar[frozenset[str]] = frozenset({"acknowledge_not_private"})
 
-    column: str | None = parameter(
-        TEXT, "The column to count; CSV and TSV always need it.", example="smoker", default=None
-    )
-    levels: Sequence[Any] | None = parameter(
+    column: str | None = optional(TEXT, "The column to count; CSV and TSV always need it.", example="smoker")
+    levels: Sequence[Any] | None = optional(
         LEVELS,
         "All values a record may take: never,former,current; or codes from one whole number to another: "
         "0..999. Declared, never read from the data; or discover, with add-remove and delta, for those that "
         "nobody can list.",
         example="never,former,current",
-        default=None,
     )
-    edges: Sequence[float] | None = parameter(
+    edges: Sequence[float] | None = optional(
         SERIES,
         "For numbers, edges of bins instead of levels: 0,18,65,120.",
         label="Edges of bins",
         example="0,18,65,120",
-        default=None,
     )
-    other: Any = parameter(
-        LEVEL, "Level that receives values outside the levels.", label="Other values", default=None
-    )
-    missing: Any = parameter(
+    other: Any = optional(LEVEL, "Level that receives values outside the levels.", label="Other values")
+    missing: Any = optional(
         LEVEL,
         "Level that receives missing values; with edges: level, for one of their own; exclude, for shares of "
         "those who answered, of whom it stays private who they are.",
         label="Missing values",
-        default=None,
     )
-    outside: str | None = parameter(
+    outside: str | None = optional(
         TEXT,
         "Numbers outside the edges: clip, or level for one of their own.",
         label="Numbers outside the edges",
-        default=None,
         choices=("clip", "level"),
     )
-    expected_false: EpsilonLike | None = parameter(
+    expected_false: EpsilonLike | None = optional(
         BUDGET,
         "For many more levels than records, with add-remove: publish only levels that stand out from the "
         "noise, and all others together. So many empty ones may be among them on average, such as 1.",
         label="Only what stands out: empty levels among it",
-        default=None,
     )
     acknowledge_not_private: bool = parameter(
         FLAG, "Publish a comparison that has no guarantee.", default=False, python=True

@@ -22,7 +22,7 @@ from discreet.posterior_sampling.sampler import (
     check_target,
     posterior_sampler,
 )
-from discreet.questions.base import Bound, PeopleQuestion, Question, parameter
+from discreet.questions.base import Bound, PeopleQuestion, Question, optional, parameter
 from discreet.questions.text import (
     BUDGET,
     LEVEL,
@@ -47,11 +47,11 @@ def family_names() -> tuple[str, ...]:
 class TargetQuestion(Question):
     """A question whose target is (ε, δ), or Rényi privacy of an order."""
 
-    delta: EpsilonLike | None = parameter(
-        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6", default=None
+    delta: EpsilonLike | None = optional(
+        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6"
     )
-    order: float | None = parameter(
-        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order", default=None
+    order: float | None = optional(
+        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order"
     )
 
 
@@ -59,12 +59,8 @@ class TargetQuestion(Question):
 class DrawQuestion(TargetQuestion, PeopleQuestion):
     """What questions that are answered by posterior draws share: target, method, whose records they are."""
 
-    epsilon: EpsilonLike | None = parameter(
-        BUDGET,
-        "Privacy budget, with delta or order.",
-        label="Privacy budget ε",
-        example="1",
-        default=None,
+    epsilon: EpsilonLike | None = optional(
+        BUDGET, "Privacy budget, with delta or order.", label="Privacy budget ε", example="1"
     )
     method: str = parameter(
         TEXT,
@@ -72,17 +68,14 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
         default="diffused",
         choices=tuple(DRAW_METHODS),
     )
-    bounds: tuple[float, float] | None = parameter(
+    bounds: tuple[float, float] | None = optional(
         PAIR,
         "Declared bounds of one record: 0,120. What lies outside is clipped.",
         label="Bounds of one record",
         example="0,120",
-        default=None,
     )
     draws: int = parameter(WHOLE, "Number of draws; each is charged.", default=1)
-    column: str | None = parameter(
-        TEXT, "The column to read; CSV and TSV always need it.", example="age", default=None
-    )
+    column: str | None = optional(TEXT, "The column to read; CSV and TSV always need it.", example="age")
 
     def __post_init__(self) -> None:
         """Checks the target, the number of draws and the bound on records of a person."""
@@ -167,28 +160,22 @@ class PosteriorDraw(DrawQuestion):
     prior: Any = parameter(
         NUMBERS, "Parameters of the prior: 1,1 or, for a mean, 0,10 (mean, sd).", example="0,10"
     )
-    sigma: float | None = parameter(
+    sigma: float | None = optional(
         NUMBER,
         "Known standard deviation of one record (gaussian).",
         label="Standard deviation of one record",
         example="20",
-        default=None,
     )
-    levels: Sequence[Any] | None = parameter(
-        LEVELS, "All values a record may take (dirichlet).", example="never,former,current", default=None
+    levels: Sequence[Any] | None = optional(
+        LEVELS, "All values a record may take (dirichlet).", example="never,former,current"
     )
-    other: Any = parameter(
-        LEVEL, "Level that receives values outside the levels.", label="Other values", default=None
+    other: Any = optional(LEVEL, "Level that receives values outside the levels.", label="Other values")
+    missing: Any = optional(LEVEL, "What a missing value counts as.", label="Missing values")
+    grid: EpsilonLike | None = optional(
+        BUDGET, "Width of the cells to which draws are rounded.", label="Grid of the draws"
     )
-    missing: Any = parameter(LEVEL, "What a missing value counts as.", label="Missing values", default=None)
-    grid: EpsilonLike | None = parameter(
-        BUDGET, "Width of the cells to which draws are rounded.", label="Grid of the draws", default=None
-    )
-    options: Mapping[str, Any] | None = parameter(
-        OPTIONS,
-        "Further options of the family: radius=1; dimension=3.",
-        label="Options of the family",
-        default=None,
+    options: Mapping[str, Any] | None = optional(
+        OPTIONS, "Further options of the family: radius=1; dimension=3.", label="Options of the family"
     )
 
     @cached_property
