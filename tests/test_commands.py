@@ -27,8 +27,7 @@ from discreet.mechanisms.noisy_counts import LSHist
 from discreet.posterior_sampling.families.rates import Poisson
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter
-from discreet.questions.plans import plan_in_words
-from discreet.questions.text import BUDGET, FLAG, LEVELS, TEXT, WHOLE
+from discreet.questions.text import BUDGET, FLAG, LEVELS, TEXT, WHOLE, plan_in_words
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0"
 LEDGER = ("--ledger", "l.db", "--dataset", "survey")

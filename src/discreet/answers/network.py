@@ -15,8 +15,7 @@ from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
 from discreet.declarations import EXCLUDE, as_integer
-from discreet.distributions.networks import NetworkDraws, homes, largest_families, layers
-from discreet.distributions.shared_margins import agreeing, resampled
+from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
 from discreet.documents.answer import Answer, Figure, Row, Table, Words
 from discreet.errors import InvalidInput
 from discreet.inference.comparisons import Quantity

@@ -19,8 +19,8 @@ from discreet.distributions.noise_aware import UncertainShares
 from discreet.documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
-from discreet.inference.binned import BinnedDistribution
 from discreet.inference.bridged import Bridged
+from discreet.inference.comparisons import BinnedDistribution
 from discreet.inference.noise_aware import MixedShares, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee

@@ -33,10 +33,10 @@ from discreet.cli.console import (
     RequestId,
     new_file,
     note,
+    print_answer,
     print_json,
     source,
 )
-from discreet.cli.tables import print_answer
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from discreet.cli.console import (
     new_file,
     picture,
     print_json,
+    print_table,
+    print_text,
 )
-from discreet.cli.tables import print_table, print_text
 
 if TYPE_CHECKING:
     from discreet.planning.audit import Audit

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet._json import Unreadable, read_json
-from discreet.documents.base import canonical
-from discreet.documents.reading import parse
+from discreet.documents.base import canonical, parse
 from discreet.errors import CorruptReleaseError, FileError, InvalidInput, missing_extra
 
 _PURPOSE = b"discreet document, signature 1\n"

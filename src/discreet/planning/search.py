@@ -185,8 +185,8 @@ def plan(
     kind_of = as_relation(relation)
     allowed = None if delta is None else as_epsilon(delta, "delta")
     own: dict[str, Any] = {"relation": kind_of, "delta": allowed}
-    wanted = target, half, as_probability(share, "share", "0.5")
-    ask = _Question(parameters, chosen, float(level), number, quick, *wanted, **own)
+    aims = target, half, as_probability(share, "share", "0.5")
+    ask = _Question(parameters, chosen, float(level), number, quick, *aims, **own)
     if size is None:
         assert budget is not None
         found = ask.with_size(budget)

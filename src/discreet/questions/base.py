@@ -11,6 +11,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 from discreet._registry import QUESTIONS
@@ -69,9 +70,8 @@ def parameter(
     return dataclasses.field(default=default, metadata={"parameter": meant})
 
 
-def optional(form: TextForm, help: str, **more: Any) -> Any:
-    """A field that may be left out: it is None then."""
-    return parameter(form, help, default=None, **more)
+optional = partial(parameter, default=None)
+"""A field that may be left out: it is None then."""
 
 
 class Bound(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from discreet._registry import QUESTIONS
 from discreet._typing import EpsilonLike
 from discreet.ledger.charging import Charge, LedgerLike
 from discreet.questions.asking import answered
@@ -24,12 +23,13 @@ if TYPE_CHECKING:
     from discreet.regression.release import LogisticRelease
 
 
-def _asked(kind: str, given: dict[str, Any]) -> Any:
+def _asked(kind: type[Question], given: dict[str, Any]) -> Any:
     """The answer to a question of this kind, from the arguments of its verb."""
+    del given[kind.__name__]  # the verb's import of it
     paid = [given.pop(name) for name in ("ledger", "dataset", "request_id")]
     charge = None if paid == [None] * 3 else Charge.of(*paid)
     data, options = given.pop("data"), given.pop("options", None)
-    question: Question = QUESTIONS[kind](**given, **({"options": options} if options else {}))
+    question = kind(**given, **({"options": options} if options else {}))
     return answered(question, data, charge)
 
 
@@ -110,7 +110,9 @@ def release(
     >>> sum(r.counts), r.guarantee.epsilon, r.mechanism
     (100, 1.0, 'lattice')
     """
-    answer: Release | Discovered | SparseRelease = _asked("proportion", locals())
+    from discreet.questions.proportion import Proportion
+
+    answer: Release | Discovered | SparseRelease = _asked(Proportion, locals())
     return answer
 
 
@@ -141,7 +143,9 @@ def release_table(
     ``levels`` of the release, the last column fastest; ``release.margin("a")`` sums them up for free. The
     rest is as in :func:`discreet.release`.
     """
-    answer: Release = _asked("table", locals())
+    from discreet.questions.table import CrossTable
+
+    answer: Release = _asked(CrossTable, locals())
     return answer
 
 
@@ -174,7 +178,9 @@ def release_conditional(
     not declared). Where the group is itself private use ``relation="add-remove"``, which hides the sizes too,
     or :func:`release_table`. The rest is as in :func:`discreet.release`.
     """
-    answer: ConditionalRelease = _asked("conditional", locals())
+    from discreet.questions.conditional import Conditional
+
+    answer: ConditionalRelease = _asked(Conditional, locals())
     return answer
 
 
@@ -203,7 +209,9 @@ def release_network(
     split between them by their sizes. The answer has ``probability({"income": "high"}, given={"sex": "f"})``
     with its interval, for any columns, and ``sample_records``. The rest is as in :func:`discreet.release`.
     """
-    answer: NetworkRelease = _asked("network", locals())
+    from discreet.questions.network import Network
+
+    answer: NetworkRelease = _asked(Network, locals())
     return answer
 
 
@@ -238,7 +246,9 @@ def mean(
     >>> bool(0 < low < high < 120)
     True
     """
-    return _asked("mean", locals())
+    from discreet.questions.mean import MeanQuestion
+
+    return _asked(MeanQuestion, locals())
 
 
 def regress(
@@ -277,7 +287,9 @@ def regress(
     of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
     many columns make curvature noisy. A ledger is charged as in :func:`discreet.release`.
     """
-    answer: Fit = _asked("regress", locals())
+    from discreet.questions.regress import Regress
+
+    answer: Fit = _asked(Regress, locals())
     return answer
 
 
@@ -322,7 +334,9 @@ def posterior_sample(
     >>> drawn.values.shape, drawn.guarantee.rdp(8) <= 1
     ((1,), True)
     """
-    answer: Sample = _asked("sample", locals())
+    from discreet.questions.sample import PosteriorDraw
+
+    answer: Sample = _asked(PosteriorDraw, locals())
     return answer
 
 
@@ -359,7 +373,9 @@ def statistical_query(
     >>> 0 <= float(answer.values[0]) <= 10
     True
     """
-    answer: Sample = _asked("query", locals())
+    from discreet.questions.query import StatisticalQuery
+
+    answer: Sample = _asked(StatisticalQuery, locals())
     return answer
 
 
@@ -389,5 +405,7 @@ def release_logistic(
     as in :class:`discreet.PrivateLogisticRegression`. Unlike counts and sums, the records are fetched from
     the engine; what leaves this function are the draws.
     """
-    answer: LogisticRelease = _asked("logistic", locals())
+    from discreet.questions.logistic import Logistic
+
+    answer: LogisticRelease = _asked(Logistic, locals())
     return answer

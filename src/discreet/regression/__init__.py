@@ -12,11 +12,11 @@ from discreet.errors import missing_extra
 
 if TYPE_CHECKING:
     from discreet.regression.estimators import (
+        BoundedScaler,
         PrivateLinearRegression,
         PrivateLogisticRegression,
         PrivatePoissonRegression,
     )
-    from discreet.regression.preprocessing import BoundedScaler
     from discreet.regression.release import LogisticRelease
 
 __all__ = [

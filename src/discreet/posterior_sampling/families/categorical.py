@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import count_levels
-from discreet.declarations import Domain, as_counts, as_exact, as_prior, as_total
+from discreet.declarations import Domain, as_counts, as_exact, as_integer, as_prior, as_total
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
@@ -323,3 +323,43 @@ class DirichletFamily(ShareFamily):
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         return "the shares of the levels", prior_in_words(prior)
+
+
+@dataclass(frozen=True)
+class BinomialFamily(OneShare):
+    """Successes in ``trials`` trials a record, of which θ is the share; Beta(a, b) prior.
+
+    A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``: none and all
+    are the worst records, by the monotone likelihood ratio, and the others are at one end.
+    """
+
+    trials: int
+    name: ClassVar[str] = "binomial"
+    records: ClassVar[RecordKind] = "counts"
+    whole: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trials", as_trials(self.trials))
+
+    @property
+    def items(self) -> int:
+        return self.trials
+
+    @property
+    def record_bounds(self) -> tuple[float, float]:
+        return 0.0, float(self.trials)
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        total = as_total(statistic, Fraction(0), Fraction(n * self.trials))
+        return total, n * self.trials - total
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        return f"the share of successes in {self.trials} trials a record", prior_in_words(prior)
+
+
+def as_trials(trials: Any) -> int:
+    """How many trials a record has: at least one."""
+    number = as_integer(trials, "trials")
+    if number < 1:
+        raise InvalidInput(f"trials={trials!r} must be at least 1: the items of one record")
+    return number

@@ -16,8 +16,7 @@ from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step, log_rising
-from discreet.posterior_sampling.families.binomial import as_trials
-from discreet.posterior_sampling.families.categorical import OneShare, upper_tail
+from discreet.posterior_sampling.families.categorical import OneShare, as_trials, upper_tail
 from discreet.posterior_sampling.family import Natural, Pair, RecordKind, clipped_words, in_floats
 from discreet.posterior_sampling.given_draws import weighed_statistics
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_bounds, as_total
+from discreet.declarations import as_bounds, as_exact, as_total
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import GammaMixture
 from discreet.errors import InvalidInput
@@ -232,3 +232,26 @@ class Exponential(_GammaFamily):
 
         s, weight = weighed_statistics(of_times, low, high, whole=False)
         return GammaMixture(weight, np.full(len(s), shape + events), rate + s)
+
+
+@dataclass(frozen=True)
+class GammaTimes(Exponential):
+    """Gamma(``shape``, θ) records with known shape, clipped to declared bounds; Gamma prior of θ.
+
+    The exponential family with ``shape`` events a record: it adds (shape, x) to (shape, rate).
+    """
+
+    shape: float
+    name: ClassVar[str] = "gamma"
+    _what: ClassVar[str] = "the rate of Gamma records with known shape"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = float(as_exact(self.shape, "shape"))
+        if not 1e-6 <= shape <= 1e6:
+            raise InvalidInput(f"shape={self.shape!r} must be between 1e-6 and 1e6: that of one record")
+        object.__setattr__(self, "shape", shape)
+
+    @property
+    def events(self) -> Fraction:
+        return Fraction(self.shape)
