@@ -358,11 +358,17 @@ def as_float(value: Any) -> float:
         return math.nan
 
 
+def as_positive(value: Any, name: str, why: str = "") -> int:
+    """A whole number from 1 on; ``why`` is said after that."""
+    number = as_integer(value, name)
+    if number < 1:
+        raise InvalidInput(f"{name}={value!r} must be at least 1{why}")
+    return number
+
+
 def as_size(n: Any) -> int:
-    size = as_integer(n, "n")
-    if size < 1:
-        raise InvalidInput(f"n={n!r} must be at least 1: there are no data to protect")
-    return size
+    """A number of records."""
+    return as_positive(n, "n", ": there are no data to protect")
 
 
 def check_hidden_size(n: Any, person: Any) -> None:

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
-from discreet.declarations import EXCLUDE, as_integer
+from discreet.declarations import EXCLUDE, as_positive
 from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
 from discreet.documents.answer import Answer, Figure, Row, Table, Words
 from discreet.errors import InvalidInput
@@ -73,9 +73,7 @@ class NetworkRelease(Answer):
         For every table the true counts are drawn given what was published of it, exactly; then they are made
         to agree where tables share columns; then every conditional distribution is drawn given the counts.
         """
-        number, rng = as_integer(size, "size"), np.random.default_rng(seed)
-        if number < 1:
-            raise InvalidInput(f"size={size!r} must be at least 1")
+        number, rng = as_positive(size, "size"), np.random.default_rng(seed)
         axes = [tuple(one.axes or {}) for one in self.releases]
         sizes = {column: len(own) for column, own in self.levels.items()}
         drawn = [self._counts(one, number, rng) for one in self.releases]
@@ -194,9 +192,7 @@ class NetworkRelease(Answer):
         """
         import pandas
 
-        number, times = as_integer(m, "m"), as_integer(draws, "draws")
-        if number < 1 or times < 1:
-            raise InvalidInput(f"m={m!r} and draws={draws!r} must be at least 1")
+        number, times = as_positive(m, "m"), as_positive(draws, "draws")
         rng = np.random.default_rng(seed)
         networks = self.draws(times, int(rng.integers(2**63)))
         frames = []

@@ -203,7 +203,7 @@ def _options(one: Parameter, names: set[str]) -> list[inspect.Parameter]:
         told["autocompletion"] = lambda: list(one.choices)
     option = typer.Option(one.option, metavar=_metavar(one), **told)
     found = [_keyword(one.name, Annotated[str | None, option], None)]
-    single = _singular(one.name)
+    single = re.sub(r"(?<=ss)es$|s$", "", one.name)
     if one.form.name == "levels" and single not in names:
         literal = typer.Option(
             f"--{single.replace('_', '-')}",
@@ -222,10 +222,6 @@ def _metavar(one: Parameter) -> str:
     if listed and len(listed) <= 30:
         return listed
     return shlex.quote(one.example) if one.example else _METAVARS.get(one.form.name, one.form.name.upper())
-
-
-def _singular(name: str) -> str:
-    return re.sub(r"(?<=ss)es$|s$", "", name)
 
 
 def _literal(name: str) -> str:

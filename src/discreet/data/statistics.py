@@ -23,7 +23,7 @@ from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
 from discreet.data.values import Coder, Tally, count_values, count_weighted
-from discreet.declarations import EXCLUDE, Domain, as_integer
+from discreet.declarations import EXCLUDE, Domain, as_integer, as_positive
 from discreet.errors import DataError, InvalidInput, TooLargeError
 
 if TYPE_CHECKING:
@@ -224,9 +224,7 @@ class Contribution:
                 "person=COLUMN and per_person=NUMBER go together: the key of a person, and how many of a "
                 "person's records may enter"
             )
-        most = None if per_person is None else as_integer(per_person, "per_person")
-        if most is not None and most < 1:
-            raise InvalidInput(f"per_person={per_person!r} must be at least 1")
+        most = None if per_person is None else as_positive(per_person, "per_person")
         if most is not None and most > 1 and n is None:
             raise InvalidInput(
                 f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound: "

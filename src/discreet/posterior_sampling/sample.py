@@ -147,16 +147,12 @@ class Sample(Answer):
 
     def _rows(self, interval: float) -> list[Row]:
         laws = self.marginals()
-        share = self._is_share
+        share = self.bounds is None and self.model.is_share
         ends = [law.interval(interval) for law in laws]
         return [
             Row(name, law.mean(), law.std(), low, high, share)
             for name, law, (low, high) in zip(self.parameters(), laws, ends, strict=True)
         ]
-
-    @property
-    def _is_share(self) -> bool:
-        return self.bounds is None and self.model.is_share
 
     def tables(self) -> tuple[Table, ...]:
         """The draws themselves."""

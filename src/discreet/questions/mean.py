@@ -10,12 +10,12 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
+from discreet.data import Contribution
 from discreet.declarations import (
     Domain,
     Relation,
     as_bounds,
     as_epsilon,
-    as_integer,
     as_relation,
     as_size,
     as_target_delta,
@@ -62,8 +62,6 @@ class MeanQuestion(SumsQuestion):
     @cached_property
     def design(self) -> MeanDesign:
         """What is asked, checked."""
-        if (self.person is None) != (self.per_person is None):
-            raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
         if (self.by is None) != (self.levels is None):
             raise InvalidInput("by=COLUMN and levels=(…) go together: the groups are declared")
         kind = as_relation(self.relation)
@@ -75,13 +73,7 @@ class MeanQuestion(SumsQuestion):
         if kind is Relation.ADD_REMOVE:
             check_hidden_size(self.n, self.person)
         size = None if self.n is None else as_size(self.n)
-        most = None if self.per_person is None else as_integer(self.per_person, "per_person")
-        if most is not None and most < 1:
-            raise InvalidInput(f"per_person={self.per_person!r} must be at least 1")
-        if most is not None and most > 1 and size is None:
-            raise InvalidInput(
-                f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the bound"
-            )
+        bound = Contribution.of(self.person, self.per_person, size)
         self.check_total()
         missing = self.place_of_missing(self.missing)
         if isinstance(missing, str) and missing != "exclude":
@@ -102,7 +94,7 @@ class MeanQuestion(SumsQuestion):
             n=size,
             relation=kind,
             person=self.person,
-            per_person=most,
+            per_person=bound.most,
             strict=self.strict,
         )
 

@@ -13,14 +13,14 @@ from discreet._text import nearest
 from discreet._typing import EpsilonLike
 from discreet.answers.network import NetworkRelease
 from discreet.data import contingencies
-from discreet.declarations import Domain, Relation, as_epsilon
+from discreet.declarations import Domain, as_epsilon
 from discreet.distributions.networks import homes, largest_families
 from discreet.errors import InvalidInput
 from discreet.privacy.composition import compose
-from discreet.questions.base import Bound, PeopleQuestion, optional, parameter
-from discreet.questions.counts import RELATIONS, domain_of
+from discreet.questions.base import Bound, PeopleQuestion, optional, parameter, protected
+from discreet.questions.counts import domain_of, total_range
 from discreet.questions.table import CrossTable
-from discreet.questions.text import ARROWS, BUDGET, DOMAINS, NUMBER, PAIR, TEXT, TextForm, plain
+from discreet.questions.text import ARROWS, BUDGET, DOMAINS, NUMBER, TextForm, plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,18 +69,8 @@ class Network(PeopleQuestion):
         "Dirichlet prior of every conditional distribution, one number for all levels. Left out: 1, and for "
         "tables of more than 50 cells an unknown number, which is inferred.",
     )
-    relation: str = parameter(
-        TEXT,
-        "What is protected: replace-one, where n is public, or add-remove, where it is private.",
-        label="What is protected",
-        default=str(Relation.REPLACE_ONE),
-        choices=RELATIONS,
-    )
-    total_prior: Sequence[float] | None = optional(
-        PAIR,
-        "With add-remove: a range, such as 100,1e6, in which the number of records is expected.",
-        label="Range of the private number of records",
-    )
+    relation: str = protected()
+    total_prior: Sequence[float] | None = total_range()
 
     def __post_init__(self) -> None:
         """Checks the graph and its levels, then every table as a question of its own."""

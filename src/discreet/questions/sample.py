@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 from discreet._registry import FAMILIES
 from discreet._typing import EpsilonLike
 from discreet.data import Contribution
-from discreet.declarations import Domain, as_size
+from discreet.declarations import Domain, as_positive, as_size
 from discreet.errors import InvalidInput
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import (
     PosteriorSampler,
-    as_draws,
     as_family,
     check_target,
     posterior_sampler,
@@ -36,11 +35,6 @@ from discreet.questions.text import (
     TextForm,
     plain,
 )
-
-
-def family_names() -> tuple[str, ...]:
-    """Every family that is registered."""
-    return tuple(FAMILIES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +75,7 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
         """Checks the target, the number of draws and the bound on records of a person."""
         self.check_total()
         check_target(self.method, self.epsilon, self.order, self.delta)
-        as_draws(self.draws)
+        as_positive(self.draws, "draws")
         Contribution.of(self.person, self.per_person, self.n)
         _ = self.declared_size
 
@@ -155,7 +149,7 @@ class PosteriorDraw(DrawQuestion):
         TEXT,
         "The model: beta, dirichlet, gaussian, normal, poisson, exponential, binomial, geometric.",
         example="gaussian",
-        choices=family_names,
+        choices=lambda: tuple(FAMILIES),
     )
     prior: Any = parameter(
         NUMBERS, "Parameters of the prior: 1,1 or, for a mean, 0,10 (mean, sd).", example="0,10"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from discreet._json import as_json
 from discreet._registry import QUESTIONS
 from discreet._text import amount
 from discreet.declarations import Domain, as_epsilon
@@ -196,11 +196,6 @@ def _plain_numbers(value: Any) -> Any:
     return float(value)
 
 
-def _finite(value: float) -> float | str:
-    """JSON has no infinite numbers."""
-    return value if math.isfinite(value) else str(value)
-
-
 def _exact(value: Any) -> str:
     return str(Fraction(0) if value == 0 else as_epsilon(value))
 
@@ -215,7 +210,7 @@ BUDGET = TextForm("budget", _as_text, str, _exact)
 NUMBER = TextForm("number", _number, number_text, float)
 WHOLE = TextForm("whole", _whole, str, int)
 NUMBERS = TextForm("numbers", _one_or_more, _written, _plain_numbers)
-SERIES = TextForm("numbers", _numbers, _written, lambda value: [_finite(float(item)) for item in value])
+SERIES = TextForm("numbers", _numbers, _written, lambda value: as_json(tuple(map(float, value))))
 WHOLES = TextForm(
     "numbers",
     lambda text, name: tuple(_whole(part, name) for part in entries(text, name)),

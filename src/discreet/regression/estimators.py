@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, Tr
 from sklearn.utils.validation import check_is_fitted
 
 from discreet._typing import FloatArray
+from discreet.declarations import as_positive
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
-from discreet.regression.chain import METHODS, DrawDesign, Target, as_draws, draw_design, least_delta
+from discreet.regression.chain import METHODS, DrawDesign, checked_target, draw_design, least_delta
 from discreet.regression.checks import (
     as_box,
     as_seed,
@@ -378,10 +379,10 @@ class PrivateLogisticRegression(DrawingEstimator):
         Without data. A fit never spends more than its target: with ``draws=k`` it divides μ² by k instead,
         and each draw is √k times as noisy.
         """
-        target = Target.checked(self.epsilon, self.delta, self.order, 1)
+        target = checked_target(self.epsilon, self.delta, self.order, 1)
         if target.order is None and not self._summed and self.sampler != "rejection":
             least_delta(target.delta)
-        times = Fraction(as_draws(draws), as_draws(self.draws))
+        times = Fraction(as_positive(draws, "draws"), as_positive(self.draws, "draws"))
         curve = Gaussian(target.mu_squared * times)
         basis = f"{draws} posterior draws" if not self._summed else "private sums"
         if target.order is not None:
@@ -402,7 +403,7 @@ class PrivateLogisticRegression(DrawingEstimator):
             epsilon=self.epsilon,
             delta=self.delta,
             order=self.order,
-            draws=as_draws(self.draws),
+            draws=as_positive(self.draws, "draws"),
             models=models,
             steps=self.steps,
             sampler=self.sampler,

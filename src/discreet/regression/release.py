@@ -68,7 +68,7 @@ class LogisticRelease(Answer):
         them (of an estimator, or of version 0.1.0) cannot scale: give it rows as the model saw them, and say
         so with ``scaled=True``. Rows are shortened to ``norm_bound`` as in the fit.
         """
-        share = _sigmoid(self.log_odds(rows, scaled=scaled))
+        share = np.asarray(0.5 * np.tanh(0.5 * self.log_odds(rows, scaled=scaled)) + 0.5)
         if len(self.classes) == 2:
             return np.hstack([1 - share, share])
         total = share.sum(axis=1, keepdims=True)
@@ -195,7 +195,3 @@ def clipped(rows: FloatArray, bound: float) -> FloatArray:
         long = norms * unit > most
     shorter = inside * (most / np.maximum(norms, 1e-300))
     return np.asarray(np.where(long, shorter, rows), dtype=np.float64)
-
-
-def _sigmoid(scores: FloatArray) -> FloatArray:
-    return np.asarray(0.5 * np.tanh(0.5 * scores) + 0.5, dtype=np.float64)

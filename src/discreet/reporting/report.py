@@ -101,7 +101,10 @@ def _page(result: Any, title: str | None, day: date) -> str:
     for name, (answer, question) in named.items():
         parts.append(_section(str(question.get("title", name)), answer, question))
     datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
-    about = [*([f"Dataset: {', '.join(datasets)}."] if datasets else []), f"Printed on {_day(day)}."]
+    about = [
+        *([f"Dataset: {', '.join(datasets)}."] if datasets else []),
+        f"Printed on {day.day} {day:%B %Y}.",
+    ]
     parts += [_reading(cited), _methods(cited, account), _verification(cited), _citation(heading, cited, day)]
     body = "\n".join(parts)
     return (
@@ -114,10 +117,6 @@ def _page(result: Any, title: str | None, day: date) -> str:
         f"<p>{escape(' '.join(about))} This report holds released values only.</p>\n"
         f"{body}\n</body></html>\n"
     )
-
-
-def _day(day: date) -> str:
-    return f"{day.day} {day:%B %Y}"
 
 
 def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], Account | None]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import count_levels
-from discreet.declarations import Domain, as_counts, as_exact, as_integer, as_prior, as_total
+from discreet.declarations import Domain, as_counts, as_exact, as_positive, as_prior, as_total
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
@@ -358,8 +358,5 @@ class BinomialFamily(OneShare):
 
 
 def as_trials(trials: Any) -> int:
-    """How many trials a record has: at least one."""
-    number = as_integer(trials, "trials")
-    if number < 1:
-        raise InvalidInput(f"trials={trials!r} must be at least 1: the items of one record")
-    return number
+    """How many trials a record has."""
+    return as_positive(trials, "trials", ": the items of one record")

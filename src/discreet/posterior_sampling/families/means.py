@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_bounds, as_exact, as_integer, as_total
+from discreet.declarations import as_bounds, as_exact, as_positive, as_total
 from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
@@ -190,8 +190,7 @@ class GaussianVector(_MeanFamily):
         radius = float(as_exact(self.radius, "radius"))
         if not radius > 0:
             raise InvalidInput(f"radius={self.radius!r} must be positive: records are clipped to this norm")
-        if as_integer(self.dimension, "dimension") < 1:
-            raise InvalidInput(f"dimension={self.dimension!r} must be at least 1")
+        as_positive(self.dimension, "dimension")
         object.__setattr__(self, "radius", radius)
         self._check_sigma()
 
