@@ -150,7 +150,7 @@ def test_the_rule_is_not_much_wider_than_the_use() -> None:
         ("discreet.data.files", "if TYPE_CHECKING:\n    from discreet.cli import main", 1),
         ("discreet.data.files", "def f():\n    import discreet.answers.release", 1),
         ("discreet.mechanisms.optimal", "from discreet.mechanisms.base import Mechanism", 0),
-        ("discreet.mechanisms.optimal", "from discreet.mechanisms.base import _checked", 1),
+        ("discreet.mechanisms.optimal", "from discreet.mechanisms.base import _as_json", 1),
         ("discreet.mechanisms.optimal", "from discreet.posterior_sampling.family import Family", 1),
         ("discreet.numerics.search", "from . import enclosures", 1),
         ("discreet.answers.release", "from discreet import plots", 1),

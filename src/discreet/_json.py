@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from fractions import Fraction
-from math import inf, isfinite, isinf
+from math import isfinite, isinf
 from typing import Any
 
 LONGEST = 64 * 2**20
@@ -80,8 +80,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: as_json(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        plain = {int, str, float}.issuperset(map(type, value)) and not {inf, -inf} & set(value)
-        return list(value) if plain else [as_json(item) for item in value]
+        return [as_json(item) for item in value]
     return str(value) if isinstance(value, Fraction) or (isinstance(value, float) and isinf(value)) else value
 
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from discreet._text import nearest, printable, wrapped
+from discreet._text import nearest, wrapped
+from discreet._text import printable as printable
 from discreet.errors import FileError, InvalidInput
 
 if TYPE_CHECKING:

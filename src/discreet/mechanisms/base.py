@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet._json import fields_as_json
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation, as_counts, as_epsilon, as_prior, as_size
@@ -202,7 +201,8 @@ class Mechanism(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """The public parameters, exactly, as JSON values; ``mechanism(name, **parameters)`` rebuilds it."""
-        return fields_as_json(self, *(one.name for one in fields(self) if not one.init))
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+        return {name: _as_json(value) for name, value in values.items()}
 
     def run(
         self,
@@ -290,6 +290,14 @@ def aligned(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> tuple[I
             wide[j, [place[row] for row in map(tuple, own.tolist())]] = values
         return every, wide
     return outputs, matrix
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return list(value) if set(map(type, value)) == {float} else [_as_json(item) for item in value]
+    return value
 
 
 def log1mexp(x: float) -> float:

@@ -28,7 +28,7 @@ from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
 from discreet.data.grids import MOST_STEPS
 from discreet.data.rows import as_number, read_rows
-from discreet.declarations import as_exact, as_rational, as_size
+from discreet.declarations import as_bounds, as_exact, as_rational, as_size, as_total
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
@@ -139,6 +139,11 @@ class Family(ABC):
         low, high = (Fraction(bound) for bound in self.record_bounds)
         return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
 
+    def total(self, statistic: Any, n: int) -> Fraction:
+        """The sum of n numbers, which must lie in its range."""
+        low, high = (n * Fraction(bound) for bound in self.record_bounds)
+        return as_total(statistic, low, high)
+
     @abstractmethod
     def contribution(self, statistic: Any, n: int) -> Natural:
         """ΣS(x) of n records from their sufficient statistic, which must lie in its range."""
@@ -163,9 +168,9 @@ class Family(ABC):
         """A declared cell width that fits the range of θ."""
         return grid
 
-    @abstractmethod
     def value(self, draws: FloatArray) -> FloatArray:
         """Draws as people read them: one number each where θ is one number."""
+        return draws[:, 0] if draws.shape[1] == 1 else draws
 
     @abstractmethod
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
@@ -284,6 +289,25 @@ def as_nearby(nearby: Any, bounds: tuple[float, float], whole: bool) -> float | 
         kind = "a whole number" if whole else "positive"
         raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of bounds={bounds!r}")
     return value
+
+
+def as_whole_bounds(bounds: Any, what: str) -> tuple[float, float]:
+    """Declared bounds of counts."""
+    low, high = as_bounds(bounds, what, 0)
+    if not (low.is_integer() and high.is_integer()):
+        raise InvalidInput(f"bounds={bounds!r} of counts must be whole numbers")
+    return low, high
+
+
+def of_two(kind: type[Any], parameters: Any, said: str) -> Any:
+    """The prior of this kind from its two parameters, or itself; ``said`` is what they are."""
+    if isinstance(parameters, kind):
+        return parameters
+    try:
+        first, second = parameters
+    except (TypeError, ValueError):
+        raise InvalidInput(f"prior={parameters!r} must be {said}") from None
+    return kind(first, second)
 
 
 def largest_move(bounds: tuple[float, float], nearby: float | None, whole: bool = False) -> Fraction:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from discreet._registry import QUESTIONS
 from discreet._text import nearest
-from discreet.declarations import EXCLUDE, Relation
+from discreet.declarations import EXCLUDE
 from discreet.documents.answer import Answer
 from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge
@@ -24,7 +24,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.questions.text import FLAG, OPTIONS, TEXT, WHOLE, TextForm
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 
-RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
 PLAN_VERSION = 2
 """Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
 
@@ -75,16 +74,10 @@ optional = partial(parameter, default=None)
 """A field that may be left out: it is None then."""
 
 
-def protected() -> Any:
-    """The field that says what is protected."""
-    return parameter(
-        TEXT,
-        "What is protected: replace-one, what a record says, where n is public; add-remove, whether a "
-        "record is there at all, where n is private.",
-        label="What is protected",
-        default=RELATIONS[0],
-        choices=RELATIONS,
-    )
+def same(question: type[Any], name: str) -> Any:
+    """A field as another question has it."""
+    known = {one.name: one for one in fields(question)}[name]
+    return dataclasses.field(default=known.default, metadata=known.metadata)
 
 
 class Bound(NamedTuple):
@@ -318,7 +311,9 @@ class PeopleQuestion(TotalQuestion):
 class SumsQuestion(PeopleQuestion):
     """A question that noisy sums answer: its price does not depend on the number of records."""
 
-    relation: str = protected()
+    relation: str = parameter(
+        TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
+    )
 
     @property
     def declared_size(self) -> int:

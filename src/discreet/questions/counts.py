@@ -32,28 +32,18 @@ from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import (
-    RELATIONS,
     Bound,
     PeopleQuestion,
     TotalQuestion,
     optional,
     parameter,
-    protected,
 )
 from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT
 from discreet.questions.widths import Width
 
+RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
 MANY_LEVELS = 50
 """With more, of which most may be empty, the strength of the prior is inferred unless it is declared."""
-
-
-def total_range() -> Any:
-    """The field for what is expected of a private number of records."""
-    return optional(
-        PAIR,
-        "With add-remove: a range, such as 100,1e6, in which the private number of records is expected.",
-        label="Range of the private number of records",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +75,19 @@ class CountQuestion(TotalQuestion):
         OPTIONS, "Options of the mechanism: calibration=exact; gamma=2.", label="Options of the mechanism"
     )
 
-    relation: str = protected()
-    total_prior: Sequence[float] | None = total_range()
+    relation: str = parameter(
+        TEXT,
+        "What is protected: replace-one, what a record says, where n is public; add-remove, whether a "
+        "record is there at all, where n is private.",
+        label="What is protected",
+        default=str(Relation.REPLACE_ONE),
+        choices=RELATIONS,
+    )
+    total_prior: Sequence[float] | None = optional(
+        PAIR,
+        "With add-remove: a range, such as 100,1e6, in which the private number of records is expected.",
+        label="Range of the private number of records",
+    )
 
     # What a kind of count question says.
 

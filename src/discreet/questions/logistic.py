@@ -15,7 +15,7 @@ from discreet.data import read_rows
 from discreet.data.rows import as_number
 from discreet.declarations import Domain, as_bounds, as_size
 from discreet.errors import DataError, InvalidInput
-from discreet.questions.base import Bound, optional, parameter
+from discreet.questions.base import Bound, PeopleQuestion, optional, parameter, same
 from discreet.questions.sample import TargetQuestion
 from discreet.questions.text import BUDGET, LEVELS, LIMITS, NUMBER, TEXT, WHOLE
 from discreet.regression.release import LogisticRelease
@@ -60,9 +60,7 @@ class Logistic(TargetQuestion):
         default="auto",
         choices=("auto", "rejection", "langevin"),
     )
-    n: int | None = optional(
-        WHOLE, "Public number of records; checked against the data.", label="Number of records n"
-    )
+    n: int | None = same(PeopleQuestion, "n")
 
     @cached_property
     def _labels(self) -> list[str]:

@@ -17,8 +17,8 @@ from discreet.declarations import Domain, as_epsilon
 from discreet.distributions.networks import homes, largest_families
 from discreet.errors import InvalidInput
 from discreet.privacy.composition import compose
-from discreet.questions.base import Bound, PeopleQuestion, optional, parameter, protected
-from discreet.questions.counts import domain_of, total_range
+from discreet.questions.base import Bound, PeopleQuestion, optional, parameter, same
+from discreet.questions.counts import CountQuestion, domain_of
 from discreet.questions.table import CrossTable
 from discreet.questions.text import ARROWS, BUDGET, DOMAINS, NUMBER, TextForm, plain
 
@@ -69,8 +69,8 @@ class Network(PeopleQuestion):
         "Dirichlet prior of every conditional distribution, one number for all levels. Left out: 1, and for "
         "tables of more than 50 cells an unknown number, which is inferred.",
     )
-    relation: str = protected()
-    total_prior: Sequence[float] | None = total_range()
+    relation: str = same(CountQuestion, "relation")
+    total_prior: Sequence[float] | None = same(CountQuestion, "total_prior")
 
     def __post_init__(self) -> None:
         """Checks the graph and its levels, then every table as a question of its own."""

@@ -155,9 +155,6 @@ class ShareFamily(Family):
             )
         return np.asarray(np.maximum(bound, values.max(axis=1)), dtype=np.float64)
 
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws
-
     def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
         return shares_given(prior.parameters, self.items * n, r, m, draws)
 
@@ -262,14 +259,7 @@ class OneShare(ShareFamily):
         both = np.stack([share, 1 - share], axis=1)
         return shares_given(prior.parameters, self.items * n, r, m, both).marginal(0)
 
-    def slow_given_draws(self, n: int, number: int) -> bool:
-        return False
-
-    def marginals(self, law: Any) -> list[Law]:
-        return [law]
-
-    def sample(self, law: Any, size: int, seed: int | None) -> FloatArray:
-        return Family.sample(self, law, size, seed)
+    slow_given_draws, marginals, sample = Family.slow_given_draws, Family.marginals, Family.sample
 
 
 @dataclass(frozen=True)
@@ -350,7 +340,7 @@ class BinomialFamily(OneShare):
         return 0.0, float(self.trials)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        total = as_total(statistic, Fraction(0), Fraction(n * self.trials))
+        total = self.total(statistic, n)
         return total, n * self.trials - total
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:

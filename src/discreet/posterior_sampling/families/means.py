@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_bounds, as_exact, as_positive, as_total
+from discreet.declarations import as_bounds, as_exact, as_positive
 from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInput
@@ -26,6 +26,7 @@ from discreet.posterior_sampling.family import (
     as_nearby,
     clipped_words,
     largest_move,
+    of_two,
     record_rows,
 )
 from discreet.privacy.curves import Curve, Gaussian, gaussian_hockey_stick
@@ -130,15 +131,8 @@ class GaussianMean(_MeanFamily):
         self._check_sigma()
 
     def prior(self, parameters: Any) -> Normal:
-        if isinstance(parameters, Normal):
-            return parameters
-        try:
-            loc, scale = parameters
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"prior={parameters!r} must be (mean, standard deviation), such as (0, 1)"
-            ) from None
-        return Normal(loc, scale)
+        found: Normal = of_two(Normal, parameters, "(mean, standard deviation), such as (0, 1)")
+        return found
 
     def natural(self, distribution: Normal) -> Natural:
         precision = 1 / Fraction(distribution.scale) ** 2
@@ -151,17 +145,13 @@ class GaussianMean(_MeanFamily):
         return largest_move(self.bounds, self.nearby) ** 2
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        low, high = (n * Fraction(bound) for bound in self.bounds)
-        return as_total(statistic, low, high) * self._unit, n * self._unit
+        return self.total(statistic, n) * self._unit, n * self._unit
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         unit = r * self._unit
         low, precision = eta[0] + n * Fraction(self.bounds[0]) * unit, eta[1] + n * unit
         first, second = (low, precision), (low + largest_move(self.bounds, self.nearby) * unit, precision)
         return [(first, second), (second, first)]
-
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws[:, 0]
 
     def given_draws(self, prior: Normal, n: int, r: float, m: float, draws: FloatArray) -> Normal:
         return self._given(prior, n, r, m, draws.reshape(-1))
