@@ -150,6 +150,8 @@ def test_show_ends_within_seconds(
     [
         ("release-lattice-2", ("guarantee", "epsilon"), "1/100"),
         ("release-lattice-2", ("levels",), ["a", "b", "c"]),
+        ("release-lattice-2", ("noisy",), []),
+        ("release-lattice-2", ("noisy",), None),
         ("release-lattice-2", ("parameters", "epsilonx"), "1"),
         ("sample-beta-direct", ("draws",), [[0.1, 0.2]]),
         ("sample-beta-direct", ("draws",), []),

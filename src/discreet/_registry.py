@@ -175,6 +175,7 @@ COMMANDS = {
 """Command and sentence of the questions that ship, so that ``discreet --help`` loads none of them."""
 
 PLANNED = {
+    "plan-release": "Say how wide intervals of shares, or of levels that stand out, will be.",
     "plan-mean": "Say how wide the interval of a mean will be, before any data is opened.",
     "plan-regress": "Say how wide the intervals of a regression will be, before any data is opened.",
 }
