@@ -123,15 +123,6 @@ class Shares:
     def __repr__(self) -> str:
         return _printed(self.table())
 
-    def cells(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Header and cells of a cross-table in percent, a row for each group."""
-        header = (f"{self.given or ''} \\ {self.outcome}", *(str(level) for level in self.levels))
-        rows = [
-            (str(group), *(f"{100 * value:.1f} %" for value in row))
-            for group, row in zip(self.groups, self.mean(), strict=True)
-        ]
-        return header, tuple(rows)
-
 
 def _printed(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows of numbers for people, with their interval in one column."""
