@@ -160,6 +160,7 @@ def test_show_ends_within_seconds(
         ("logistic-two", ("features",), ["one"]),
         ("logistic-three", ("classes",), ["a", "b"]),
         ("release-conditional", ("groups",), ["one"]),
+        ("release-conditional", ("sizes",), [54, 66, 2**70]),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(name: str, path: tuple[str, ...], value: Any) -> None:

@@ -49,6 +49,8 @@ class Registry:
         return len(self._homes)
 
     def __getitem__(self, kind: str) -> Any:
+        if not isinstance(kind, str):  # it may be data, given in the wrong place
+            raise InvalidInput(f"{self.what} must be given by its name, not by a {type(kind).__name__}")
         if kind not in self:
             raise InvalidInput(f"{self.what} {kind!r} is unknown{nearest(kind, self._homes)}")
         if kind not in self._loaded:
