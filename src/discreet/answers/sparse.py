@@ -92,10 +92,7 @@ class SparseRelease(Answer):
                     f"every level whose noisy count is {made.threshold:,} or more, and the noisy number of "
                     "records of all others together",
                 ),
-                (
-                    "Empty levels among them",
-                    f"at most {amount(self.expected_false)} on average, by chance",
-                ),
+                ("Empty levels among them", f"at most {amount(self.expected_false)} on average, by chance"),
                 (
                     "Noise",
                     "a random whole number was added to every count, independently: of rate "

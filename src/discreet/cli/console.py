@@ -77,8 +77,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 Interval = Annotated[float, typer.Option(help="Probability of the credible intervals.", metavar="P")]
 Delta = Annotated[str | None, typer.Option(help="The delta of (epsilon, delta), such as 1e-6.", metavar="D")]
 MechanismOptions = Annotated[
-    str,
-    typer.Option(help="Options of the mechanism: calibration=exact; gamma=2.", metavar="'NAME=X; ...'"),
+    str, typer.Option(help="Options of the mechanism: calibration=exact; gamma=2.", metavar="'NAME=X; ...'")
 ]
 Prior = Annotated[str, typer.Option(help="Dirichlet prior, one number per level: 1,1,1.", metavar="P")]
 Force = Annotated[bool, typer.Option("--force", help="Let new files replace old ones.")]

@@ -44,11 +44,7 @@ class RecordBound(TypedDict, total=False):
 
 
 def count_levels(
-    data: Any,
-    domain: Domain,
-    *,
-    column: str | None = None,
-    **bound: Unpack[RecordBound],
+    data: Any, domain: Domain, *, column: str | None = None, **bound: Unpack[RecordBound]
 ) -> tuple[int, ...]:
     """Exact counts of ``domain.levels``, in their order.
 
@@ -87,11 +83,7 @@ def binned(
     return kept.checked(_count(data, Bins(edges, outside, own).accepting(not kept.strict), column, kept))
 
 
-def contingency(
-    data: Any,
-    domains: Mapping[str, Domain],
-    **bound: Unpack[RecordBound],
-) -> NDArray[np.int64]:
+def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[RecordBound]) -> NDArray[np.int64]:
     """Exact counts of the cross table of several columns: an array with an axis for each, in order.
 
     ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing
@@ -104,10 +96,7 @@ def contingency(
 
 
 def contingencies(
-    data: Any,
-    domains: Mapping[str, Domain],
-    tables: Sequence[Sequence[str]],
-    **bound: Unpack[RecordBound],
+    data: Any, domains: Mapping[str, Domain], tables: Sequence[Sequence[str]], **bound: Unpack[RecordBound]
 ) -> list[NDArray[np.int64]]:
     """Exact counts of several cross tables, each of some of the columns, in one pass over the data.
 

@@ -34,12 +34,7 @@ from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.inference.expected_width import width_without
 from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.optimal import optimal_error
-from discreet.planning.expected_error import (
-    Chosen,
-    PlanRow,
-    Setting,
-    default_mechanisms,
-)
+from discreet.planning.expected_error import Chosen, PlanRow, Setting, default_mechanisms
 from discreet.planning.intervals import IntervalPlan, plan_intervals
 from discreet.planning.plan import Plan, PublicGain, best_of
 from discreet.planning.progress import watched

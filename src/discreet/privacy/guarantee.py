@@ -164,10 +164,7 @@ class Guarantee:
         whom = "the records" if self.unit is None else f"those with the same {self.unit!r}"
         said = note or f"a person is who has the same {unit!r}, and has at most {at_most} of {whom}"
         return replace(
-            grown,
-            relation=Relation.REPLACE_PERSON,
-            unit=unit,
-            assumptions=(*self.assumptions, said),
+            grown, relation=Relation.REPLACE_PERSON, unit=unit, assumptions=(*self.assumptions, said)
         )
 
     def within_group(self, note: str) -> Guarantee:

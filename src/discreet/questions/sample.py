@@ -15,12 +15,7 @@ from discreet.declarations import Domain, as_positive, as_size
 from discreet.errors import InvalidInput
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
-from discreet.posterior_sampling.sampler import (
-    PosteriorSampler,
-    as_family,
-    check_target,
-    posterior_sampler,
-)
+from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, check_target, posterior_sampler
 from discreet.questions.base import Bound, PeopleQuestion, Question, optional, parameter
 from discreet.questions.text import (
     BUDGET,

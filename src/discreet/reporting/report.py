@@ -303,7 +303,7 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
     said = [
         f"{what} were released under differential privacy with the program {software}."
         if len(kinds) > 1
-        else f"{what}: released under differential privacy with the program {software}.",
+        else f"{what}: released under differential privacy with the program {software}."
     ]
     if account is not None:
         said.append(

@@ -201,10 +201,7 @@ def shares_given(prior: tuple[float, ...], n: int, r: float, m: float, draws: Fl
 
 
 def _both_orders(first: Fraction, second: Fraction, r: Fraction) -> list[Pair]:
-    return [
-        ((first + r, second), (first, second + r)),
-        ((second + r, first), (second, first + r)),
-    ]
+    return [((first + r, second), (first, second + r)), ((second + r, first), (second, first + r))]
 
 
 def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: FloatArray) -> FloatArray:
