@@ -1,9 +1,9 @@
 """Exact draws by integer weights: one of very many candidates, or a composition, in integer arithmetic.
 
-Where weights are too many and too different in size for a list of integers, the weight of candidate r is the
-integer m_r · 2^(e_r − e_min), m_r of 53 bits, with e_r and m_r taken from a floating-point logarithm; whatever
-the logarithm, the integer is never zero. The draw itself compares integers only: it is exact for these
-weights, and what the logarithm's rounding costs is a statement about the weights.
+Where weights are too many and too different in size for a list of integers, the weight of candidate r is
+the integer m_r · 2^(e_r − e_min), m_r of 53 bits, with e_r and m_r taken from a floating-point logarithm;
+whatever the logarithm, the integer is never zero. The draw itself compares integers only: it is exact for
+these weights, and what the logarithm's rounding costs is a statement about the weights.
 """
 
 from __future__ import annotations
