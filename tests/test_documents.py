@@ -14,8 +14,7 @@ import discreet
 from discreet._json import DEEPEST, LONGEST, MOST_VALUES, Unreadable, read_json
 from discreet.cli import main
 from discreet.documents.answer import load_answer
-from discreet.documents.base import checksum, read_document, write_document
-from discreet.documents.reading import only, parse, read_text, writable
+from discreet.documents.base import checksum, only, parse, read_document, read_text, writable, write_document
 from discreet.errors import CorruptReleaseError, TooLargeError
 from discreet.reporting.report import report
 
@@ -161,6 +160,7 @@ def test_show_ends_within_seconds(
         ("logistic-two", ("features",), ["one"]),
         ("logistic-three", ("classes",), ["a", "b"]),
         ("release-conditional", ("groups",), ["one"]),
+        ("release-conditional", ("sizes",), [54, 66, 2**70]),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(name: str, path: tuple[str, ...], value: Any) -> None:
