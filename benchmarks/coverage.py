@@ -2,7 +2,7 @@
 
 Each row draws shares from the prior, records from the shares and noise from a seeded generator (this is a
 simulation, nothing here is private), infers, and counts. The result does not depend on ``--workers``. Needs
-no more than discreet itself: ``python benchmarks/coverage.py [--intervals 20000] [--only TEXT]``.
+no more than discreet itself: ``python benchmarks/coverage.py [--intervals 20000] [--only PATTERN]``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import itertools
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -197,7 +198,7 @@ def batch(trial: Callable[[np.random.Generator], float], seed: tuple[int, ...], 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--intervals", type=int, default=20_000, help="of each row, at least")
-    parser.add_argument("--only", default="", help="rows whose label contains this")
+    parser.add_argument("--only", default="", help="rows in whose label this regular expression is found")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="write the rows as JSON")
     arguments = parser.parse_args()
@@ -205,7 +206,7 @@ def main() -> None:
     print(f"{'90 % intervals':<72} {'hold':>6} {'± s.e.':>7} {'wanted':>11} {'releases':>9}")
     with ProcessPoolExecutor(arguments.workers) as pool:
         for number, row in enumerate(rows()):
-            if arguments.only not in row.label:
+            if not re.search(arguments.only, row.label):
                 continue
             start = time.perf_counter()
             releases = max(LEAST, math.ceil(arguments.intervals / row.intervals))

@@ -111,6 +111,65 @@ def test_the_divergence_of_ratings_is_the_integral() -> None:
 
 
 @pytest.mark.parametrize(
+    "alpha", [(0.339, 0.808, 0.341), (0.166, 0.338, 0.228), (0.327, 4.71, 0.394), (5.0, 2.0, 8.0)], ids=str
+)
+def test_covariances_are_no_less_than_in_closed_form(alpha: tuple[float, ...]) -> None:
+    """Weak priors have corners that nodes step over: what half of the nodes miss is added."""
+    exact = np.diag(polygamma(1, alpha[:2])) + polygamma(1, alpha[2])
+    for level in (0, 1):
+        law = CATEGORIES.laws(np.array([alpha[:2]]), sum(alpha), level=level)
+        found = law.covariances[0]
+        assert not law.seen[0] or (np.linalg.eigvalsh(found - exact) > -1e-9).all()
+        assert not law.seen[0] or np.trace(found) < 1.004 * np.trace(exact)
+    assert law.seen[0]
+
+
+def test_the_bound_holds_where_moves_are_tiny() -> None:
+    """There nothing is lost but what the nodes miss: D_λ is λ/2 times the variance of the move."""
+    alpha, r = [Fraction(value) for value in (0.33922546, 0.80811662, 0.34055118)], Fraction(1, 10**7)
+    exact = np.diag(polygamma(1, [float(a) for a in alpha[:2]])) + polygamma(1, float(alpha[2]))
+    variance = max(float(move @ exact @ move) for move in CATEGORIES.moves) * float(r) ** 2
+    bound = CATEGORIES.renyi_bound((*alpha[:2], sum(alpha)), 1, r, 2.0)
+    assert variance <= bound <= 1.004 * variance
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e13])
+def test_units_of_a_statistic_do_not_matter(scale: float) -> None:
+    family = Family.define(
+        log_partition=f"log(1 + exp({scale!r} * t1)) + log(1 + exp(t2))",
+        statistic=("x1", "x2"),
+        bounds=((0, scale), (0, 1)),
+    )
+    eta = family.natural(family.prior((0.4 * scale, 0.5, 8)))
+    assert family.curve(eta, 60, Fraction(1, 40)).rdp(2) == pytest.approx(0.00077, rel=0.2)
+
+
+def test_a_curve_without_a_bound_says_that_everything_may_leak() -> None:
+    eta, r = (Fraction(1, 100), Fraction(1, 100), Fraction(1, 50)), Fraction(1, 1000)
+    assert TWO.renyi_bound(eta, 1, r, 1.5) == INF
+    assert TWO.curve(eta, 1, r).delta_at(1.0) == pytest.approx(1.0)
+
+
+def test_a_parameter_that_the_formula_does_not_use_is_drawn_all_the_same() -> None:
+    family = Family.define(
+        log_partition="log(1 + exp(t1))",
+        statistic=("x1", "x2"),
+        bounds=((0, 1), (0, 1)),
+        support=((-INF, INF), (-1, 1)),
+    )
+    eta = family.natural(family.prior((0.5, 0.5, 8)))
+    drawn = family.draw(eta, Fraction(1, 64), SeededEntropy(1))
+    assert -1 < drawn[1] < 1
+
+
+def test_data_in_the_place_of_a_family_are_not_quoted() -> None:
+    for secret in (np.array([[0.123456, 2.0]]), [0.123456]):
+        with pytest.raises(discreet.InvalidInput, match="by its name, not by a") as refused:
+            discreet.posterior_sample(TWO, secret, prior=(1, 1), epsilon=1, delta="1e-6")
+        assert "0.123456" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("n", "r", "order"), [(5, "1/4", 1.2), (5, "1/4", 2.0), (5, "1/4", 4.0), (60, "1/40", 2.0)]
 )
 def test_the_bound_is_near_the_exact_divergence(n: int, r: Any, order: float) -> None:
@@ -259,6 +318,7 @@ def test_records_are_read_and_kept_in_their_place(tmp_path: Path) -> None:
         ({"bounds": ((0, 1), (0, 1))}, "box"),
         ({"values": [(0, 0), (1, 1), (2, 2)]}, "not minimal"),
         ({"values": [(0, 0), (1, math.nan), (2, 2)]}, "values="),
+        ({"values": [(0, 0), (1, math.inf), (2, 2)]}, "values="),
         ({"values": [(k, k * k) for k in range(40)]}, "more than 32"),
         ({"support": ((0, 1),)}, "support="),
         ({"support": ((1, 0), (0, 1))}, "low < high"),

@@ -151,6 +151,8 @@ def test_show_ends_within_seconds(
     [
         ("release-lattice-2", ("guarantee", "epsilon"), "1/100"),
         ("release-lattice-2", ("levels",), ["a", "b", "c"]),
+        ("release-lattice-2", ("noisy",), []),
+        ("release-lattice-2", ("noisy",), None),
         ("release-lattice-2", ("parameters", "epsilonx"), "1"),
         ("sample-beta-direct", ("draws",), [[0.1, 0.2]]),
         ("sample-beta-direct", ("draws",), []),
@@ -159,6 +161,7 @@ def test_show_ends_within_seconds(
         ("logistic-two", ("features",), ["one"]),
         ("logistic-three", ("classes",), ["a", "b"]),
         ("release-conditional", ("groups",), ["one"]),
+        ("release-conditional", ("sizes",), [54, 66, 2**70]),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(name: str, path: tuple[str, ...], value: Any) -> None:

@@ -156,6 +156,13 @@ def mixtures() -> list[Mixture]:
     ]
 
 
+def test_bounds_as_far_apart_as_floats_go_have_a_deviation() -> None:
+    """A document may declare them: it is shown, with an infinite variance."""
+    wide = Rescaled(mixtures()[0], 0.0, 1e300)
+    assert wide.std() == pytest.approx(1e300 * mixtures()[0].std())
+    assert wide.var() == np.inf
+
+
 @pytest.mark.parametrize(
     "law", [*mixtures(), Rescaled(mixtures()[0], -3.0, 5.0)], ids=["beta", "gamma", "rescaled"]
 )

@@ -1043,6 +1043,26 @@ def test_a_new_question_has_a_tab_a_price_a_release_and_a_report(inside: Browser
     assert "A greeting – source: &lt;b&gt;Ada&lt;/b&gt;" in inside.get("/ledger?dataset=survey").text
 
 
+@pytest.mark.parametrize(
+    ("texts", "unit"),
+    [
+        ({"levels": "0..999999", "relation": "add-remove", "expected_false": "1"}, "records"),
+        ({"levels": "no\nyes", "missing": "exclude"}, "points"),
+    ],
+    ids=["sparse", "exclude"],
+)
+def test_the_plan_of_part_of_the_records_is_also_a_command(
+    texts: dict[str, str], unit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = PlanForm.read({**texts, "n": "60", "epsilon": "4"})
+    assert str(form.width()).endswith(unit)
+    assert "share" in form.width().assumed or "noisy count" in form.width().assumed
+    with pytest.raises(SystemExit) as stopped:
+        main(shlex.split(form.command())[1:])
+    assert not stopped.value.code
+    assert f"± {unit} at 95 %" in capsys.readouterr().out
+
+
 def test_a_plan_is_carried_to_the_form(inside: Browser) -> None:
     """From the plan by the data to the form, whether the data are here already or uploaded."""
     plans = {

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import discreet
 from discreet import InvalidInput
+from discreet.answers.sparse import SparseRelease
 from discreet.cli import main
+from discreet.mechanisms.sparse import Sparse
 from discreet.planning.intervals import IntervalPlan
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.fit import regression
@@ -96,13 +100,96 @@ def test_a_mean_of_400_is_known_as_the_issue_asks() -> None:
         ("regress", {"error": 0.1}, "within is"),
         ("regress", {"bound": 1}, "did you mean"),
         ("table", {}, "lacks|unknown"),
-        ("proportion", {}, "belongs to plan"),
+        ("proportion", {}, "'formula' is unknown"),
+        (None, {}, "belongs to plan"),
+        ("regress", {"left_out": 1}, "left_out=1"),
     ],
     ids=str,
 )
-def test_bad_plans(kind: str, changes: dict[str, Any], words: str) -> None:
+def test_bad_plans(kind: Any, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         discreet.plan(kind, **{**LINEAR, "n": 500, "epsilon": 1, **changes})
+
+
+SPARSE: dict[str, Any] = {"levels": range(10**6), "relation": "add-remove", "expected_false": "0.1"}
+
+
+@pytest.mark.parametrize("each", [pytest.param(2000, marks=pytest.mark.slow), 23, 9])
+def test_a_plan_of_levels_that_stand_out_is_what_releases_give(each: int) -> None:
+    """Forty levels of ``each`` records, in eight releases with noise of their own."""
+    plan = discreet.plan("proportion", n=40 * each, epsilon="0.8", typical=1 / 40, level=0.9, **SPARSE)
+    made = Sparse(Fraction(4, 5), 10**6, Fraction(1, 10))
+    halves, ends, published = [], [], 0
+    for seed in range(100, 108):
+        found, rest = made.run(dict.fromkeys(range(40), each), SeededEntropy(seed))
+        parts = made.k, made.guarantee, made.expected_false
+        rows = SparseRelease(tuple(found), tuple(found.values()), rest, *parts).rows(0.9)
+        ends.append([(row.high or 0) - (row.low or 0) for row in rows[-2:]])
+        own = [(row.high or 0) - (row.low or 0) for row in rows[:-2] if int(row.name) < 40]
+        published += len(own)
+        halves += [*own, *[made.surely(0.9)] * (40 - len(own))]
+    assert plan.names == (f"a level of {each:,} records", "everything else", "all records")
+    assert plan.widths[0] == pytest.approx(np.mean(halves) / 2, rel=0.12)
+    assert plan.widths[1:] == pytest.approx(np.mean(ends, axis=0) / 2, rel=0.5)
+    chance = made.standing_out(each)
+    assert abs(published - 320 * chance) <= 6 * math.sqrt(320 * chance * (1 - chance)) + 1e-9
+    assert f"at least: {made.threshold}." in str(plan)
+
+
+def test_with_which_probability_a_level_stands_out() -> None:
+    """Against the sum of the law of the noise."""
+    made = Sparse(Fraction(1, 2), 5000)
+    rate, noise = float(made.level_epsilon), np.arange(-2000, 2001)
+    law = np.exp(-rate * np.abs(noise)) * math.tanh(rate / 2)
+    for records in (0, 1, made.threshold - 1, made.threshold, made.threshold + 1, 60):
+        assert made.standing_out(records) == pytest.approx(law[records + noise >= made.threshold].sum())
+    for probability in (0.05, 0.5, 0.95):
+        least = made.surely(probability)
+        assert made.standing_out(least) >= probability > made.standing_out(least - 1)
+
+
+@pytest.mark.parametrize("left_out", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
+def test_a_plan_among_those_who_answered_is_what_releases_give(left_out: float) -> None:
+    """The share is of the respondents, and so is the width without privacy."""
+    asked: dict[str, Any] = {"levels": ("no", "yes"), "missing": "exclude"}
+    plan = discreet.plan("proportion", n=40, epsilon=3, left_out=left_out, level=0.9, **asked)
+    half = round(40 * (1 - left_out) / 2)
+    records = ["no"] * half + ["yes"] * half + [None] * (40 - 2 * half)
+    widths = []
+    for _ in range(3):
+        row = discreet.release(records, epsilon=3, **asked).rows(0.9)[0]
+        widths.append(((row.high or 0) - (row.low or 0)) / 2)
+    assert plan.widths[0] == pytest.approx(np.mean(widths), rel=0.15)
+    ends = stats.beta(1 + half, 1 + half).interval(0.9)
+    assert plan.without()[0] == pytest.approx((ends[1] - ends[0]) / 2, rel=1e-3)
+    assert f"without a value: {left_out:.0%}" in str(plan)
+    hidden = discreet.plan("proportion", n=40, epsilon=3, left_out=left_out, relation="add-remove", **asked)
+    assert hidden.without()[0] == pytest.approx(-stats.beta(1 + half, 1 + half).ppf(0.025) + 0.5, rel=1e-3)
+
+
+def test_means_and_regressions_have_fewer_records_where_some_are_left_out() -> None:
+    asked: dict[str, Any] = {"bounds": (0, 120), "typical": 20, "missing": "exclude", "epsilon": 4}
+    whole, half = (discreet.plan("mean", n=4000, left_out=part, **asked) for part in (0, 0.5))
+    assert half.without()[0] == pytest.approx(whole.without()[0] * math.sqrt(2), rel=0.05)
+    assert "without a value: 50%" in str(half)
+
+
+@pytest.mark.slow
+def test_a_regression_that_leaves_records_out_is_planned() -> None:
+    plan = discreet.plan("regress", n=3000, epsilon=4, left_out=0.5, missing={"a": "exclude"}, **LINEAR)
+    same = discreet.plan("regress", n=1500, epsilon=4, left_out=0, missing={"a": "exclude"}, **LINEAR)
+    assert plan.widths == same.widths
+
+
+@pytest.mark.slow
+def test_a_wanted_width_of_a_level_is_reached_by_epsilon() -> None:
+    plan = discreet.plan("proportion", n=10**5, within=10, **SPARSE)
+    assert 8 < plan.widths[0] <= 10
+    with pytest.raises(InvalidInput, match="give n, to find epsilon"):
+        discreet.plan("proportion", epsilon=1, within=10, **SPARSE)
+    shares = discreet.plan("proportion", n=1200, within="4 points", levels=("a", "b"))
+    assert 0.035 < shares.widths[0] <= 0.04
+    assert str(shares).startswith("To expect ± 4: n = 1,200, ε = ")
 
 
 @pytest.mark.slow
@@ -117,6 +204,10 @@ def test_the_command_and_the_study_file_plan_too(tmp_path: Path, capsys: pytest.
     assert "without privacy" in run("plan-mean", *options, "--epsilon", "0.5")
     found = json.loads(run("plan-mean", *options, "--within", "3", "--json"))
     assert 0 < float(found["rows"][0]["width"]) <= 3
+    codes = ["--levels", "0..999999", "--relation", "add-remove", "--expected-false", "1", "--n", "9999"]
+    assert "± records at 95 %" in run("plan-release", *codes, "--epsilon", "1")
+    left = ["--levels", "no,yes", "--missing", "exclude", "--left-out", "0.3", "--n", "500"]
+    assert json.loads(run("plan-release", *left, "--within", "8 points", "--json"))["unit"] == "points"
     study = tmp_path / "s.toml"
     study.write_text(
         '[study]\ndata = "absent.csv"\nn = 2000\n[budget]\nepsilon = 3\ndelta = 1e-5\n'

@@ -49,6 +49,8 @@ class Registry:
         return len(self._homes)
 
     def __getitem__(self, kind: str) -> Any:
+        if not isinstance(kind, str):  # it may be data, given in the wrong place
+            raise InvalidInput(f"{self.what} must be given by its name, not by a {type(kind).__name__}")
         if kind not in self:
             raise InvalidInput(f"{self.what} {kind!r} is unknown{nearest(kind, self._homes)}")
         if kind not in self._loaded:
@@ -175,6 +177,7 @@ COMMANDS = {
 """Command and sentence of the questions that ship, so that ``discreet --help`` loads none of them."""
 
 PLANNED = {
+    "plan-release": "Say how wide intervals of shares, or of levels that stand out, will be.",
     "plan-mean": "Say how wide the interval of a mean will be, before any data is opened.",
     "plan-regress": "Say how wide the intervals of a regression will be, before any data is opened.",
 }

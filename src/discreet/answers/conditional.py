@@ -181,6 +181,8 @@ class ConditionalRelease(Answer):
     def check_parts(self) -> None:
         """No less is claimed than the groups' releases cost; each record is in one of them."""
         super().check_parts()
+        if self.sizes is not None and self.sizes != tuple(one.n if one else 0 for one in self.releases):
+            raise ValueError("the sizes of the groups are not those of their releases")
         if parts := [one.guarantee for one in self.releases if one is not None]:
             self.guarantee.check_covers(parallel(parts))
 

@@ -143,12 +143,14 @@ class Release(Bridged, Answer):
 
     def check_parts(self) -> None:
         """There is such a mechanism, its counts are of these levels, and no less is claimed than it costs."""
-        counts = self.output.noisy or self.output.counts
+        counts = self.output.first
         sizes = {len(self.levels) + self.leaves_out, len(self.parameters["prior"]), len(counts)}
         if len(sizes) > 1:
             raise ValueError("levels, prior and counts differ in number")
         if any(abs(count) > LARGEST for count in counts):
             raise ValueError("its counts are too large")
+        if (self.output.noisy is None) is self.built.keeps_noisy:
+            raise ValueError("noisy counts are there, or lacking, against what its mechanism publishes")
         self.guarantee.check_covers(self.built.guarantee)
 
     def likelihood(self) -> Likelihood:
@@ -440,7 +442,7 @@ class Release(Bridged, Answer):
         k = Domain(self.levels, self.other, self.missing).k
         counted = k + self.leaves_out
         as_prior(self.parameters["prior"], counted)
-        for counts in (self.output.counts, self.output.noisy or self.output.counts):
+        for counts in (self.output.counts, self.output.first):
             if len(counts) != counted or any(type(count) is not int for count in counts):
                 raise ValueError("counts must be whole numbers, one per level")
         if not (self.column is None or isinstance(self.column, str)):

@@ -119,11 +119,12 @@ def _plan_command(name: str, kind: str) -> Any:
 
 
 _GUESSED: dict[str, tuple[Any, str, Any]] = {
-    "within": (float | None, "Half-width of the interval that is wanted; n or epsilon is then found.", None),
+    "within": (str | None, "Half-width of the interval that is wanted; n or epsilon is then found.", None),
     "of": (str | None, "The coefficient or group whose width is wanted.", None),
     "typical": (float | None, "A guess: standard deviation, share of the second level, mean count.", None),
     "correlation": (float, "A guess of the columns' correlation.", 0.0),
     "spread": (float | None, "A guess of numbers' standard deviation as a part of their range.", None),
+    "left_out": (float | None, "A guess of the share of records that --missing exclude leaves out.", None),
 }
 
 

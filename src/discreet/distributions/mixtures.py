@@ -166,7 +166,10 @@ class Rescaled(Law):
         return float(self._value(self.law.mean()))
 
     def var(self) -> float:
-        return float((self.high - self.low) * self.law.std()) ** 2
+        return self.std() * self.std()  # infinite, not an error, where bounds are as far apart as floats go
+
+    def std(self) -> float:
+        return float((self.high - self.low) * self.law.std())
 
     def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
         return np.asarray(self.law.logpdf(self._unit(theta)) - np.log(self.high - self.low), dtype=np.float64)

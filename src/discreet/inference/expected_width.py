@@ -28,23 +28,28 @@ def imagined_counts(prior: tuple[float, ...], n: int, share: float) -> tuple[int
 def expected_width(
     mechanism: Mechanism,
     n: int,
+    missing: int = 0,
+    leaves_out: bool = False,
     *,
     share: float = 0.5,
     level: float = 0.95,
     seed: int = 0,
     total_prior: LogUniform | None = None,
 ) -> float | None:
-    """The expected width of the interval of a share; None where the noise cannot be accounted for."""
+    """The expected width of the interval of a share of n records; None where the noise has no account.
+
+    ``leaves_out``: the mechanism counts ``missing`` records besides, as its last level.
+    """
     if n > MAX_SIMULATED_N:
         raise TooLargeError(f"n={n}: plans are simulated up to n = 2**53")
-    counts = imagined_counts(mechanism.prior, n, share)
+    counts = imagined_counts(mechanism.prior[:-1] if leaves_out else mechanism.prior, n, share)
+    counts += (missing,) * leaves_out
     widths = []
-    for draw in range(DRAWS):
+    for draw in range(2 if leaves_out else DRAWS):  # how many were left out takes a second to infer
         try:
             output = mechanism.simulate_output(counts, 1000 * seed + draw)
-            low, high = (
-                noise_aware(mechanism, output.counts, output.noisy, total_prior).marginal(0).interval(level)
-            )
+            law = noise_aware(mechanism, output.counts, output.noisy, total_prior, leaves_out=leaves_out)
+            low, high = law.marginal(0).interval(level)
         except (NotPrivateError, TooLargeError):
             return None
         widths.append(float(high) - float(low))

@@ -118,6 +118,8 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
 
 def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], levels: int) -> Groups:
     """Groups of which each has a release of its own, or None where it has no records."""
+    if max(sizes, default=0) > 2**53:
+        raise TooLargeError("groups of more than 2^53 records cannot be pooled")
     alike: dict[Any, list[int]] = {}
     rows: list[tuple[Groups, IntArray]] = []
     carried = [None if part is None else part[0].count_noise(*part[1:]) for part in parts]

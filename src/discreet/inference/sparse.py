@@ -22,6 +22,7 @@ from discreet._typing import FloatArray
 from discreet.distributions.law import tails
 from discreet.errors import TooLargeError
 from discreet.mechanisms.sparse import Sparse
+from discreet.randomness.entropy import SeededEntropy
 
 _SLOPES = np.linspace(0.0, 3.0, 13)
 _NATS = 40.0  # noise beyond it is left out
@@ -68,6 +69,23 @@ def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
     below = np.ceil(np.log(share * ratio) / rate)
     noise = np.where(below < 0, below, np.ceil(-np.log((1 - share) * ratio) / rate) - 1)
     return RecordNumber(noisy + noise)
+
+
+def expected_halves(
+    made: Sparse, records: int, levels: int, level: float, seed: int
+) -> tuple[float, float, float]:
+    """Half the intervals to expect of levels that have so many records each, of everything else, and of all.
+
+    A level that is not published is known to have few enough records to stay hidden that often.
+    """
+    drawn = made.run(dict.fromkeys(range(min(levels, made.k)), records), SeededEntropy(seed))
+    found = SparsePosterior(tuple(drawn.counts.values()), drawn.rest, made)
+    low, high = found.interval(level)
+    halves = (high - low) / 2
+    seen = [place < levels for place in drawn.counts]
+    hidden = [made.surely(level) / 2] * (min(levels, made.k) - sum(seen))
+    first, last = found.total.interval(level)
+    return float(np.mean([*halves[:-1][seen], *hidden])), float(halves[-1]), (last - first) / 2
 
 
 class _Levels(NamedTuple):

@@ -33,6 +33,11 @@ class Output:
             self._counts = self._decode(self.noisy)
         return self._counts
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """What came out before any decoding."""
+        return self.counts if self.noisy is None else self.noisy
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Output) and (self.noisy, self.counts) == (other.noisy, other.counts)
 

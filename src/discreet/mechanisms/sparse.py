@@ -93,6 +93,19 @@ class Sparse:
         surely = max(1, math.ceil(enough) + 1)
         return boundary(lambda t: bool(enclose(lambda: self.passing(t)) <= allowed), surely, 0)
 
+    def standing_out(self, records: int) -> float:
+        """The probability that a level of so many records is published."""
+        rate, away = float(self.level_epsilon), records - self.threshold
+        tail = math.exp(-rate * (away + 1 if away >= 0 else -away)) / (1 + math.exp(-rate))
+        return 1 - tail if away >= 0 else tail
+
+    def surely(self, probability: float = 0.95) -> int:
+        """The least number of records with which a level is published so often."""
+        high = 2 * self.threshold
+        while self.standing_out(high) < probability:
+            high *= 2
+        return boundary(lambda records: self.standing_out(records) >= probability, high, 0)
+
     def run(self, counts: Mapping[int, int], source: Source = OS_ENTROPY) -> SparseOutput:
         """What is published of levels by position; those that do not occur may be left out."""
         tau, rate = self.threshold, self.level_epsilon

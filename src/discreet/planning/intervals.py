@@ -1,4 +1,4 @@
-"""How wide the intervals of a regression or a mean will be, for public sizes, before data are opened.
+"""How wide intervals of an answer will be, for public sizes, before data are opened.
 
 The question is put to made-up records, with noise from a seed, and its intervals are measured. Their
 variance is a/n + b/(nμ)²: sampling, and the noise of privacy, which the answer tells apart. So one rehearsal
@@ -20,7 +20,7 @@ from discreet.declarations import as_epsilon, as_size
 from discreet.documents.answer import as_probability
 from discreet.errors import InvalidInput
 from discreet.questions.base import question_of
-from discreet.questions.widths import Guess, Rehearsal, as_within, rounded
+from discreet.questions.widths import LEFT_OUT, POINTS, RECORDS, Guess, Rehearsal, as_within, rounded
 
 __all__ = ["IntervalPlan", "plan_intervals"]
 
@@ -76,6 +76,7 @@ class IntervalPlan:
             "epsilon": str(self.exact_epsilon),
             "level": self.level,
             "within": self.within,
+            "unit": self.found.unit,
             "rows": self.table(),
             "split": [list(pair) for pair in self.found.split],
             "warnings": list(self.found.warnings),
@@ -83,19 +84,26 @@ class IntervalPlan:
 
     def title(self) -> str:
         found = f"n = {self.n:,}, ε = {self.epsilon:g}"
-        return f"Plan for {found}" if self.within is None else f"To expect ± {self.within:g}: {found}"
+        if self.within is None:
+            return f"Plan for {found}"
+        return f"To expect ± {self.found.scale * self.within:g}: {found}"
 
     def header(self) -> list[str]:
-        return ["", f"± at {100 * self.level:g} %", "without privacy", "noise's share"]
+        unit = f"{self.found.unit} " if self.found.unit in (POINTS, RECORDS) else ""
+        return ["", f"± {unit}at {100 * self.level:g} %", "without privacy", "noise's share"]
 
     def cells(self) -> list[list[str]]:
         rows = zip(self.names, self.widths, self.without(), self.shares, strict=True)
-        return [[name, f"{width:.4g}", f"{alone:.4g}", f"{share:.0%}"] for name, width, alone, share in rows]
+        by = self.found.scale
+        return [
+            [name, f"{by * width:.4g}", f"{by * alone:.4g}", f"{share:.0%}"]
+            for name, width, alone, share in rows
+        ]
 
     def notes(self) -> list[str]:
         """What the table means, and how the budget is divided."""
         return [
-            "Expected half-widths of intervals, from made-up records spread over the bounds.",
+            f"Expected half-widths of intervals, from {self.found.assumed}.",
             *(f"Warning: {text}" for text in self.found.warnings),
             *(f"{what}: {share}." for what, share in self.found.split),
         ]
@@ -119,6 +127,7 @@ def plan_intervals(
     typical: float | None = None,
     correlation: float = 0.0,
     spread: float | None = None,
+    left_out: float | None = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> IntervalPlan:
@@ -132,11 +141,13 @@ def plan_intervals(
         raise InvalidInput(f"correlation={correlation!r} must be from 0 to below 1, such as 0.3")
     if spread is not None and not 0 < float(spread) < 0.5:
         raise InvalidInput(f"spread={spread!r} must be between 0 and 0.5: a deviation as a part of a range")
+    if left_out is not None and not 0 <= float(left_out) < 1:
+        raise InvalidInput(f"left_out={left_out!r} must be a share from 0 to below 1, such as 0.1")
     probability = as_probability(level)
 
     def planned(size: int, budget: Fraction) -> IntervalPlan:
         question = question_of(kind, {**fields, "epsilon": str(budget)})
-        guess = Guess(typical, float(correlation), spread)
+        guess = Guess(typical, float(correlation), spread, LEFT_OUT if left_out is None else float(left_out))
         found = [
             question.rehearse(size, probability, seed + repetition, guess)
             for repetition in range(_REHEARSALS)
@@ -144,12 +155,15 @@ def plan_intervals(
         return IntervalPlan(kind, size, budget, probability, Rehearsal.mean(found))
 
     size, budget = 10_000 if n is None else as_size(n), as_epsilon(1 if epsilon is None else epsilon)
+    plan = planned(size, budget)
     if within is None:
-        return planned(size, budget)
-    wanted = as_within(within, "coefficients")
+        return plan
+    wanted = as_within(within, plan.found.unit)
+    if n is None and plan.found.unit == RECORDS:
+        raise InvalidInput("numbers of records are as certain whatever n is: give n, to find epsilon")
     best: IntervalPlan | None = None
     for _ in range(_TRIES):
-        plan = planned(size, budget)
+        plan = plan if (size, budget) == (plan.n, plan.exact_epsilon) else planned(size, budget)
         at = _place(plan, of)
         reached, share = plan.widths[at], plan.shares[at]
         if reached <= wanted and (best is None or (size, budget) < (best.n, best.exact_epsilon)):
@@ -181,4 +195,6 @@ def plan_intervals(
 def _place(found: IntervalPlan, of: str | None) -> int:
     if of is not None and of not in found.names:
         raise InvalidInput(f"of={of!r} is none of {', '.join(found.names)}")
-    return found.found.widest if of is None else found.names.index(of)
+    if of is None:
+        return 0 if found.found.unit == RECORDS else found.found.widest
+    return found.names.index(of)

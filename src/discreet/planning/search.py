@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from scipy.special import gammaln
@@ -77,7 +77,7 @@ def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[P
 
 
 @overload
-def plan(kind: Literal["proportion"] = "proportion", **parameters: Any) -> Plan: ...
+def plan(kind: None = None, **parameters: Any) -> Plan: ...
 
 
 @overload
@@ -85,7 +85,7 @@ def plan(kind: str, **parameters: Any) -> IntervalPlan: ...
 
 
 def plan(
-    kind: str = "proportion",
+    kind: str | None = None,
     *,
     prior: Any = None,
     n: int | None = None,
@@ -104,6 +104,7 @@ def plan(
     typical: float | None = None,
     correlation: float = 0.0,
     spread: float | None = None,
+    left_out: float | None = None,
     **fields: Any,
 ) -> Plan | IntervalPlan:
     """How precise a release will be, from public parameters only; or which ε or n a precision needs.
@@ -126,11 +127,16 @@ def plan(
     plan. ``quick``: expected errors only, of the lattice and count mechanisms unless ``mechanisms`` says
     otherwise, in about 0.3 seconds.
 
-    ``plan("regress", …)`` and ``plan("mean", …)`` say how wide intervals will be: an :class:`IntervalPlan`.
-    They take the fields of :func:`discreet.regress` and :func:`discreet.mean`, and two of n, ε and
+    ``plan("regress", …)``, ``plan("mean", …)`` and for counts ``plan("proportion", …)``, ``"table"`` and
+    ``"conditional"`` say how wide intervals will be: an :class:`IntervalPlan`. They take the fields of
+    :func:`discreet.regress`, :func:`discreet.mean`, :func:`discreet.release` and so on, and two of n, ε and
     ``within``, the ± wanted of the coefficient ``of`` (the widest but the intercept, if not said).
+    ``left_out`` is the guessed share of records without a value where ``missing="exclude"`` leaves them out
+    (0.1 if not said). With ``expected_false`` the plan is about numbers of records, and says from how many on
+    a level stands out.
     ``typical`` is guessed of one record: the standard deviation of a number or of a gaussian model's errors,
-    the share of a binomial model's second level, the mean count of a Poisson model. ``correlation`` is
+    the share of a binomial model's second level, the mean count of a Poisson model, the share of a level
+    (0.5; 0.01 of those that stand out). ``correlation`` is
     guessed of the columns, and ``spread`` of numbers: their standard deviation as a part of the range between
     their bounds (0.29, spread evenly, if not said; often 0.15). These plans are about made-up records and
     depend on nothing else.
@@ -141,18 +147,21 @@ def plan(
     >>> plan(prior=(1, 1), epsilon=1, within="3 points").n
     1071
     """
-    if kind != "proportion":
+    if kind is not None:
         if error is not None or mechanisms is not None or public is not None:
             raise InvalidInput(f"error, mechanisms and public are not of a plan of {kind!r}; within is")
         given = {**fields, **({} if prior is None else {"prior": prior})}
         given |= {} if delta is None else {"delta": delta}
         given |= {} if relation == "replace-one" else {"relation": relation}
         guessed: dict[str, Any] = {"typical": typical, "correlation": correlation, "spread": spread}
+        guessed["left_out"] = left_out
         wanted: dict[str, Any] = {"n": n, "epsilon": epsilon, "within": within, "of": of}
         return plan_intervals(kind, given, level=level, seed=seed, **wanted, **guessed)
     if fields or of is not None or typical is not None:
         name = next(iter(fields), "of")
-        raise InvalidInput(f"{name!r} belongs to plan('regress', …) or plan('mean', …): say which")
+        raise InvalidInput(
+            f"{name!r} belongs to plan('regress', …), plan('mean', …) or plan('proportion', …): say which"
+        )
     if prior is None:
         raise InvalidInput("prior is missing, such as prior=(1, 1); or say plan('regress', …)")
     parameters = as_prior(prior)

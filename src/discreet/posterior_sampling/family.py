@@ -423,6 +423,8 @@ class PosteriorCurve(Curve):
     def _by_order(self) -> tuple[FloatArray, FloatArray]:
         """λ − 1 for some orders, and ln δ(0) by each of them."""
         top = min(self.max_order - 1, _LARGEST_ORDER)
+        if not top > 0:
+            return np.zeros(0), np.zeros(0)
         above_one = top / (1 + np.exp(np.linspace(-12.0, 18.0, _ORDERS)))  # dense near both ends
         losses = np.array([self.renyi(1 + float(value)) for value in above_one])
         rest = (above_one + 1) * np.log1p(-1 / (above_one + 1)) - np.log(above_one)

@@ -32,7 +32,7 @@ from discreet.mechanisms import mechanism as build_mechanism
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, PeopleQuestion, TotalQuestion, parameter
 from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT
-from discreet.questions.widths import Width
+from discreet.questions.widths import LEFT_OUT, NO_GUESS, POINTS, Guess, Rehearsal, Width
 
 MANY_LEVELS = 50
 """With more, of which most may be empty, the strength of the prior is inferred unless it is declared."""
@@ -185,19 +185,51 @@ class CountQuestion(TotalQuestion):
         own = {field.name for made in classes for field in fields(made) if field.init}
         return (own | {"calibration"}) - {"prior", "n", "epsilon", "delta"}
 
-    def expected_width(self, size: Any = None, level: float = 0.95, share: float = 0.5) -> Width:
-        """Of a share of a half, for which sampling leaves most open, or of another ``share``."""
+    def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
+        """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
+        share = 0.5 if guess.typical is None else guess.typical
+        found = self.expected_width(n, level, share, guess.left_out, seed)
+        noise = 1 - ((found.without or 0.0) / found.half) ** 2
+        name = f"a share of {100 * share:g} %"
+        told = guess.told(self.domain.excludes_missing)
+        return Rehearsal(
+            (name,), (found.half,), (max(0.0, noise),), told, unit=POINTS, assumed="made-up counts"
+        )
+
+    def expected_width(
+        self,
+        size: Any = None,
+        level: float = 0.95,
+        share: float = 0.5,
+        left_out: float = LEFT_OUT,
+        seed: int = 0,
+    ) -> Width:
+        """Of a share of a half, for which sampling leaves most open, or of another ``share``.
+
+        Where records without a value are left out they are guessed to be ``left_out`` of all.
+        """
         n = self._planned_size(size)
+        answered = Guess(left_out=left_out).answered(n, self.domain.excludes_missing)
         name, given = self._parts(n, self.exact_epsilon / (getattr(self, "per_person", None) or 1))
         built = check_options(name, given)(**given)  # without the warnings of one that is to be used
         share = as_share(share)
-        found = expected_width(built, n, share=share, level=level, total_prior=self.expected_total)
+        planned: dict[str, Any] = {"share": share, "level": level}
+        found = expected_width(
+            built,
+            answered,
+            n - answered,
+            self.leaves_out,
+            seed=seed,
+            total_prior=self.expected_total,
+            **planned,
+        )
         if found is None:
             raise TooLargeError(
                 f"the noise of {built.name} cannot be accounted for at n={n}; lattice has no such limit"
             )
-        without = width_without(built.prior, n, share=share, level=level) / 2
-        return Width(found / 2, without, assumed=f"a share of {100 * share:g} %")
+        without = width_without(self.exact_prior, answered, **planned) / 2
+        guessed = f" of those with a value, which {100 * left_out:g} % of records lack" * (answered < n)
+        return Width(found / 2, without, assumed=f"a share of {100 * share:g} %{guessed}")
 
     def _planned_size(self, size: Any) -> int:
         known = size if size is not None else self.declared_size

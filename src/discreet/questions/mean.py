@@ -131,7 +131,7 @@ class MeanQuestion(SumsQuestion):
                 f"typical={guess.typical!r} must be a standard deviation that the bounds allow"
             )
         groups = [None] if design.groups is None else list(design.groups.levels)
-        count = max(1, n // len(groups))
+        count = max(1, guess.answered(n, design.excludes) // len(groups))
         square = round(count * (deviation / (high - low) * design.noise.steps) ** 2)
         made = design.answer(dict.fromkeys(groups, (count, 0, square)), n, SeededEntropy(seed))
         parts = (made,) if design.groups is None else made.means
@@ -140,6 +140,7 @@ class MeanQuestion(SumsQuestion):
             (f"mean of {self.column or 'value'}",) if design.groups is None else tuple(map(str, groups)),
             tuple((right - left) / 2 for left, right in ends),
             tuple(max(0.0, 1 - deviation**2 / count / one.std() ** 2) for one in parts),
+            guess.told(design.excludes),
         )
 
     def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
@@ -148,7 +149,8 @@ class MeanQuestion(SumsQuestion):
         found = [self.rehearse(n, level=level, seed=seed) for seed in range(4)]
         groups = len(found[0].names)
         half = sum(sum(one.widths) for one in found) / 4 / groups
-        without = NormalDist().inv_cdf((1 + level) / 2) * (high - low) / 4 / math.sqrt(max(1, n // groups))
+        answered = max(1, NO_GUESS.answered(n, self.design.excludes) // groups)
+        without = NormalDist().inv_cdf((1 + level) / 2) * (high - low) / 4 / math.sqrt(answered)
         return Width(half, without, self.column or "value", "records that spread over the bounds")
 
     def bind(self, size: int) -> Bound:

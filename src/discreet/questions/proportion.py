@@ -11,21 +11,25 @@ from typing import Any, ClassVar
 from discreet._typing import EpsilonLike
 from discreet.answers.discovered import Discovered
 from discreet.answers.release import plain
-from discreet.answers.sparse import SparseRelease
+from discreet.answers.sparse import EVERYTHING_ELSE, SparseRelease
 from discreet.data import binned, count_codes, count_levels, count_texts
-from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_integer, as_target_delta
+from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_integer, as_size, as_target_delta
 from discreet.errors import InvalidInput
+from discreet.inference.expected_width import as_share
+from discreet.inference.sparse import expected_halves
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
 from discreet.questions.base import Bound, parameter
 from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import BUDGET, FLAG, LEVEL, LEVELS, SERIES, TEXT, codes_of
-from discreet.questions.widths import Width
+from discreet.questions.widths import LEFT_OUT, NO_GUESS, RECORDS, Guess, Rehearsal, Width
 
 __all__ = ["Proportion"]
 
 DISCOVER = "discover"
 _MOST_LISTED = 10**6
+_TYPICAL, _MOST_IMAGINED = 0.01, 1000
+"""The share of a level that stands out, unless another is guessed, and how many such levels are made up."""
 _NAMES_ARE_DATA = (
     "levels='discover' publishes names of levels from the data: with a probability of at most δ one that a "
     "single record has; declare the levels where they can be listed",
@@ -215,11 +219,47 @@ class Proportion(WholeCountQuestion):
 
         return Bound(made.guarantee, make)
 
-    def expected_width(self, size: Any = None, level: float = 0.95, share: float = 0.5) -> Width:
-        """Of a share, where all levels are published."""
-        if self.selection is not None:
-            raise InvalidInput("where only some levels are published there is no width to plan")
-        return super().expected_width(size, level, share)
+    def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
+        """A share; or the records of a level with ``typical`` of them, where only some are published."""
+        if (made := self.sparse) is None:
+            return super().rehearse(n, level, seed, guess)
+        share = as_share(_TYPICAL if guess.typical is None else guess.typical)
+        records = max(1, round(share * guess.answered(as_size(n), self.missing == EXCLUDE)))
+        levels = min(max(1, round(1 / share)), _MOST_IMAGINED)
+        halves = expected_halves(made, records, levels, level, seed)
+        return Rehearsal(
+            (f"a level of {records:,} records", EVERYTHING_ELSE, "all records"),
+            halves,
+            (1.0,) * 3,
+            (
+                ("A level is published if its noisy count is at least", f"{made.threshold:,}"),
+                (
+                    "It stands out with a probability of at least 0.05, 0.5 and 0.95 if it has",
+                    "{:,}, {:,} and {:,} records".format(*map(made.surely, (0.05, 0.5, 0.95))),
+                ),
+                (f"One of {records:,} records does so with", f"{made.standing_out(records):.3g}"),
+            ),
+            unit=RECORDS,
+            assumed=f"levels of {records:,} records each, {100 * share:g} % of all",
+        )
+
+    def expected_width(
+        self,
+        size: Any = None,
+        level: float = 0.95,
+        share: float | None = None,
+        left_out: float = LEFT_OUT,
+        seed: int = 0,
+    ) -> Width:
+        """Of a share; or, where only what stands out is published, of the records of one level."""
+        if self.discovers:
+            raise InvalidInput("where names of levels come from the data there is no width to plan")
+        if self.sparse is None:
+            return super().expected_width(size, level, 0.5 if share is None else share, left_out, seed)
+        n = self._planned_size(size)
+        found = self.rehearse(n, level, seed, Guess(typical=share, left_out=left_out))
+        told = "; ".join(f"{what[:1].lower()}{what[1:]} {amount}" for what, amount in found.split)
+        return Width(found.widths[0], 0.0, RECORDS, f"{found.assumed}: {told}")
 
     def read(self, data: Any) -> Any:
         """The counts of the levels or bins; by name where the levels are to be found, or by position."""

@@ -103,13 +103,14 @@ class Regress(SumsQuestion):
 
     def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
         """Records whose columns are spread evenly and explain nothing."""
-        fit, shrink, split = rehearsed(self.asked, n, seed, *guess)
+        records = guess.answered(n, self.asked.design.excludes)
+        fit, shrink, split = rehearsed(self.asked, records, seed, *guess[:3])
         low, high = fit.interval(level)
         return Rehearsal(
             fit.names,
             tuple(float(width) * shrink for width in (high - low) / 2),
             tuple(map(float, fit.noise_share())),
-            split,
+            (*split, *guess.told(self.asked.design.excludes)),
             fit.warnings,
         )
 

@@ -12,6 +12,10 @@ from discreet.errors import InvalidInput
 
 POINTS = "points"
 """The unit of shares, of which widths are shown in percentage points."""
+RECORDS = "records"
+"""The unit of numbers of records."""
+LEFT_OUT = 0.1
+"""The share of records without a value that is guessed where these are left out, unless another is said."""
 
 
 class Width(NamedTuple):
@@ -35,7 +39,7 @@ class Width(NamedTuple):
     @property
     def of(self) -> str:
         """The unit in words."""
-        return "points" if self.unit == POINTS else f"in the unit of {self.unit}"
+        return self.unit if self.unit in (POINTS, RECORDS) else f"in the unit of {self.unit}"
 
 
 class Guess(NamedTuple):
@@ -47,6 +51,16 @@ class Guess(NamedTuple):
     """Of the columns."""
     spread: float | None = None
     """Of numbers: their standard deviation as a part of their range."""
+    left_out: float = LEFT_OUT
+    """The share of records without a value, where these are left out."""
+
+    def answered(self, n: int, leaves_out: bool) -> int:
+        """How many of n records are not left out."""
+        return max(1, n - round(self.left_out * n)) if leaves_out else n
+
+    def told(self, leaves_out: bool) -> tuple[tuple[str, str], ...]:
+        """The guess in words, where it matters."""
+        return (("Guessed share of records without a value", f"{self.left_out:.0%}"),) if leaves_out else ()
 
 
 NO_GUESS = Guess()
@@ -60,6 +74,13 @@ class Rehearsal(NamedTuple):
     shares: tuple[float, ...]
     split: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
+    unit: str = "coefficients"
+    assumed: str = "made-up records spread over the bounds"
+
+    @property
+    def scale(self) -> int:
+        """What widths are multiplied by to be shown."""
+        return 100 if self.unit == POINTS else 1
 
     @property
     def widest(self) -> int:

@@ -37,7 +37,7 @@ from discreet.randomness.log_concave import LogConcave
 
 _NODES = ((37, 7.6), (57, 8.6), (113, 8.6))
 """Nodes on an axis, and how far they go on a scale that is stretched at its ends: few, more, and many."""
-_SLACK, _AGREE = 1 + 2e-5, 3e-3  # with all nodes the error is about the square of that with every second one
+_SLACK, _AGREE = 1 + 2e-5, 3e-3  # what every second node misses is added to what all of them tell
 _DEEP = 30.0
 _MOST_MOVES = 32.0
 _MOST_CELLS, _MOST_VALUES = 6000, 32
@@ -106,7 +106,8 @@ class DefinedVector(Family):
             rows = np.array(given, dtype=np.float64).reshape(-1, width)
         except (TypeError, ValueError):
             rows = np.zeros((0, width))
-        if np.isnan(rows).any() or len(rows) < 2 or (name != "values" and len(rows) != len(self.statistic)):
+        wrong = ~np.isfinite(rows) if name == "values" else np.isnan(rows)
+        if wrong.any() or len(rows) < 2 or (name != "values" and len(rows) != len(self.statistic)):
             number = "several" if name == "values" else len(self.statistic)
             raise InvalidInput(f"{name}={given!r} must be {number} times {width} numbers")
         return tuple(map(tuple, rows.tolist()))
@@ -145,8 +146,8 @@ class DefinedVector(Family):
             raise InvalidInput(
                 "the values of S(x) lie on one line or plane: the family is not minimal; leave out a part"
             ) from None
-        across = hull.equations[:, :-1] / widths
-        return np.unique(np.round(np.concatenate([across, -across]), 12), axis=0)
+        across = hull.equations[:, :-1]
+        return np.asarray(np.unique(np.round(np.concatenate([across, -across]), 12), axis=0) / widths)
 
     def prior(self, parameters: Any) -> tuple[float, ...]:
         try:
@@ -272,8 +273,9 @@ class DefinedVector(Family):
                     away = unit * np.exp(one)
                 theta[..., i], slope = (high - away if math.isinf(low) else low + away), slope + one
             else:
-                part = 1 / (1 + np.exp(-one))
-                theta[..., i], slope = low + (high - low) * part, slope + np.log(part * (1 - part))
+                part = 1 / (1 + np.exp(-np.maximum(one, -700)))
+                theta[..., i] = low + (high - low) * part
+                slope = slope - np.logaddexp(0, one) - np.logaddexp(0, -one)
         return theta, slope
 
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
@@ -293,11 +295,9 @@ class DefinedVector(Family):
         try:
             for i, name in enumerate(self.parameters):
                 line = {**dict(zip(self.parameters, theta, strict=True)), name: arb_series([theta[i], 1])}
-                height, slope = (arb_series(in_balls(self.cumulant, **line)) + arb_series([0, 0])).coeffs()[
-                    :2
-                ]
-                value = height
-                slopes.append(chi[i] - nu * slope)
+                series = arb_series(in_balls(self.cumulant, **line))
+                value = series[0]
+                slopes.append(chi[i] - nu * series[1])
         finally:
             ctx.cap = kept
         linear = sum((one * at for one, at in zip(chi, theta, strict=True)), start=ball(0))
@@ -384,18 +384,29 @@ class _Laws:
         for part, share in ((slice(None), 1), (self._even, 2**d)):
             sums = weights[:, :, part] @ self._squares[:, part]
             both.append(share * sums * np.exp(np.minimum(largest, 600.0)))
-        fine, coarse = both
-        traces = [sum(one[..., i * (d + 1)] for i in range(d)) for one in both]
-        with np.errstate(invalid="ignore"):
-            sure = np.abs(traces[1] / traces[0] - 1) < _AGREE
+        fine, coarse = (one.reshape(*one.shape[:2], d, d) for one in both)
+        missed = _apart(fine, coarse)
+        sure = missed < _AGREE
         sure &= exponent[:, :, self._edge].max(axis=2) < largest[..., 0] - _DEEP
         sure &= largest[..., 0] < 600
-        return fine.reshape(*fine.shape[:2], d, d), sure.all(axis=1) & (coarse >= 0)[..., 0].all(axis=1)
+        return fine * (1 + np.minimum(missed, _AGREE)[..., None, None]), np.asarray(sure.all(axis=1))
 
     def bounds(self, steps: FloatArray) -> FloatArray:
         """Matrices above every covariance within the hull of some steps from each χ, infinite if unknown."""
         found, sure = self._tilted(steps)
         return np.where((sure & self.seen)[:, None, None, None], found, np.inf)
+
+
+def _apart(fine: FloatArray, coarse: FloatArray) -> FloatArray:
+    """A bound on |v'Cv/v'Fv − 1| over directions v, for pairs of matrices; infinite where it is not known."""
+    with np.errstate(all="ignore"):
+        unit = np.sqrt(np.diagonal(fine, axis1=-2, axis2=-1))
+        scale = unit[..., :, None] * unit[..., None, :]
+        fine, coarse = fine / scale, coarse / scale
+        values, vectors = np.linalg.eigh(np.where(np.isfinite(fine), fine, 0.0))
+        half = vectors / np.sqrt(values)[..., None, :]
+        away = np.abs(np.swapaxes(half, -1, -2) @ (coarse - fine) @ half).sum(axis=-1).max(axis=-1)
+    return np.asarray(np.where(np.isfinite(away) & (values[..., 0] > 1e-12), away, np.inf))
 
 
 def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -421,10 +432,11 @@ def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, Flo
                 )
         known = np.isfinite(curved).all(axis=(1, 2)) & np.isfinite(slope).all(axis=1)
         curved[~known], slope[~known] = np.eye(d), 0.0
-        values, vectors = np.linalg.eigh(curved)
-        values = np.maximum(values, 1e-9 * np.maximum(values[:, -1:], 1e-6))
-        along = np.einsum("bij,bj,bkj,bk->bi", vectors, 1 / values, vectors, slope)
-        along *= np.minimum(1.0, 20 / np.maximum(np.abs(along).max(axis=1, keepdims=True), 1e-300))
+        with np.errstate(all="ignore"):
+            values, vectors = np.linalg.eigh(curved)
+            values = np.maximum(values, 1e-9 * np.maximum(values[:, -1:], 1e-6))
+            along = np.einsum("bij,bj,bkj,bk->bi", vectors, 1 / values, vectors, slope)
+            along *= np.minimum(1.0, 20 / np.maximum(np.abs(along).max(axis=1, keepdims=True), 1e-300))
         tried = u[:, None] + sizes[:, None] * along[:, None]
         best = heights(tried).argmax(axis=1)
         u = tried[np.arange(number), best]

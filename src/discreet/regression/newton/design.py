@@ -109,6 +109,11 @@ class Design:
         return 1 << self.bits
 
     @property
+    def excludes(self) -> bool:
+        """Whether records without a value of some column are left out."""
+        return any(variable.excluded for variable in (*self.variables, self.response))
+
+    @property
     def constant(self) -> int | None:
         """The position of the intercept."""
         return next((j for j, column in enumerate(self.columns) if not column.factors), None)

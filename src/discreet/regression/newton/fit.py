@@ -169,8 +169,7 @@ class Regression:
         return n if self._counted(self.design) else None
 
     def _counted(self, design: Design) -> bool:
-        excluded = any(v.excluded for v in (*design.variables, design.response))
-        return self.relation is not Relation.ADD_REMOVE and not excluded
+        return self.relation is not Relation.ADD_REMOVE and not design.excludes
 
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
         """The answer for some data; ``source`` other than the system's makes it no private one."""

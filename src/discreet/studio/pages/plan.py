@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -105,7 +106,7 @@ class PlanForm:
     @cached_property
     def question(self) -> Question:
         found = self.filled.question
-        if getattr(found, "k", 0) > MAX_LEVELS:
+        if getattr(found, "selection", None) is None and getattr(found, "k", 0) > MAX_LEVELS:
             raise TooLargeError(
                 f"this page plans for up to {MAX_LEVELS} levels; the command line has no such limit"
             )
@@ -142,8 +143,12 @@ class PlanForm:
 
     def command(self) -> str:
         """The plan as a command, where there is one."""
-        shares = getattr(self.question, "k", 0)
-        if not shares or self.form.texts.get("relation") == "add-remove":
+        if any(self.form.texts.get(name) for name in ("missing", "expected_false")):
+            if self.form.kind != "proportion":
+                return ""
+            asked = shlex.join(one for one in self.question.arguments() if not one.startswith("--n="))
+            return f"discreet plan-release {asked} --n {self.records}\n"
+        if self.form.texts.get("relation") == "add-remove" or not (shares := getattr(self.question, "k", 0)):
             return ""
         prior = ",".join(f"{a:g}" for a in getattr(self.question, "exact_prior", (1.0,) * shares))
         return f"discreet plan --prior {prior} --n {self.records} --epsilon {self.epsilon.strip()}\n"
