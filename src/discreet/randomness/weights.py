@@ -66,6 +66,3 @@ class IntegerWeights:
     def _exact_sum(self, start: int, stop: int) -> int:
         part = self._mantissa[start:stop]
         return (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
-
-
-__all__ = ["IntegerWeights", "dyadic"]

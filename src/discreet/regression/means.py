@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from discreet._json import fields_as_json
 from discreet._typing import FloatArray
 from discreet.data import as_frame, as_table, count_cells
 from discreet.data.files import opened
@@ -39,10 +40,7 @@ from discreet.regression.newton.fit import as_level
 from discreet.regression.newton.sums import undeclared
 
 if TYPE_CHECKING:
-    from discreet.ledger import Receipt
     from discreet.randomness.entropy import Source
-
-__all__ = ["Mean", "MeanDesign", "MeanNoise", "Means", "NoisySums", "column_sums", "posterior_of_mean"]
 
 _READING = (
     "The mean is that of the population from which the records come, clipped to the declared bounds; its "
@@ -125,7 +123,6 @@ class Mean(Answer):
     guarantee: Guarantee
     released: NoisySums
     versions: Mapping[str, str] = field(default_factory=dict)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """The mean, and the standard deviation of one record."""
@@ -154,19 +151,13 @@ class Mean(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values: the noisy sums, from which the posterior follows."""
-        sums, noise = self.released, self.released.noise
-        squared = None if noise.mu_squared is None else str(noise.mu_squared)
+        sums = self.released
         return {
             "column": self.column,
             "bounds": list(self.bounds),
             "sums": [sums.first, sums.second, sums.count],
             "n": sums.n,
-            "noise": {
-                "epsilon": str(noise.epsilon),
-                "mu_squared": squared,
-                "steps": noise.steps,
-                "people": noise.people,
-            },
+            "noise": fields_as_json(sums.noise),
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
@@ -229,7 +220,6 @@ class Means(Answer):
     groups: tuple[Any, ...]
     means: tuple[Mean, ...]
     guarantee: Guarantee
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, group: Any) -> Mean:
         """The mean of a group."""
@@ -260,12 +250,7 @@ class Means(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "by": self.by,
-            "groups": list(self.groups),
-            "means": [one.content() for one in self.means],
-            "guarantee": self.guarantee.to_dict(),
-        }
+        return {**super().content(), "means": [one.content() for one in self.means]}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Means:

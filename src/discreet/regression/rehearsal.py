@@ -17,8 +17,6 @@ from discreet.regression.newton.design import Design
 from discreet.regression.newton.fit import Fit, Regression
 from discreet.regression.newton.rounds import Schedule
 
-__all__ = ["made_up", "rehearsed"]
-
 _MOST = 20_000
 _TYPICAL = {
     "gaussian": "the standard deviation of the errors, in the units of the response",

@@ -34,8 +34,6 @@ from discreet.regression.newton.sums import Round, RoundNoise, RoundSums, noise_
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
 
-__all__ = ["Outcome", "PublicSetting", "Schedule", "ask", "descends"]
-
 MOST_PREDICTED = 8
 """Coefficients up to which predictions come from rounds with curvature, which have intervals besides. With 4
 columns of simulated records descent predicts as well; with 9 to 30 either is better by up to 0.014, by the
