@@ -44,7 +44,7 @@ from discreet.declarations import Domain
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import noise_aware
 from discreet.inference.pooled import noisy_groups, pooled
-from discreet.mechanisms.base import Output
+from discreet.mechanisms.outputs import Output
 from discreet.numerics import noises
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.regress import Regress

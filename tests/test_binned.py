@@ -7,7 +7,7 @@ import pytest
 
 import discreet
 from discreet import InvalidInput
-from discreet.inference.binned import BinnedDistribution
+from discreet.inference.comparisons import BinnedDistribution
 
 
 def test_draws_of_known_shares_are_inverted() -> None:

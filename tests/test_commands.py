@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,13 +23,11 @@ from discreet._registry import COMMANDS, DOCUMENTS, FAMILIES, MECHANISMS, QUESTI
 from discreet.cli import app, main
 from discreet.declarations import as_epsilon
 from discreet.documents.answer import Answer, Part, Row, Table, Words, load_answer
-from discreet.ledger.statements import Receipt
 from discreet.mechanisms.noisy_counts import LSHist
 from discreet.posterior_sampling.families.rates import Poisson
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter
-from discreet.questions.plans import plan_in_words
-from discreet.questions.text import BUDGET, FLAG, LEVELS, TEXT, WHOLE
+from discreet.questions.text import BUDGET, FLAG, LEVELS, TEXT, WHOLE, plan_in_words
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0"
 LEDGER = ("--ledger", "l.db", "--dataset", "survey")
@@ -75,7 +73,6 @@ class Total(Answer):
     column: str
     value: int
     guarantee: Guarantee
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def content(self) -> dict[str, Any]:
         return {"column": self.column, "value": self.value, "guarantee": self.guarantee.to_dict()}

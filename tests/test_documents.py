@@ -14,8 +14,7 @@ import discreet
 from discreet._json import DEEPEST, LONGEST, MOST_VALUES, Unreadable, read_json
 from discreet.cli import main
 from discreet.documents.answer import load_answer
-from discreet.documents.base import checksum, read_document, write_document
-from discreet.documents.reading import only, parse, read_text, writable
+from discreet.documents.base import checksum, only, parse, read_document, read_text, writable, write_document
 from discreet.errors import CorruptReleaseError, TooLargeError
 from discreet.reporting.report import report
 

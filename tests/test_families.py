@@ -17,13 +17,12 @@ from discreet import posterior_sampler
 from discreet.distributions.beta_dirichlet import Beta
 from discreet.distributions.gamma import Gamma
 from discreet.numerics.enclosures import above
-from discreet.posterior_sampling.families.binomial import BinomialFamily
-from discreet.posterior_sampling.families.correlated import CorrelatedVector
-from discreet.posterior_sampling.families.gamma import GammaTimes
-from discreet.posterior_sampling.families.multinomial import MultinomialFamily
+from discreet.posterior_sampling.families.categorical import BinomialFamily
+from discreet.posterior_sampling.families.means import CorrelatedVector
 from discreet.posterior_sampling.families.negative_binomial import GeometricFamily, NegativeBinomialFamily
 from discreet.posterior_sampling.families.normal import NormalFamily
-from discreet.posterior_sampling.families.soft_categories import SoftCategories
+from discreet.posterior_sampling.families.rates import GammaTimes
+from discreet.posterior_sampling.families.simplex import MultinomialFamily, SoftCategories
 from discreet.posterior_sampling.family import Family, renyi
 from discreet.posterior_sampling.public import plan_public
 from discreet.randomness.entropy import SeededEntropy

@@ -18,8 +18,7 @@ from benchmarks.networks import SHAPES, covered, simulated, truth_of
 from conformance.test_newcomers import browsed
 from discreet.answers.network import NetworkRelease
 from discreet.data import contingencies, contingency
-from discreet.distributions.networks import NetworkDraws, homes, largest_families, layers
-from discreet.distributions.shared_margins import agreeing, resampled
+from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
 from discreet.documents.answer import load_answer
 from discreet.questions.network import Network
 

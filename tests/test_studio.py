@@ -967,7 +967,6 @@ class Greeting(Released):
     format = "test/greeting"
     text: str
     guarantee: Guarantee
-    receipt: Any = None
 
     def content(self) -> dict[str, Any]:
         return {"text": self.text, "guarantee": self.guarantee.to_dict()}

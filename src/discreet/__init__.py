@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from discreet.mechanisms.optimal import optimal_error, optimal_mechanism
     from discreet.numerics.hellinger import hellinger
     from discreet.planning.audit import Audit, audit, audit_sampler
-    from discreet.planning.search import Plan, plan
+    from discreet.planning.plan import Plan
+    from discreet.planning.search import plan
     from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
     from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
     from discreet.posterior_sampling.families.rates import Exponential, Poisson
@@ -91,14 +92,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "answers.release": ("Release",),
-    "declarations": (
-        "Domain",
-        "Relation",
-    ),
-    "distributions.beta_dirichlet": (
-        "Beta",
-        "Dirichlet",
-    ),
+    "declarations": ("Domain", "Relation"),
+    "distributions.beta_dirichlet": ("Beta", "Dirichlet"),
     "distributions.gamma": ("Gamma",),
     "distributions.normal": ("Normal",),
     "errors": (
@@ -119,64 +114,23 @@ _HOME = {
         "TooLargeError",
         "UnknownDatasetError",
     ),
-    "inference.published": (
-        "Published",
-        "noisy_counts",
-    ),
-    "ledger": (
-        "Ledger",
-        "Receipt",
-    ),
-    "mechanisms": (
-        "Mechanism",
-        "mechanism",
-    ),
-    "mechanisms.hellinger.sensitivity": (
-        "global_sensitivity",
-        "local_sensitivity",
-        "smooth_sensitivity",
-    ),
-    "mechanisms.optimal": (
-        "optimal_error",
-        "optimal_mechanism",
-    ),
+    "inference.published": ("Published", "noisy_counts"),
+    "ledger": ("Ledger", "Receipt"),
+    "mechanisms": ("Mechanism", "mechanism"),
+    "mechanisms.hellinger.sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
+    "mechanisms.optimal": ("optimal_error", "optimal_mechanism"),
     "numerics.hellinger": ("hellinger",),
-    "planning.audit": (
-        "Audit",
-        "audit",
-        "audit_sampler",
-    ),
-    "planning.search": (
-        "Plan",
-        "plan",
-    ),
-    "posterior_sampling.families.categorical": (
-        "BetaFamily",
-        "DirichletFamily",
-    ),
-    "posterior_sampling.families.means": (
-        "GaussianMean",
-        "GaussianVector",
-    ),
-    "posterior_sampling.families.rates": (
-        "Exponential",
-        "Poisson",
-    ),
+    "planning.audit": ("Audit", "audit", "audit_sampler"),
+    "planning.plan": ("Plan",),
+    "planning.search": ("plan",),
+    "posterior_sampling.families.categorical": ("BetaFamily", "DirichletFamily"),
+    "posterior_sampling.families.means": ("GaussianMean", "GaussianVector"),
+    "posterior_sampling.families.rates": ("Exponential", "Poisson"),
     "posterior_sampling.family": ("Family",),
-    "posterior_sampling.public": (
-        "PublicPlan",
-        "plan_public",
-    ),
+    "posterior_sampling.public": ("PublicPlan", "plan_public"),
     "posterior_sampling.sample": ("Sample",),
-    "posterior_sampling.sampler": (
-        "PosteriorSampler",
-        "posterior_sampler",
-    ),
-    "privacy.composition": (
-        "Odometer",
-        "compose",
-        "parallel",
-    ),
+    "posterior_sampling.sampler": ("PosteriorSampler", "posterior_sampler"),
+    "privacy.composition": ("Odometer", "compose", "parallel"),
     "privacy.guarantee": ("Guarantee",),
     "questions.asking": ("acknowledge_large_delta",),
     "questions.fingerprints": ("bind_retries",),

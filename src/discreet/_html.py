@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["card", "facts", "paragraph", "table"]
-
 # Translucent greys and inherited ink: right on a white page and on a black one.
 _CARD = "border: 1px solid #8886; border-radius: 6px; padding: .7em 1em; max-width: 60em; line-height: 1.45"
 _CELL = "padding: .25em .6em; border-bottom: 1px solid #8884; background: none"

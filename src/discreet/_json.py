@@ -1,10 +1,12 @@
-"""JSON of strangers: bounded before it is parsed, and with one meaning only."""
+"""JSON: that of strangers, bounded before it is parsed and with one meaning only; and our values as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from math import isfinite
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from fractions import Fraction
+from math import isfinite, isinf
 from typing import Any
 
 LONGEST = 64 * 2**20
@@ -68,3 +70,20 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(name: str) -> Any:
     raise Unreadable("NaN or an infinity stands for a number")
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON has it: exact and infinite numbers as texts, and whatever says itself how."""
+    for way in ("to_json", "to_dict", "tolist"):
+        if hasattr(value, way):
+            return getattr(value, way)()
+    if isinstance(value, Mapping):
+        return {key: as_json(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [as_json(item) for item in value]
+    return str(value) if isinstance(value, Fraction) or (isinstance(value, float) and isinf(value)) else value
+
+
+def fields_as_json(thing: Any, *left_out: str) -> dict[str, Any]:
+    """The fields of a dataclass as JSON values, by their names."""
+    return {one.name: as_json(getattr(thing, one.name)) for one in fields(thing) if one.name not in left_out}

@@ -350,11 +350,25 @@ def as_integer(value: Any, name: str) -> int:
     raise InvalidInput(f"{name}={value!r} must be a whole number")
 
 
+def as_float(value: Any) -> float:
+    """A number as a double; for what is none that which compares with nothing."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def as_positive(value: Any, name: str, why: str = "") -> int:
+    """A whole number from 1 on; ``why`` is said after that."""
+    number = as_integer(value, name)
+    if number < 1:
+        raise InvalidInput(f"{name}={value!r} must be at least 1{why}")
+    return number
+
+
 def as_size(n: Any) -> int:
-    size = as_integer(n, "n")
-    if size < 1:
-        raise InvalidInput(f"n={n!r} must be at least 1: there are no data to protect")
-    return size
+    """A number of records."""
+    return as_positive(n, "n", ": there are no data to protect")
 
 
 def check_hidden_size(n: Any, person: Any) -> None:

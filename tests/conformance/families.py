@@ -17,14 +17,12 @@ from scipy import stats
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
 import discreet
-from discreet.posterior_sampling.families.binomial import BinomialFamily
-from discreet.posterior_sampling.families.categorical import ShareFamily
-from discreet.posterior_sampling.families.correlated import CorrelatedVector
-from discreet.posterior_sampling.families.gamma import GammaTimes
-from discreet.posterior_sampling.families.multinomial import MultinomialFamily
+from discreet.posterior_sampling.families.categorical import BinomialFamily, ShareFamily
+from discreet.posterior_sampling.families.means import CorrelatedVector
 from discreet.posterior_sampling.families.negative_binomial import GeometricFamily, NegativeBinomialFamily
 from discreet.posterior_sampling.families.normal import NormalFamily
-from discreet.posterior_sampling.families.soft_categories import SoftCategories
+from discreet.posterior_sampling.families.rates import GammaTimes
+from discreet.posterior_sampling.families.simplex import MultinomialFamily, SoftCategories
 from discreet.posterior_sampling.family import Family, Natural
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -25,7 +25,6 @@ from discreet.cli import main
 from discreet.data import clipped_sum
 from discreet.declarations import as_epsilon
 from discreet.documents.answer import Answer, Row, Words, load_answer
-from discreet.ledger import Receipt
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions
@@ -245,7 +244,6 @@ class Number(Answer):
     limit: float
     value: int
     guarantee: Guarantee
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def content(self) -> dict[str, Any]:
         return {"limit": self.limit, "value": self.value, "guarantee": self.guarantee.to_dict()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -19,7 +19,6 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.inference.comparisons import Shares
     from discreet.inference.pooled import Pooled
-    from discreet.ledger import Receipt
 
 _FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and cells for which that is quick
 
@@ -41,7 +40,6 @@ class ConditionalRelease(Answer):
     sizes: tuple[int, ...] | None
     releases: tuple[Release | None, ...]
     guarantee: Guarantee
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, group: Any) -> Release | None:
         """The release of a group."""
@@ -168,15 +166,7 @@ class ConditionalRelease(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "private": self.guarantee.is_private,
-            "outcome": self.outcome,
-            "given": self.given,
-            "groups": list(self.groups),
-            "sizes": None if self.sizes is None else list(self.sizes),
-            "releases": [None if one is None else one.to_json() for one in self.releases],
-            "guarantee": self.guarantee.to_dict(),
-        }
+        return {"private": self.guarantee.is_private, **super().content()}
 
     def check_parts(self) -> None:
         """No less is claimed than the groups' releases cost; each record is in one of them."""

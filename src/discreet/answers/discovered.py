@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from discreet._text import amount
 from discreet.declarations import Relation, as_rational
-from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words
-from discreet.errors import InvalidInput
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_probability
 from discreet.mechanisms.discovery import Discovery
 from discreet.privacy.guarantee import Guarantee
-
-if TYPE_CHECKING:
-    from discreet.ledger import Receipt
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,6 @@ class Discovered(Answer):
     guarantee: Guarantee
     column: str | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: VERSIONS)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def selection(self) -> Discovery:
@@ -52,9 +47,7 @@ class Discovered(Answer):
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """The number of records of each level: any is as likely beforehand as any other."""
-        if not 0 < interval < 1:
-            raise InvalidInput(f"interval={interval!r} must be between 0 and 1, such as 0.95")
-        away, sd = self.selection.within(interval), self.selection.deviation
+        away, sd = self.selection.within(as_probability(interval)), self.selection.deviation
         return [Row(name, float(z), sd, float(z - away), float(z + away)) for name, z in self.counts.items()]
 
     def words(self) -> Words:
@@ -92,13 +85,7 @@ class Discovered(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "counts": dict(self.counts),
-            "threshold": self.selection.threshold,
-            "column": self.column,
-            "guarantee": self.guarantee.to_dict(),
-            "versions": dict(self.versions),
-        }
+        return {**super().content(), "threshold": self.selection.threshold}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

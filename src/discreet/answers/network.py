@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -14,17 +14,13 @@ from scipy.special import gammaln
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
-from discreet.declarations import EXCLUDE, as_integer
-from discreet.distributions.networks import NetworkDraws, homes, largest_families, layers
-from discreet.distributions.shared_margins import agreeing, resampled
+from discreet.declarations import EXCLUDE, as_positive
+from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
 from discreet.documents.answer import Answer, Figure, Row, Table, Words
 from discreet.errors import InvalidInput
 from discreet.inference.comparisons import Quantity
 from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
-
-if TYPE_CHECKING:
-    from discreet.ledger import Receipt
 
 NETWORKS_DRAWN = 2000
 """Posterior draws of the network, where no other number is asked for."""
@@ -52,7 +48,6 @@ class NetworkRelease(Answer):
     parents: Mapping[str, tuple[str, ...]]
     releases: tuple[Release, ...]
     guarantee: Guarantee
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def levels(self) -> dict[str, tuple[Any, ...]]:
@@ -78,9 +73,7 @@ class NetworkRelease(Answer):
         For every table the true counts are drawn given what was published of it, exactly; then they are made
         to agree where tables share columns; then every conditional distribution is drawn given the counts.
         """
-        number, rng = as_integer(size, "size"), np.random.default_rng(seed)
-        if number < 1:
-            raise InvalidInput(f"size={size!r} must be at least 1")
+        number, rng = as_positive(size, "size"), np.random.default_rng(seed)
         axes = [tuple(one.axes or {}) for one in self.releases]
         sizes = {column: len(own) for column, own in self.levels.items()}
         drawn = [self._counts(one, number, rng) for one in self.releases]
@@ -199,9 +192,7 @@ class NetworkRelease(Answer):
         """
         import pandas
 
-        number, times = as_integer(m, "m"), as_integer(draws, "draws")
-        if number < 1 or times < 1:
-            raise InvalidInput(f"m={m!r} and draws={draws!r} must be at least 1")
+        number, times = as_positive(m, "m"), as_positive(draws, "draws")
         rng = np.random.default_rng(seed)
         networks = self.draws(times, int(rng.integers(2**63)))
         frames = []
@@ -280,12 +271,7 @@ class NetworkRelease(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "private": self.guarantee.is_private,
-            "parents": {column: list(given) for column, given in self.parents.items()},
-            "releases": [one.to_json() for one in self.releases],
-            "guarantee": self.guarantee.to_dict(),
-        }
+        return {"private": self.guarantee.is_private, **super().content()}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

@@ -19,8 +19,8 @@ from discreet.distributions.noise_aware import UncertainShares
 from discreet.documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
-from discreet.inference.binned import BinnedDistribution
 from discreet.inference.bridged import Bridged
+from discreet.inference.comparisons import BinnedDistribution
 from discreet.inference.noise_aware import MixedShares, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from discreet.inference.comparisons import Independence, JointDraws, Quantity, Shares
     from discreet.inference.likelihoods.kinds import Likelihood
     from discreet.inference.pooled import Pooled
-    from discreet.ledger import Receipt
 
 _AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
 _PLUG_IN = "Both intervals take the released counts as if they were exact: they leave out the noise."
@@ -76,8 +75,6 @@ class Release(Bridged, Answer):
     column: str | None = None
     """The column that was counted, where it has a name."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
-    """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
 
     @property
     def n(self) -> int | None:

@@ -16,7 +16,6 @@ from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from discreet.inference.sparse import SparsePosterior
-    from discreet.ledger import Receipt
 
 EVERYTHING_ELSE = "everything else"
 
@@ -40,7 +39,6 @@ class SparseRelease(Answer):
     expected_false: Fraction = Fraction(1)
     column: str | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: VERSIONS)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def mechanism(self) -> Sparse:
@@ -94,10 +92,7 @@ class SparseRelease(Answer):
                     f"every level whose noisy count is {made.threshold:,} or more, and the noisy number of "
                     "records of all others together",
                 ),
-                (
-                    "Empty levels among them",
-                    f"at most {amount(self.expected_false)} on average, by chance",
-                ),
+                ("Empty levels among them", f"at most {amount(self.expected_false)} on average, by chance"),
                 (
                     "Noise",
                     "a random whole number was added to every count, independently: of rate "
@@ -131,17 +126,7 @@ class SparseRelease(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "levels": list(self.levels),
-            "counts": list(self.counts),
-            "everything_else": self.everything_else,
-            "k": self.k,
-            "expected_false": str(self.expected_false),
-            "threshold": self.threshold,
-            "column": self.column,
-            "guarantee": self.guarantee.to_dict(),
-            "versions": dict(self.versions),
-        }
+        return {**super().content(), "threshold": self.threshold}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

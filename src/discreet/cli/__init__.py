@@ -17,18 +17,7 @@ import typer
 from discreet._text import printable
 from discreet.cli import ledgers, planning, reproducing, studies, web
 from discreet.cli.asking import Commands
-from discreet.cli.console import (
-    CORRUPT,
-    DATA,
-    EPILOG,
-    EXIT_CODES,
-    FILE,
-    INTERNAL,
-    LEDGER,
-    OK,
-    REFUSED,
-    USAGE,
-)
+from discreet.cli.console import CORRUPT, DATA, EPILOG, EXIT_CODES, FILE, INTERNAL, LEDGER, OK, REFUSED, USAGE
 from discreet.errors import (
     CorruptLedgerError,
     CorruptReleaseError,

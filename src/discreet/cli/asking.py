@@ -22,7 +22,6 @@ from discreet.cli.console import (
     CommandGroup,
     Dataset,
     Force,
-    Format,
     Json,
     LargeDelta,
     LedgerUrl,
@@ -33,10 +32,10 @@ from discreet.cli.console import (
     RequestId,
     new_file,
     note,
+    print_answer,
     print_json,
     source,
 )
-from discreet.cli.tables import print_answer
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -133,17 +132,17 @@ def _function(question: type[Question]) -> Callable[..., None]:
     written = {one.name: one for one in question.parameters() if not one.python}
 
     def run(
-        file: str,
-        glob: bool,
-        format: Format | None,
-        ledger: str | None,
-        dataset: str | None,
-        request_id: str | None,
-        out: Path | None,
-        force: bool,
-        bind_retries: Path | None,
-        acknowledge_large_delta: bool,
-        as_json: bool,
+        file: Records,
+        glob: Pattern = False,
+        format: Piped = None,
+        ledger: LedgerUrl = None,
+        dataset: Dataset = None,
+        request_id: RequestId = None,
+        out: Out = None,
+        force: Force = False,
+        bind_retries: BindRetries = None,
+        acknowledge_large_delta: LargeDelta = False,
+        as_json: Json = False,
         **given: Any,
     ) -> None:
         asked = question.from_text(_texts(written, given))
@@ -166,25 +165,15 @@ def _function(question: type[Question]) -> Callable[..., None]:
         print_answer(answer)
         _print_where(out, answer.receipt)
 
-    common = [
-        _keyword("glob", Pattern, False),
-        _keyword("format", Piped, None),
-        _keyword("ledger", LedgerUrl, None),
-        _keyword("dataset", Dataset, None),
-        _keyword("request_id", RequestId, None),
-        _keyword("out", Out, None),
-        _keyword("force", Force, False),
-        _keyword("bind_retries", BindRetries, None),
-        _keyword("acknowledge_large_delta", LargeDelta, False),
-        _keyword("as_json", Json, False),
-    ]
+    first, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
     taken = {one.name for one in common} | {"file", "json", "help"}
     if clash := taken & set(written):
         raise InvalidInput(
             f"the question {question.kind!r} has a field {min(clash)!r}, but every command has --{min(clash)}"
         )
     options = [option for one in written.values() for option in _options(one, set(written))]
-    run.__signature__ = inspect.Signature([_keyword("file", Records), *options, *common])  # type: ignore[attr-defined]
+    listed = [_keyword(one.name, one.annotation, one.default) for one in (first, *options, *common)]
+    run.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
     return run
 
 
@@ -204,7 +193,7 @@ def _options(one: Parameter, names: set[str]) -> list[inspect.Parameter]:
         told["autocompletion"] = lambda: list(one.choices)
     option = typer.Option(one.option, metavar=_metavar(one), **told)
     found = [_keyword(one.name, Annotated[str | None, option], None)]
-    single = _singular(one.name)
+    single = re.sub(r"(?<=ss)es$|s$", "", one.name)
     if one.form.name == "levels" and single not in names:
         literal = typer.Option(
             f"--{single.replace('_', '-')}",
@@ -223,10 +212,6 @@ def _metavar(one: Parameter) -> str:
     if listed and len(listed) <= 30:
         return listed
     return shlex.quote(one.example) if one.example else _METAVARS.get(one.form.name, one.form.name.upper())
-
-
-def _singular(name: str) -> str:
-    return re.sub(r"(?<=ss)es$|s$", "", name)
 
 
 def _literal(name: str) -> str:

@@ -23,8 +23,8 @@ from discreet.cli.console import (
     LedgerUrl,
     new_file,
     print_json,
+    print_table,
 )
-from discreet.cli.tables import print_table
 from discreet.declarations import Relation
 from discreet.errors import InvalidInput
 
@@ -181,7 +181,7 @@ def _row(entry: Entry) -> list[str]:
         what = "Created" if entry.kind == "create" else "Cap changed"
         asked = f"{what}: cap {entry.cap}, {relation}{people}"
     else:
-        from discreet.questions.plans import plan_in_words
+        from discreet.questions.text import plan_in_words
 
         asked = plan_in_words(entry.plan)
     price = str(entry.charged) if entry.plan is not None else "–"

@@ -21,12 +21,13 @@ from discreet.cli.console import (
     new_file,
     picture,
     print_json,
+    print_table,
+    print_text,
 )
-from discreet.cli.tables import print_table, print_text
 
 if TYPE_CHECKING:
     from discreet.planning.audit import Audit
-    from discreet.planning.search import Plan
+    from discreet.planning.plan import Plan
 
 
 def register(app: typer.Typer) -> None:

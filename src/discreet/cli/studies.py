@@ -18,11 +18,13 @@ from discreet.cli.console import (
     Interval,
     Json,
     LargeDelta,
+    answers_of,
     file_problems,
     new_file,
+    print_answers,
     print_json,
+    print_text,
 )
-from discreet.cli.tables import answers_of, print_answers, print_text
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def _show(
 
 
 def _verify(text: str, file: Path, key: Path) -> None:
-    from discreet.documents.reading import read_text
+    from discreet.documents.base import read_text
     from discreet.documents.signing import check_signature
 
     with file_problems("signature", _signature_of(file), "read"):
@@ -114,7 +116,7 @@ def _sign(
 def _read(file: Path) -> tuple[str, Any]:
     """The text of a document, and what it says."""
     from discreet.documents.answer import load_answer
-    from discreet.documents.reading import read_text
+    from discreet.documents.base import read_text
 
     with file_problems("file", file, "read"):
         text = read_text(file)

@@ -187,9 +187,7 @@ def sum_codes(table: EngineTable, most: int | None) -> Moments:
     )
     place = nw.col("place")
     parts = parts.with_columns(
-        first=place * kept,
-        high=(place * place) // _SPLIT * kept,
-        low=(place * place) % _SPLIT * kept,
+        first=place * kept, high=(place * place) // _SPLIT * kept, low=(place * place) % _SPLIT * kept
     )
     names = ("records", "kept", "nobody", "first", "high", "low")
     rows = fetch(parts.group_by("status").agg(*(nw.col(name).sum() for name in names)))

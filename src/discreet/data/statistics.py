@@ -23,7 +23,7 @@ from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
 from discreet.data.paths import is_files
 from discreet.data.values import Coder, Tally, count_values, count_weighted
-from discreet.declarations import EXCLUDE, Domain, as_integer
+from discreet.declarations import EXCLUDE, Domain, as_integer, as_positive
 from discreet.errors import DataError, InvalidInput, TooLargeError
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ class RecordBound(TypedDict, total=False):
 
 
 def count_levels(
-    data: Any,
-    domain: Domain,
-    *,
-    column: str | None = None,
-    **bound: Unpack[RecordBound],
+    data: Any, domain: Domain, *, column: str | None = None, **bound: Unpack[RecordBound]
 ) -> tuple[int, ...]:
     """Exact counts of ``domain.levels``, in their order.
 
@@ -87,11 +83,7 @@ def binned(
     return kept.checked(_count(data, Bins(edges, outside, own).accepting(not kept.strict), column, kept))
 
 
-def contingency(
-    data: Any,
-    domains: Mapping[str, Domain],
-    **bound: Unpack[RecordBound],
-) -> NDArray[np.int64]:
+def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[RecordBound]) -> NDArray[np.int64]:
     """Exact counts of the cross table of several columns: an array with an axis for each, in order.
 
     ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing
@@ -104,10 +96,7 @@ def contingency(
 
 
 def contingencies(
-    data: Any,
-    domains: Mapping[str, Domain],
-    tables: Sequence[Sequence[str]],
-    **bound: Unpack[RecordBound],
+    data: Any, domains: Mapping[str, Domain], tables: Sequence[Sequence[str]], **bound: Unpack[RecordBound]
 ) -> list[NDArray[np.int64]]:
     """Exact counts of several cross tables, each of some of the columns, in one pass over the data.
 
@@ -224,9 +213,7 @@ class Contribution:
                 "person=COLUMN and per_person=NUMBER go together: the key of a person, and how many of a "
                 "person's records may enter"
             )
-        most = None if per_person is None else as_integer(per_person, "per_person")
-        if most is not None and most < 1:
-            raise InvalidInput(f"per_person={per_person!r} must be at least 1")
+        most = None if per_person is None else as_positive(per_person, "per_person")
         if most is not None and most > 1 and n is None:
             raise InvalidInput(
                 f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound: "

@@ -10,36 +10,25 @@ from __future__ import annotations
 import json
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy
 
 from discreet._html import card, paragraph, table
 from discreet._interop import bridge
+from discreet._json import fields_as_json
 from discreet._registry import DOCUMENTS
 from discreet._text import aligned, printable, wrapped
 from discreet._version import __version__
+from discreet.declarations import as_float
 from discreet.documents.base import checksum, format_of, read_document, write_document
 from discreet.errors import CorruptReleaseError, InvalidInput
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
-
-__all__ = [
-    "LARGEST",
-    "VERSIONS",
-    "Answer",
-    "Figure",
-    "Part",
-    "Row",
-    "Series",
-    "Table",
-    "Words",
-    "load_answer",
-]
 
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": numpy.__version__}
 """What makes an answer, for its document."""
@@ -160,11 +149,19 @@ class Part:
     otherwise: str = ""
 
 
-class Answer(ABC):
+@dataclass(frozen=True, kw_only=True)
+class Charged:
+    """Something that a ledger may have charged for."""
+
+    receipt: Receipt | None = field(default=None, compare=False, repr=False)
+    """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
+
+
+class Answer(Charged, ABC):
     """Something that may be published, with its guarantee; subclasses are frozen dataclasses.
 
-    A subclass names its ``format``, says what its document contains (``content``, ``from_content``), and
-    describes itself. Another package's is registered by ``@DOCUMENTS.register``.
+    A subclass names its ``format``, reads what its document contains (``from_content``), and describes
+    itself. Another package's is registered by ``@DOCUMENTS.register``.
     """
 
     format: ClassVar[str]
@@ -175,14 +172,17 @@ class Answer(ABC):
     drawer: ClassVar[str] = "intervals"
     """Which function of :mod:`discreet.plots` draws it."""
 
+    if_any: ClassVar[tuple[str, ...]] = ()
+    """Fields that a document leaves out where they are None."""
+
     guarantee: Guarantee
-    receipt: Receipt | None
 
     # What a kind of answer says.
 
-    @abstractmethod
     def content(self) -> dict[str, Any]:
-        """JSON values from which :meth:`from_content` makes the same answer."""
+        """JSON values from which :meth:`from_content` makes the same answer: its fields."""
+        left_out = (name for name in self.if_any if getattr(self, name) is None)
+        return fields_as_json(self, "receipt", *left_out)
 
     @classmethod
     @abstractmethod
@@ -269,30 +269,37 @@ class Answer(ABC):
         """The answer as a picture, with the extra ``plots``; the axes of matplotlib are given back."""
         return getattr(bridge("plots"), self.drawer)(self, ax, interval=as_probability(interval))
 
+    def told(self, interval: float = 0.95, *, guarantee: bool = True) -> Iterator[tuple[str, Any]]:
+        """What a page shows, one after the other: a :class:`Table` as "table", else how a text is meant."""
+        words, rows, tables, parts = self.words(), self.rows(interval), self.tables(), self.parts()
+        yield "strong", words.headline
+        if guarantee:
+            yield "text", f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"
+            yield from (("text", f"Assumed: {assumption}.") for assumption in self.guarantee.assumptions)
+        yield from (("strong", f"Warning: {text}") for text in words.warnings)
+        if rows:
+            header, cells = self.cells(rows, interval)
+            yield "table", Table(header, tuple(cells))
+        yield from (("table", extra) for extra in tables)
+        if rows or tables or parts:
+            yield from (("note", note) for note in words.notes)
+        for part in parts:
+            yield "part", part.heading
+            if part.answer is None:
+                yield "text", part.otherwise
+            else:
+                yield from part.answer.told(interval, guarantee=False)
+
     def summary(self, interval: float = 0.95) -> str:
         """The answer for a reader, as plain text."""
-        return "\n".join(self._lines(as_probability(interval), guarantee=True))
-
-    def _lines(self, interval: float, *, guarantee: bool) -> list[str]:
-        words, rows, parts = self.words(), self.rows(interval), self.parts()
-        said = [words.headline]
-        if guarantee:
-            said.append(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}")
-            said += [f"Assumed: {assumption}." for assumption in self.guarantee.assumptions]
-        said += [f"Warning: {text}" for text in words.warnings]
-        lines = [line for text in said for line in wrapped(printable(text))]
-        if rows:
-            lines += ["", *aligned(*self.cells(rows, interval))]
-        for extra in self.tables():
-            lines += ["", str(extra)]
-        if words.notes and (rows or parts or self.tables()):
-            lines += ["", *(line for note in words.notes for line in wrapped(note))]
-        for part in parts:
-            lines += ["", printable(part.heading)]
-            lines += (
-                [part.otherwise] if part.answer is None else part.answer._lines(interval, guarantee=False)
-            )
-        return lines
+        lines: list[str] = []
+        before = ""
+        for kind, what in self.told(as_probability(interval)):
+            if kind in ("table", "part") or (kind == "note" != before):
+                lines.append("")
+            lines += [str(what)] if kind == "table" else wrapped(printable(what))
+            before = kind
+        return "\n".join(lines)
 
     def cells(self, rows: Sequence[Row], interval: float) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and cells of the table of rows: only columns of which some row has something."""
@@ -317,37 +324,21 @@ class Answer(ABC):
 
     def _repr_html_(self) -> str:
         """The summary for a notebook."""
-        return card(*self._html_parts(guarantee=True))
-
-    def _html_parts(self, *, guarantee: bool) -> list[str]:
-        words, rows = self.words(), self.rows()
-        parts = [paragraph(words.headline, strong=True)]
-        if guarantee:
-            parts.append(paragraph(f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"))
-        parts += [paragraph(f"Warning: {text}", strong=True) for text in words.warnings]
-        if rows:
-            parts.append(table(*self.cells(rows, 0.95)))
-        parts += [table(extra.header, extra.cells) for extra in self.tables()]
-        parts += [paragraph(note, soft=True) for note in words.notes if rows or self.parts() or self.tables()]
-        for part in self.parts():
-            parts.append(paragraph(part.heading, strong=True))
-            parts += (
-                [paragraph(part.otherwise)]
-                if part.answer is None
-                else part.answer._html_parts(guarantee=False)
+        return card(
+            *(
+                table(what.header, what.cells)
+                if kind == "table"
+                else paragraph(what, strong=kind in ("strong", "part"), soft=kind == "note")
+                for kind, what in self.told()
             )
-        return parts
+        )
 
 
-def as_probability(interval: float) -> float:
-    """The probability of an interval, between 0 and 1."""
-    try:
-        value = float(interval)
-    except (TypeError, ValueError):
-        value = -1.0
-    if not 0 < value < 1:
-        raise InvalidInput(f"interval={interval!r} must be between 0 and 1, such as 0.95")
-    return value
+def as_probability(value: float, name: str = "interval", example: str = "0.95") -> float:
+    """A probability, between 0 and 1."""
+    if not 0 < (number := as_float(value)) < 1:
+        raise InvalidInput(f"{name}={value!r} must be between 0 and 1, such as {example}")
+    return number
 
 
 def load_answer(text: str) -> Any:

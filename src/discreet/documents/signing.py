@@ -15,11 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from discreet._json import Unreadable, read_json
-from discreet.documents.base import canonical
-from discreet.documents.reading import parse
+from discreet.documents.base import canonical, parse
 from discreet.errors import CorruptReleaseError, FileError, InvalidInput, missing_extra
-
-__all__ = ["check_signature", "make_key", "sign"]
 
 _PURPOSE = b"discreet document, signature 1\n"
 """Signed before the document, so that no signature made for something else can be taken for one of these."""

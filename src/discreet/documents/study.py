@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from discreet._json import fields_as_json
 from discreet.documents.answer import load_answer
 from discreet.documents.base import read_document, write_document
 from discreet.errors import CorruptReleaseError, LedgerRefusal, NotPrivateError
@@ -40,11 +41,8 @@ class StudyResult:
                 {
                     "id": name,
                     "question": dict(self.questions[name]),
-                    "receipt": {
-                        key: value
-                        for key, value in answer.receipt.to_dict().items()
-                        if key not in ("guarantee", "repeated")  # in the answer; and not the same next time
-                    },
+                    # The guarantee is in the answer, and whether it is repeated not the same next time.
+                    "receipt": fields_as_json(answer.receipt, "result", "guarantee", "repeated"),
                     "answer": answer.document(),
                 }
                 for name, answer in self.answers.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.distributions.beta_dirichlet import Beta
-from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.errors import NotPrivateError, TooLargeError
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism
@@ -61,14 +61,3 @@ def width_without(prior: tuple[float, ...], n: int, *, share: float = 0.5, level
     first, *_ = imagined_counts(prior, n, share)
     low, high = Beta(prior[0] + first, sum(prior[1:]) + n - first).interval(level)
     return float(high) - float(low)
-
-
-def as_share(share: float) -> float:
-    """The share that is planned for, between 0 and 1."""
-    try:
-        value = float(share)
-    except (TypeError, ValueError):
-        value = -1.0
-    if not 0 < value < 1:
-        raise InvalidInput(f"share={share!r} must be between 0 and 1, such as 0.5")
-    return value

@@ -18,7 +18,7 @@ from discreet.distributions.noise_aware import NoiseAware
 from discreet.errors import FileError, InvalidInput
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.bridged import Bridged
-from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells, as_values, likelihood
+from discreet.inference.likelihoods.kinds import Likelihood, as_values, likelihood
 from discreet.inference.likelihoods.models import Model
 from discreet.numerics import noises
 
@@ -313,6 +313,3 @@ def _column(table: Any, name: str) -> Any:
         return list(table[name])
     except (KeyError, TypeError, IndexError):
         raise InvalidInput(f"column {name!r} is not in the table") from None
-
-
-__all__ = ["NoisyCells", "Published", "as_noise", "noisy_counts"]

@@ -415,12 +415,7 @@ def _state(connection: sa.Connection, dataset: str) -> Entry:
     raise UnknownDatasetError(f"dataset={dataset!r} is not in the ledger; {hint}")
 
 
-def _find(
-    connection: sa.Connection,
-    dataset: str,
-    request_id: str,
-    plan_hash: str,
-) -> Entry | None:
+def _find(connection: sa.Connection, dataset: str, request_id: str, plan_hash: str) -> Entry | None:
     """The charge of an earlier request with this id, which must have asked for the same."""
     entry = _one(connection, _REQUEST, of_dataset=dataset, of_request=request_id)
     if entry is not None and entry.plan_hash != plan_hash:

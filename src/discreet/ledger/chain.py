@@ -9,11 +9,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from discreet._json import read_json
+from discreet._json import fields_as_json, read_json
 from discreet.declarations import Relation
 from discreet.errors import CorruptLedgerError, DiscreetError, GuaranteeMismatchError, InvalidInput
 from discreet.ledger.budgets import Budget, price_of
@@ -104,9 +104,7 @@ class Entry:
         return {**self._content(), "hash": self.hash}
 
     def _content(self) -> dict[str, Any]:
-        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "hash"}
-        for name in _AMOUNTS:
-            content[name] = content[name].to_dict()
+        content = fields_as_json(self, "hash")
         if self.result is not None:
             content["result"] = base64.b64encode(self.result).decode()
         return content

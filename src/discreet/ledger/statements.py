@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from discreet._json import fields_as_json
 from discreet.ledger.budgets import Budget
 from discreet.ledger.chain import Entry
 
@@ -33,23 +34,8 @@ class Receipt:
     @classmethod
     def of(cls, entry: Entry, *, repeated: bool) -> Receipt:
         """The receipt of a charge."""
-        assert entry.request_id is not None
-        assert entry.plan_hash is not None
-        assert entry.guarantee is not None
-        assert entry.result is not None
-        return cls(
-            dataset=entry.dataset,
-            sequence=entry.sequence,
-            request_id=entry.request_id,
-            plan_hash=entry.plan_hash,
-            guarantee=entry.guarantee,
-            charged=entry.charged,
-            spent=entry.spent,
-            cap=entry.cap,
-            result=entry.result,
-            repeated=repeated,
-            hash=entry.hash,
-        )
+        own = {one.name: getattr(entry, one.name) for one in fields(cls) if one.name != "repeated"}
+        return cls(**own, repeated=repeated)
 
     def __str__(self) -> str:
         verb = "Charged earlier, not again" if self.repeated else "Charged"
@@ -60,18 +46,7 @@ class Receipt:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the result."""
-        return {
-            "dataset": self.dataset,
-            "sequence": self.sequence,
-            "request_id": self.request_id,
-            "plan_hash": self.plan_hash,
-            "guarantee": dict(self.guarantee),
-            "charged": self.charged.to_dict(),
-            "spent": self.spent.to_dict(),
-            "cap": self.cap.to_dict(),
-            "repeated": self.repeated,
-            "hash": self.hash,
-        }
+        return fields_as_json(self, "result")
 
 
 @dataclass(frozen=True)
@@ -112,16 +87,8 @@ class Account:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "dataset": self.dataset,
-            "relation": self.relation,
-            **({} if self.unit is None else {"unit": self.unit}),
-            "cap": self.cap.to_dict(),
-            "spent": self.spent.to_dict(),
-            "remaining": self.remaining.to_dict(),
-            "entries": self.entries,
-            "head": self.head,
-        }
+        left_out = ("unit",) if self.unit is None else ()
+        return {**fields_as_json(self, *left_out), "remaining": self.remaining.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -138,9 +105,7 @@ class Price:
         return (self.spent + self.asked).fits(self.cap)
 
     def to_dict(self) -> dict[str, Any]:
-        amounts = {"asked": self.asked, "spent": self.spent, "cap": self.cap}
-        exact = {name: amount.to_dict() for name, amount in amounts.items()}
-        return {"dataset": self.dataset, **exact, "fits": self.fits}
+        return {**fields_as_json(self), "fits": self.fits}
 
 
 @dataclass(frozen=True)
@@ -152,4 +117,4 @@ class Verification:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"entries": self.entries, "head": self.head, "notes": list(self.notes)}
+        return fields_as_json(self)

@@ -19,7 +19,7 @@ from discreet.distributions.noise_aware import Enumerated, TrueCounts
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
 from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.log_gamma import log_rising
+from discreet.numerics.log_gamma import log_predictive
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OS_ENTROPY, OSEntropy, SeededEntropy, Source, private_source
@@ -172,10 +172,7 @@ class Mechanism(ABC):
                 f"has {about(datasets)}, more than {MAX_ENUMERATED_DATASETS}; lattice has no such limit"
             )
         rows = compositions(self.n, self.k)
-        log_weight = np.sum(
-            [log_rising(a, column) for a, column in zip(self.prior, rows.T, strict=True)], axis=0
-        )
-        return Enumerated(rows, log_weight + self.log_likelihood(rows, counts))
+        return Enumerated(rows, log_predictive(self.prior, rows) + self.log_likelihood(rows, counts))
 
     @property
     def seconds_per_dataset(self) -> float:

@@ -30,7 +30,7 @@ from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice.decoding import decoder
 from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.log_gamma import log_rising
+from discreet.numerics.log_gamma import log_predictive
 from discreet.numerics.neighbours import neighbouring_rows
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import Source
@@ -83,7 +83,7 @@ class _Program(NamedTuple):
 @lru_cache(maxsize=4)
 def _program(prior: tuple[float, ...], n: int) -> _Program:
     rows = compositions(n, len(prior))
-    log_weight = np.sum([log_rising(a, column) for a, column in zip(prior, rows.T, strict=True)], axis=0)
+    log_weight = log_predictive(prior, rows)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     pairs = neighbouring_rows(rows)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet._typing import FloatArray
+from discreet._typing import FloatArray, IntArray
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -27,6 +28,12 @@ def log_rising(a: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     d = np.asarray(a, dtype=np.float64) - 1.0
     leading = (t + d - 0.5) * np.log1p(d / t) + d * np.log(t) - d
     return leading + stirling_remainder(t + d) - stirling_remainder(t)
+
+
+def log_predictive(prior: Sequence[float], rows: IntArray) -> FloatArray:
+    """log DirMult(row; prior, n) of each row of counts, up to a constant."""
+    columns = [log_rising(a, column) for a, column in zip(prior, rows.T, strict=True)]
+    return np.asarray(np.sum(columns, axis=0), dtype=np.float64)
 
 
 def reduced_log_gamma(start: float, u: FloatArray) -> FloatArray:

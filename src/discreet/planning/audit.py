@@ -96,10 +96,11 @@ class Audit:
         if not epsilons[-1] > 1e-9:  # no loss to speak of: two points that are apart
             epsilons, deltas = np.array([0.0, 1e-9]), np.array([deltas[0], self._delta(1e-9)])
         raised = tuple(min(1.0, float(delta) + 1e-9) for delta in deltas)
+        how = f"enumeration of {self.triples:,} triples" if self.triples else "loss in closed form"
         return Guarantee(
             pure,
             self.claimed.relation,
-            basis=f"{self._how()}; {self.claimed.basis}",
+            basis=f"{how}; {self.claimed.basis}",
             assumptions=self.claimed.assumptions,
             curve=Tabulated(tuple(float(epsilon) for epsilon in epsilons), raised, pure),
         )
@@ -117,9 +118,6 @@ class Audit:
         if self.epsilon <= self.claimed.epsilon + 1e-9:
             return True
         return self.claimed.delta > 0 and self.delta(self.claimed.epsilon) <= self.claimed.delta + 1e-9
-
-    def _how(self) -> str:
-        return f"enumeration of {self.triples:,} triples" if self.triples else "loss in closed form"
 
     def _verdict(self) -> str:
         if not self.claimed.is_private:

@@ -28,7 +28,7 @@ from discreet.mechanisms import automatic
 from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.hellinger import candidate_distances, hellinger
-from discreet.numerics.log_gamma import entropy_curve, log_rising, stirling_remainder
+from discreet.numerics.log_gamma import entropy_curve, log_predictive, stirling_remainder
 
 Chosen: TypeAlias = list[tuple[str, dict[str, Any]]]
 
@@ -133,8 +133,7 @@ class Setting:
     @cached_property
     def weight(self) -> FloatArray:
         """Prior predictive probabilities of all datasets."""
-        columns = [log_rising(a, column) for a, column in zip(self.prior, self.rows.T, strict=True)]
-        log_weight = np.sum(columns, axis=0)
+        log_weight = log_predictive(self.prior, self.rows)
         weight = np.exp(log_weight - log_weight.max())
         return np.asarray(weight / weight.sum(), dtype=np.float64)
 

@@ -22,8 +22,6 @@ from discreet.errors import InvalidInput
 from discreet.questions.base import question_of
 from discreet.questions.widths import LEFT_OUT, POINTS, RECORDS, Guess, Rehearsal, as_within, rounded
 
-__all__ = ["IntervalPlan", "plan_intervals"]
-
 _REHEARSALS = 3
 _TRIES = 6
 

@@ -16,8 +16,6 @@ from discreet._text import amount
 from discreet.errors import InvalidInput
 from discreet.planning.expected_error import PlanRow, label
 
-__all__ = ["Plan", "PublicGain", "best_of"]
-
 
 @dataclass(frozen=True)
 class PublicGain:

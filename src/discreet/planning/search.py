@@ -18,20 +18,23 @@ import numpy as np
 from scipy.special import gammaln
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import Relation, as_counts, as_epsilon, as_integer, as_prior, as_relation, as_size
+from discreet.declarations import (
+    Relation,
+    as_counts,
+    as_epsilon,
+    as_float,
+    as_integer,
+    as_prior,
+    as_relation,
+    as_size,
+)
 from discreet.distributions.beta_dirichlet import dirichlet
+from discreet.documents.answer import as_probability
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
-from discreet.inference.expected_width import as_share, width_without
+from discreet.inference.expected_width import width_without
 from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.optimal import optimal_error
-from discreet.planning.expected_error import (
-    Chosen,
-    PlanRow,
-    Setting,
-    default_mechanisms,
-    kl_divergence,
-    label,
-)
+from discreet.planning.expected_error import Chosen, PlanRow, Setting, default_mechanisms
 from discreet.planning.intervals import IntervalPlan, plan_intervals
 from discreet.planning.plan import Plan, PublicGain, best_of
 from discreet.planning.progress import watched
@@ -186,7 +189,8 @@ def plan(
     kind_of = as_relation(relation)
     allowed = None if delta is None else as_epsilon(delta, "delta")
     own: dict[str, Any] = {"relation": kind_of, "delta": allowed}
-    ask = _Question(parameters, chosen, float(level), number, quick, target, half, as_share(share), **own)
+    aims = target, half, as_probability(share, "share", "0.5")
+    ask = _Question(parameters, chosen, float(level), number, quick, *aims, **own)
     if size is None:
         assert budget is not None
         found = ask.with_size(budget)
@@ -213,11 +217,7 @@ def _public_gain(found: Plan, error: float, without: _Question, counts: Sequence
 
 
 def _as_error(error: Any) -> float:
-    try:
-        value = float(error)
-    except (TypeError, ValueError):
-        value = math.nan
-    if isinstance(error, bool) or not 0 < value < 1:
+    if not 0 < (value := as_float(error)) < 1:
         raise InvalidInput(
             f"error={error!r} must be between 0 and 1: it is a Hellinger distance, 0 for the true posterior"
         )
@@ -499,15 +499,3 @@ def simulated_errors(
     true = setting.drawn(number)
     drawn = setting.simulate(m, true, -(-size // number), np.random.default_rng([seed, 1]))
     return setting._errors(true, drawn)
-
-
-__all__ = [
-    "Plan",
-    "PlanRow",
-    "chosen_mechanisms",
-    "default_mechanisms",
-    "kl_divergence",
-    "label",
-    "plan",
-    "simulated_errors",
-]

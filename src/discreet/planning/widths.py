@@ -17,9 +17,6 @@ from discreet.planning.search import MAX_EPSILON, MAX_N
 from discreet.questions.base import Question, question_of
 from discreet.questions.widths import Width, as_within, rounded
 
-__all__ = ["Share", "Split", "epsilon_within", "expected_width", "size_within", "split"]
-
-
 LEAST_EPSILON = 0.004
 """Where the search for the ε of a question ends: less is noise alone, and takes long to account for."""
 
@@ -112,7 +109,7 @@ class Split:
         rows = []
         for one in self.shares:
             delta = ("–" if one.delta is None else amount(one.delta),) if "δ" in header else ()
-            width = ("–", "–") if one.width is None else (str(one.width), _without(one.width))
+            width = ("–", "–") if one.width is None else (str(one.width), one.width.bare)
             rows.append((one.name, f"{float(one.epsilon):g}", *delta, *width))
         left = self.epsilon - self.spent
         end = f"Together ε = {float(self.spent):g} of {float(self.epsilon):g}; {float(left):g} is left."
@@ -132,10 +129,6 @@ class Split:
                 for one in self.shares
             ],
         }
-
-
-def _without(width: Width) -> str:
-    return "–" if width.without is None else f"± {width.scale * width.without:#.3g}"
 
 
 def split(

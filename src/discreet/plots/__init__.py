@@ -16,7 +16,8 @@ from discreet.distributions.beta_dirichlet import Beta, Dirichlet
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError, missing_extra
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.audit import Audit
-from discreet.planning.search import Choice, chosen_mechanisms, label, plan, simulated_errors
+from discreet.planning.expected_error import label
+from discreet.planning.search import Choice, chosen_mechanisms, plan, simulated_errors
 from discreet.posterior_sampling.sample import Sample
 from discreet.regression.newton.fit import Fit
 

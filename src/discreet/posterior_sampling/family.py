@@ -15,19 +15,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
+from discreet._json import fields_as_json
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.data import ClippedSum, clipped_sum
 from discreet.data.grids import MOST_STEPS
 from discreet.data.rows import as_number, read_rows
-from discreet.declarations import as_exact, as_rational, as_size
+from discreet.declarations import as_bounds, as_exact, as_rational, as_size, as_total
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
@@ -138,6 +139,11 @@ class Family(ABC):
         low, high = (Fraction(bound) for bound in self.record_bounds)
         return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
 
+    def total(self, statistic: Any, n: int) -> Fraction:
+        """The sum of n numbers, which must lie in its range."""
+        low, high = (n * Fraction(bound) for bound in self.record_bounds)
+        return as_total(statistic, low, high)
+
     @abstractmethod
     def contribution(self, statistic: Any, n: int) -> Natural:
         """ΣS(x) of n records from their sufficient statistic, which must lie in its range."""
@@ -162,9 +168,9 @@ class Family(ABC):
         """A declared cell width that fits the range of θ."""
         return grid
 
-    @abstractmethod
     def value(self, draws: FloatArray) -> FloatArray:
         """Draws as people read them: one number each where θ is one number."""
+        return draws[:, 0] if draws.shape[1] == 1 else draws
 
     @abstractmethod
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
@@ -225,10 +231,8 @@ class Family(ABC):
         return PosteriorCurve(self, eta, n, r)
 
     def to_dict(self) -> dict[str, Any]:
-        values = {own.name: getattr(self, own.name) for own in fields(self)}
-        if values.get("nearby", 0) is None:
-            del values["nearby"]
-        return {"name": self.name, **{name: _as_json(value) for name, value in values.items()}}
+        left_out = () if getattr(self, "nearby", None) is not None else ("nearby",)
+        return {"name": self.name, **fields_as_json(self, *left_out)}
 
     @staticmethod
     def define(
@@ -273,7 +277,7 @@ class Family(ABC):
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
         options = dict(content)
         family: type[Family] = FAMILIES[options.pop("name")]
-        return family(**{name: _from_json(value) for name, value in options.items()})
+        return family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
 
 
 def as_nearby(nearby: Any, bounds: tuple[float, float], whole: bool) -> float | None:
@@ -285,6 +289,25 @@ def as_nearby(nearby: Any, bounds: tuple[float, float], whole: bool) -> float | 
         kind = "a whole number" if whole else "positive"
         raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of bounds={bounds!r}")
     return value
+
+
+def as_whole_bounds(bounds: Any, what: str) -> tuple[float, float]:
+    """Declared bounds of counts."""
+    low, high = as_bounds(bounds, what, 0)
+    if not (low.is_integer() and high.is_integer()):
+        raise InvalidInput(f"bounds={bounds!r} of counts must be whole numbers")
+    return low, high
+
+
+def of_two(kind: type[Any], parameters: Any, said: str) -> Any:
+    """The prior of this kind from its two parameters, or itself; ``said`` is what they are."""
+    if isinstance(parameters, kind):
+        return parameters
+    try:
+        first, second = parameters
+    except (TypeError, ValueError):
+        raise InvalidInput(f"prior={parameters!r} must be {said}") from None
+    return kind(first, second)
 
 
 def largest_move(bounds: tuple[float, float], nearby: float | None, whole: bool = False) -> Fraction:
@@ -308,17 +331,6 @@ def added(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural
 def clipped_words(bounds: Sequence[float] | None) -> str:
     """How records are kept within bounds, after the words for the model."""
     return "" if bounds is None else f", clipped to {bounds[0]:g} – {bounds[1]:g}"
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_as_json(item) for item in value]
-    endless = isinstance(value, float) and math.isinf(value)
-    return str(value) if isinstance(value, Fraction) or endless else value
-
-
-def _from_json(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
@@ -435,14 +447,6 @@ class PosteriorCurve(Curve):
         above_one, at_zero = self._by_order
         log_delta = np.min(at_zero - epsilons[:, None] * above_one, axis=1, initial=0.0)
         return np.asarray(np.exp(np.maximum(log_delta, -690.0)) * (1 + 1e-12), dtype=np.float64)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {
-            "family": self.family.to_dict(),
-            "eta": [str(value) for value in self.eta],
-            "n": self.n,
-            "r": str(self.r),
-        }
 
     @classmethod
     def _build(cls, parameters: Mapping[str, Any]) -> PosteriorCurve:

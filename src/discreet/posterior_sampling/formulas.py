@@ -12,8 +12,6 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 
-__all__ = ["compiled", "in_balls", "in_floats"]
-
 _NAMES = ("exp", "log", "sqrt", "log1p", "expm1", "cosh", "sinh", "lgamma")
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.UAdd, ast.USub)
 _LONGEST, _LARGEST_POWER = 1000, 1000

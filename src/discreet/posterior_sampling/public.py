@@ -21,8 +21,6 @@ from discreet.numerics.search import boundary
 from discreet.posterior_sampling.family import Family, Natural, added
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, posterior_sampler
 
-__all__ = ["PublicPlan", "plan_public"]
-
 _MOST = 10**9
 _REHEARSALS = 16
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,12 +20,6 @@ from discreet.errors import InvalidInput, TooLargeError
 from discreet.posterior_sampling.family import Family
 from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
-
-if TYPE_CHECKING:
-    from discreet.ledger import Receipt
-
-__all__ = ["DRAW_METHODS", "Sample"]
-
 
 _SHOWN = 5
 DRAW_METHODS = {
@@ -67,8 +61,6 @@ class Sample(Answer):
     """Of a statistical query: what 0 and 1 stand for."""
     levels: tuple[str, ...] | None = None
     """Of proportions: what the shares are of."""
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
-    """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
 
     @property
     def values(self) -> FloatArray:
@@ -155,16 +147,12 @@ class Sample(Answer):
 
     def _rows(self, interval: float) -> list[Row]:
         laws = self.marginals()
-        share = self._is_share
+        share = self.bounds is None and self.model.is_share
         ends = [law.interval(interval) for law in laws]
         return [
             Row(name, law.mean(), law.std(), low, high, share)
             for name, law, (low, high) in zip(self.parameters(), laws, ends, strict=True)
         ]
-
-    @property
-    def _is_share(self) -> bool:
-        return self.bounds is None and self.model.is_share
 
     def tables(self) -> tuple[Table, ...]:
         """The draws themselves."""
@@ -213,22 +201,7 @@ class Sample(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "private": True,
-            "sampler": self.sampler,
-            "family": dict(self.family),
-            "prior": self.prior,
-            "n": self.n,
-            "r": self.r,
-            "m": self.m,
-            "grid": str(self.grid),
-            "target": dict(self.target),
-            "draws": self.draws,
-            "bounds": None if self.bounds is None else list(self.bounds),
-            "levels": None if self.levels is None else list(self.levels),
-            "guarantee": self.guarantee.to_dict(),
-            "versions": dict(self.versions),
-        }
+        return {"private": True, **super().content()}
 
     def check_parts(self) -> None:
         """The draws are numbers of the family's parameter, from a posterior that there can be."""

@@ -26,7 +26,7 @@ from discreet._registry import FAMILIES
 from discreet._text import nearest
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data import Contribution
-from discreet.declarations import Relation, as_epsilon, as_integer, as_size, as_target_delta
+from discreet.declarations import Relation, as_epsilon, as_integer, as_positive, as_size
 from discreet.documents.answer import VERSIONS
 from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.numerics.search import RETREATS, certain, largest_scale
@@ -34,16 +34,11 @@ from discreet.posterior_sampling.family import Family, Natural, added
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.privacy.composite_curves import grouped
 from discreet.privacy.composition import compose
-from discreet.privacy.curves import Curve, as_order
+from discreet.privacy.curves import Curve
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
+from discreet.privacy.targets import Target
 from discreet.randomness.entropy import OSEntropy, private_source
-
-__all__ = [
-    "PosteriorSampler",
-    "posterior_sampler",
-]
-
 
 _SMALLEST = 2.0**-60
 
@@ -68,7 +63,7 @@ class PosteriorSampler:
 
     def price(self, size: int = 1) -> Guarantee:
         """The guarantee of ``size`` draws together, at the same δ where one was asked for."""
-        number = as_draws(size)
+        number = as_positive(size, "size")
         together = compose([self.guarantee], count=number)
         if number == 1:
             return together
@@ -86,7 +81,7 @@ class PosteriorSampler:
         """
         source = private_source(entropy)
         eta = self._eta(statistic)
-        draws = [self.family.draw(eta, self.grid, source) for _ in range(as_draws(size))]
+        draws = [self.family.draw(eta, self.grid, source) for _ in range(as_positive(size, "size"))]
         return self.family.value(np.array([[float(part) for part in draw] for draw in draws]))
 
     def release(self, statistic: Any, size: int = 1) -> Sample:
@@ -176,13 +171,13 @@ def posterior_sampler(
     model = as_family(family, options)
     size = as_size(n)
     start = model.prior(prior)
-    members = 1 if per_person is None else as_members(per_person)
-    target = _Target.checked(name, epsilon, order, delta, size)
+    members = 1 if per_person is None else as_positive(per_person, "per_person")
+    target = _target(name, epsilon, order, delta, size)
 
     def loss(r: float, m: float) -> Curve:
         return grouped(_curve(model, start, size, r, m), members)
 
-    if target.kind == "order" and members > 1 and loss(1.0, 1.0).gaussian_squared is None:
+    if target and target.order is not None and members > 1 and loss(1.0, 1.0).gaussian_squared is None:
         raise InvalidInput(
             f"per_person={per_person!r} with order: group privacy bounds no Rényi divergence of the family "
             f"{model.name!r}; give delta instead"
@@ -190,7 +185,7 @@ def posterior_sampler(
     r, m = _scalings(name, loss, target, model.scaled_to)
     curve = loss(r, m)
     bound = model.renyi_bound(_scaled(model, start, m), size, Fraction(r), 1.001)
-    if target.kind == "none" and bound is not None and math.isinf(bound):
+    if target is None and bound is not None and math.isinf(bound):
         raise InvalidInput(
             f"n={size}: no bound on what a draw of the family {model.name!r} reveals was found; "
             "take narrower bounds, fewer records, or more prior weight"
@@ -200,7 +195,7 @@ def posterior_sampler(
     else:
         cell = model.as_grid(as_epsilon(grid, "grid"))
     spent = None
-    if target.kind == "delta":
+    if target and target.order is None:
         spent = target.epsilon
         if r == m == 1:  # the posterior itself, which may need less than it was allowed
             spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
@@ -216,8 +211,12 @@ def posterior_sampler(
         relation, unit = Relation.REPLACE_NEARBY, f"within {far}"
         assumptions = (*assumptions, f"records that are more than {far} apart may be told apart")
     basis = f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
-    guarantee = Guarantee(spent, relation, target.delta, basis, assumptions, curve, unit)
-    return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, target.to_dict())
+    guarantee = Guarantee(
+        spent, relation, target.delta if target else Fraction(0), basis, assumptions, curve, unit
+    )
+    return PosteriorSampler(
+        name, model, start, size, r, m, cell, guarantee, target.to_dict() if target else {}
+    )
 
 
 def check_target(
@@ -228,71 +227,29 @@ def check_target(
         raise InvalidInput(f"sampler {name!r} is unknown{nearest(name, DRAW_METHODS)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # of δ above 1/n: n is not known here
-        _Target.checked(name, epsilon, order, delta, 1)
+        _target(name, epsilon, order, delta, 1)
 
 
-@dataclass(frozen=True)
-class _Target:
-    kind: str
-    epsilon: Fraction = Fraction(0)
-    order: float = math.inf
-    delta: Fraction = Fraction(0)
-
-    @classmethod
-    def checked(
-        cls, name: str, epsilon: EpsilonLike | None, order: float | None, delta: EpsilonLike | None, n: int
-    ) -> _Target:
-        if order is not None and delta is not None:
-            raise InvalidInput("give order (Rényi privacy) or delta ((epsilon, delta)), not both")
-        if epsilon is None:
-            if order is not None or delta is not None:
-                raise InvalidInput(
-                    "epsilon is missing: a target is epsilon with order, or epsilon with delta"
-                )
-            if name == "direct":
-                return cls("none")
-            raise InvalidInput(
-                f"{name!r} needs a target: epsilon with order (Rényi privacy), or epsilon with delta"
-            )
-        if order is None and delta is None:
-            raise InvalidInput(
-                "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
-                "for Rényi privacy of that order, or delta=1e-6"
-            )
-        budget = as_epsilon(epsilon)
-        if order is not None:
-            return cls("order", budget, as_order(order))
-        assert delta is not None
-        probability = as_target_delta(delta, n, "release counts with discreet.release, which has delta 0")
-        return cls("delta", budget, delta=probability)
-
-    def met(self, curve: Curve, rough: bool = False) -> bool:
-        if self.kind == "order":
-            value = curve.rdp(self.order)
-            return math.isfinite(value) and Fraction(value) <= self.epsilon
-        epsilon = _down(self.epsilon)
-        value = curve.rough_profile(epsilon) if rough else curve.delta_at(epsilon)
-        return Fraction(value) <= self.delta
-
-    def reached(self, curve: Curve) -> str:
-        """What a curve gives, in the words of the target."""
-        if self.kind == "delta":
-            return f"delta = {curve.delta_at(_down(self.epsilon)):.4g} at epsilon = {float(self.epsilon):g}"
-        if self.order >= curve.max_order:
-            return f"finite values below order {curve.max_order:.6g} only"
-        return f"epsilon = {curve.rdp(self.order):.4g} at order {self.order:g}"
-
-    def to_dict(self) -> dict[str, Any]:
-        if self.kind == "none":
-            return {}
-        if self.kind == "order":
-            return {"epsilon": str(self.epsilon), "order": self.order}
-        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
-
-
-def _down(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
+def _target(
+    name: str, epsilon: EpsilonLike | None, order: float | None, delta: EpsilonLike | None, n: int
+) -> Target | None:
+    """What is to be reached; None where ``direct`` is taken as it is."""
+    if order is not None and delta is not None:
+        raise InvalidInput("give order (Rényi privacy) or delta ((epsilon, delta)), not both")
+    if epsilon is None:
+        if order is not None or delta is not None:
+            raise InvalidInput("epsilon is missing: a target is epsilon with order, or epsilon with delta")
+        if name == "direct":
+            return None
+        raise InvalidInput(
+            f"{name!r} needs a target: epsilon with order (Rényi privacy), or epsilon with delta"
+        )
+    if order is None and delta is None:
+        raise InvalidInput(
+            "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
+            "for Rényi privacy of that order, or delta=1e-6"
+        )
+    return Target.of(epsilon, delta, order, n, "release counts with discreet.release, which has delta 0")
 
 
 def as_family(family: str | Family, options: dict[str, Any]) -> Family:
@@ -324,10 +281,10 @@ def _curve(family: Family, prior: Any, n: int, r: float, m: float) -> Curve:
 
 
 def _scalings(
-    name: str, loss: Callable[[float, float], Curve], target: _Target, relative: float
+    name: str, loss: Callable[[float, float], Curve], target: Target | None, relative: float
 ) -> tuple[float, float]:
     """(r, m): the largest found that meets the target, which is seen to hold at the one returned."""
-    if target.kind == "none":
+    if target is None:
         return 1.0, 1.0
 
     def curve(scale: float) -> Curve:
@@ -356,17 +313,3 @@ def _scalings(
         best = target.reached(curve(rough / 2**59))
         raise InvalidInput(f"no scaling of {name!r} was seen to reach the target: the smallest gives {best}")
     return (found, 1.0) if name == "diffused" else (1.0, found)
-
-
-def as_draws(size: Any) -> int:
-    number = as_integer(size, "size")
-    if number < 1:
-        raise InvalidInput(f"size={size!r} must be at least 1")
-    return number
-
-
-def as_members(per_person: Any) -> int:
-    number = as_integer(per_person, "per_person")
-    if number < 1:
-        raise InvalidInput(f"per_person={per_person!r} must be at least 1")
-    return number

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -72,24 +72,12 @@ class Largest(Curve):
         known = [rate for rate in rates if rate is not None]
         return max(known) if len(known) == len(rates) else None
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"curves": [curve.to_dict() for curve in self.curves]}
-
-    @classmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> Largest:
-        return cls(tuple(Curve.from_dict(part) for part in parameters["curves"]))
-
 
 @dataclass(frozen=True)
-class Group(Curve):
-    """What holds for ``size`` records at once: δ_s(sε) ≤ δ(ε)·(e^{sε} − 1)/(e^ε − 1) (Vadhan 2017, 2.2)."""
+class _Around(Curve):
+    """What another curve becomes: its profile carries the guarantee, and no order is bounded."""
 
     curve: Curve
-    size: int
-    kind: ClassVar[str] = "group"
-
-    def __post_init__(self) -> None:
-        _as_count(self.size, "size")
 
     @property
     def vectorised(self) -> bool:
@@ -101,10 +89,21 @@ class Group(Curve):
 
     @property
     def max_order(self) -> float:
-        return 1.0  # no useful bound on the Rényi divergences; the profile carries the guarantee
+        return 1.0
 
     def renyi(self, order: float) -> float:
         return math.inf
+
+
+@dataclass(frozen=True)
+class Group(_Around):
+    """What holds for ``size`` records at once: δ_s(sε) ≤ δ(ε)·(e^{sε} − 1)/(e^ε − 1) (Vadhan 2017, 2.2)."""
+
+    size: int
+    kind: ClassVar[str] = "group"
+
+    def __post_init__(self) -> None:
+        _as_count(self.size, "size")
 
     @property
     def end(self) -> float:
@@ -124,13 +123,6 @@ class Group(Curve):
         grown = np.where(epsilon > _INFINITE_LOSS, 1.0, np.minimum(1.0, delta * ratio))
         return np.asarray(np.where(delta == 0, 0.0, grown), dtype=np.float64)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"curve": self.curve.to_dict(), "size": self.size}
-
-    @classmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> Group:
-        return cls(Curve.from_dict(parameters["curve"]), parameters["size"])
-
 
 def grouped(curve: Curve, size: int) -> Curve:
     """The loss of ``size`` records at once: sμ where it is Gaussian, else by group privacy."""
@@ -141,14 +133,13 @@ def grouped(curve: Curve, size: int) -> Curve:
 
 
 @dataclass(frozen=True)
-class Inexact(Curve):
+class Inexact(_Around):
     """Output laws within total variation τ of laws that have ``curve``: δ(ε) + (1 + e^ε)τ.
 
     P̂(A) ≤ P(A) + τ ≤ e^ε Q(A) + δ + τ ≤ e^ε (Q̂(A) + τ) + δ + τ. The sum rises again for large ε while the
     true profile does not, so from its least value on that value holds. Rényi divergences have no bound.
     """
 
-    curve: Curve
     tau: Fraction
     kind: ClassVar[str] = "inexact"
 
@@ -156,19 +147,8 @@ class Inexact(Curve):
         object.__setattr__(self, "tau", as_rational(self.tau, "tau", 0, 1))
 
     @property
-    def vectorised(self) -> bool:
-        return self.curve.vectorised
-
-    @property
     def work(self) -> float:
         return self.curve.work * (2 if self.curve.vectorised else 500)
-
-    @property
-    def max_order(self) -> float:
-        return 1.0
-
-    def renyi(self, order: float) -> float:
-        return math.inf
 
     @cached_property
     def end(self) -> float:
@@ -190,13 +170,6 @@ class Inexact(Curve):
         added = (1 + np.exp(np.minimum(epsilon, _INFINITE_LOSS))) * float(self.tau)
         return np.asarray(np.minimum(1.0, (delta + added) * (1 + 1e-14)), dtype=np.float64)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"curve": self.curve.to_dict(), "tau": str(self.tau)}
-
-    @classmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> Inexact:
-        return cls(Curve.from_dict(parameters["curve"]), parameters["tau"])
-
 
 @dataclass(frozen=True)
 class Tabulated(Curve):
@@ -212,6 +185,8 @@ class Tabulated(Curve):
     kind: ClassVar[str] = "tabulated"
 
     def __post_init__(self) -> None:
+        for name in ("epsilons", "deltas"):
+            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
         if self.pure is not None:
             object.__setattr__(self, "pure", as_rational(self.pure, "pure", 0))
         increasing = all(a < b for a, b in pairwise(self.epsilons))
@@ -248,16 +223,6 @@ class Tabulated(Curve):
 
     def zcdp(self) -> Fraction | None:
         return None if self.pure is None else self.pure * self.pure / 2
-
-    def _parameters(self) -> dict[str, Any]:
-        pure = None if self.pure is None else str(self.pure)
-        return {"epsilons": list(self.epsilons), "deltas": list(self.deltas), "pure": pure}
-
-    @classmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> Tabulated:
-        pure = parameters["pure"]
-        epsilons, deltas = (tuple(float(x) for x in parameters[name]) for name in ("epsilons", "deltas"))
-        return cls(epsilons, deltas, pure)
 
 
 @dataclass(frozen=True)
@@ -360,13 +325,6 @@ class Composed(Curve):
                 return None
             total += count * rate
         return total
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"parts": [[curve.to_dict(), count] for curve, count in self.parts]}
-
-    @classmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> Composed:
-        return cls(tuple((Curve.from_dict(part), count) for part, count in parameters["parts"]))
 
 
 def composed(spent: Sequence[tuple[Curve, int]]) -> Curve:

@@ -14,13 +14,11 @@ from fractions import Fraction
 from typing import Literal
 
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation, as_epsilon, as_integer, as_relation, as_unit
+from discreet.declarations import Relation, as_epsilon, as_positive, as_relation, as_unit
 from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
 from discreet.numerics.search import boundary
 from discreet.privacy.composite_curves import Largest, composed
 from discreet.privacy.guarantee import Guarantee
-
-__all__ = ["Odometer", "compose", "parallel"]
 
 
 def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
@@ -35,9 +33,7 @@ def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
     >>> together.epsilon, round(together.epsilon_at(1e-6), 2)
     (50.0, 33.32)
     """
-    times = as_integer(count, "count")
-    if times < 1:
-        raise InvalidInput(f"count={count!r} must be at least 1")
+    times = as_positive(count, "count")
     parts, relation, unit = _common(guarantees)
     if not all(part.is_private for part in parts):
         return Guarantee(None, relation, basis="composition with an output that has no guarantee", unit=unit)

@@ -20,9 +20,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet._json import fields_as_json
 from discreet._registry import CURVES
 from discreet._typing import FloatArray
-from discreet.declarations import as_rational
+from discreet.declarations import as_float, as_rational
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, above, ball, down, enclose, up
 from discreet.numerics.search import RETREATS, boundary, certain, least
@@ -79,11 +80,8 @@ class Curve(ABC):
         return Profile(self.profiles, self.end)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which :meth:`from_dict` builds the same curve."""
-        return {"kind": self.kind, **self._parameters()}
-
-    @abstractmethod
-    def _parameters(self) -> dict[str, Any]: ...
+        """JSON values from which :meth:`from_dict` builds the same curve: its kind and its fields."""
+        return {"kind": self.kind, **fields_as_json(self)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Curve:
@@ -100,8 +98,8 @@ class Curve(ABC):
         return family._build(parameters)
 
     @classmethod
-    @abstractmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> Curve: ...
+    def _build(cls, parameters: Mapping[str, Any]) -> Curve:
+        return cls(**{name: _built(value) for name, value in parameters.items()})
 
     def zcdp(self) -> Fraction | None:
         """The ρ of zero-concentrated privacy, D_λ ≤ ρλ for every λ; None where there is none."""
@@ -168,6 +166,13 @@ class Curve(ABC):
         return max(0.0, _least_over_orders(epsilon, self.max_order) * (1 + 1e-12))
 
 
+def _built(value: Any) -> Any:
+    """A part of a curve: curves, and lists of parts, as what they stand for."""
+    if isinstance(value, list):
+        return tuple(map(_built, value))
+    return Curve.from_dict(value) if isinstance(value, Mapping) else value
+
+
 def _too_deep(content: Any) -> bool:
     """Whether lists and mappings stand more than ``_DEEPEST`` deep in each other; without recursion."""
     level = [content]
@@ -185,21 +190,13 @@ def _too_deep(content: Any) -> bool:
 
 def as_order(order: float) -> float:
     """A Rényi order λ: a number from 1 on; 1 is that of Kullback–Leibler privacy."""
-    try:
-        value = float(order)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not (value >= 1 and math.isfinite(value)):
+    if not 1 <= (value := as_float(order)) < math.inf:
         raise InvalidInput(f"order={order!r} must be a finite number, at least 1, such as 10")
     return value
 
 
 def as_delta(delta: Any, name: str = "delta") -> float:
-    try:
-        value = float(delta)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not 0 <= value < 1:
+    if not 0 <= (value := as_float(delta)) < 1:
         raise InvalidInput(f"{name}={delta!r} must be a probability below 1, such as 1e-6")
     return value
 
@@ -249,13 +246,6 @@ class Approximate(Curve):
 
     def zcdp(self) -> Fraction | None:
         return None if self.delta else self.epsilon * self.epsilon / 2
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
-
-    @classmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> Approximate:
-        return cls(**parameters)
 
 
 def gaussian_hockey_stick(mu_squared: Fraction, epsilon: Fraction | float) -> Ball:
@@ -311,13 +301,6 @@ class Gaussian(Curve):
         second = epsilons + log_ndtr(-mu / 2 - epsilons / mu)
         value = np.exp(first) * (-np.expm1(np.minimum(0.0, second - first)) * (1 + 1e-9) + 1e-12)
         return np.asarray(value, dtype=np.float64)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"mu_squared": str(self.mu_squared)}
-
-    @classmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> Gaussian:
-        return cls(**parameters)
 
 
 def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:

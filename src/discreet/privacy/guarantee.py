@@ -12,7 +12,7 @@ from typing import Any
 from discreet._html import card, paragraph
 from discreet._text import amount
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation, as_epsilon, as_integer, as_rational, as_relation, as_unit
+from discreet.declarations import Relation, as_epsilon, as_positive, as_rational, as_relation, as_unit
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import down, round_up, up
 from discreet.privacy.composite_curves import Group, grouped
@@ -138,9 +138,7 @@ class Guarantee:
 
     def group(self, size: int) -> Guarantee:
         """What holds for ``size`` records together: sε where pure, sμ where Gaussian."""
-        members = as_integer(size, "size")
-        if members < 1:
-            raise InvalidInput(f"size={size!r} must be at least 1")
+        members = as_positive(size, "size")
         if members == 1 or not self.is_private:
             return self
         pair: dict[str, Any] = {}
@@ -163,12 +161,10 @@ class Guarantee:
         grown = self.group(at_most)
         if self.relation not in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
             raise InvalidInput(f"a guarantee for {self.relation} says nothing about a whole person")
-        said = note or f"a person is who has the same {unit!r}, and has at most {at_most} of {self._whom()}"
+        whom = "the records" if self.unit is None else f"those with the same {self.unit!r}"
+        said = note or f"a person is who has the same {unit!r}, and has at most {at_most} of {whom}"
         return replace(
-            grown,
-            relation=Relation.REPLACE_PERSON,
-            unit=unit,
-            assumptions=(*self.assumptions, said),
+            grown, relation=Relation.REPLACE_PERSON, unit=unit, assumptions=(*self.assumptions, said)
         )
 
     def within_group(self, note: str) -> Guarantee:
@@ -177,9 +173,6 @@ class Guarantee:
             raise InvalidInput(f"a guarantee for {self.relation} implies none for {Relation.WITHIN_GROUP}")
         assumptions = tuple(dict.fromkeys((*self.assumptions, note)))
         return replace(self, relation=Relation.WITHIN_GROUP, assumptions=assumptions)
-
-    def _whom(self) -> str:
-        return "the records" if self.unit is None else f"those with the same {self.unit!r}"
 
     @property
     def protects(self) -> str:

@@ -97,19 +97,19 @@ class Asked:
             warn(caution, PrivacyWarning)
         if charge is None:
             return self._make()
-        kept = self._bound_to_data(charge)
+        kept, request = self._bound_to_data(charge), (charge.dataset, charge.request_id or "")
 
         def make() -> str:
             if kept is None:
                 return self._make().to_json()
             statistic = self._fingerprinted
             result = self._make().to_json()
-            kept.keep(result.encode(), statistic)
+            kept.keep((*request, result), statistic)
             return result
 
         receipt = charged(charge, self.question.plan(), lambda: (self.guarantee, make))
         if kept is not None and receipt.repeated:
-            kept.check(receipt.result, self._fingerprinted)
+            kept.check((*request, receipt.result.decode()), self._fingerprinted)
         return replace(load_answer(receipt.result.decode()), receipt=receipt)
 
     @property

@@ -11,6 +11,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 from discreet._registry import QUESTIONS
@@ -22,17 +23,6 @@ from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.text import FLAG, OPTIONS, TEXT, WHOLE, TextForm
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
-
-__all__ = [
-    "Bound",
-    "Parameter",
-    "PeopleQuestion",
-    "Question",
-    "SumsQuestion",
-    "TotalQuestion",
-    "parameter",
-    "question_of",
-]
 
 PLAN_VERSION = 2
 """Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
@@ -78,6 +68,16 @@ def parameter(
         "python": python,
     }
     return dataclasses.field(default=default, metadata={"parameter": meant})
+
+
+optional = partial(parameter, default=None)
+"""A field that may be left out: it is None then."""
+
+
+def same(question: type[Any], name: str) -> Any:
+    """A field as another question has it."""
+    known = {one.name: one for one in fields(question)}[name]
+    return dataclasses.field(default=known.default, metadata=known.metadata)
 
 
 class Bound(NamedTuple):
@@ -292,23 +292,18 @@ class TotalQuestion(Question):
 class PeopleQuestion(TotalQuestion):
     """A question about all records, of which a person may have several."""
 
-    n: int | None = parameter(
-        WHOLE,
-        "Public number of records; checked against the data.",
-        label="Number of records n",
-        default=None,
+    n: int | None = optional(
+        WHOLE, "Public number of records; checked against the data.", label="Number of records n"
     )
-    person: str | None = parameter(
+    person: str | None = optional(
         TEXT,
         "Column that says whose record it is, where a person may have several: ε is then a person's.",
         label="Column that names a person",
-        default=None,
     )
-    per_person: int | None = parameter(
+    per_person: int | None = optional(
         WHOLE,
         "At most so many records of each person enter; of more the lowest values.",
         label="Records per person, at most",
-        default=None,
     )
 
 

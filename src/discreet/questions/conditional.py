@@ -14,11 +14,9 @@ from discreet.declarations import Domain, as_integer
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Bound, parameter
+from discreet.questions.base import Bound, optional, parameter
 from discreet.questions.counts import CountQuestion, left_out
 from discreet.questions.text import LEVELS, TEXT, WHOLES, plain
-
-__all__ = ["Conditional"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +41,10 @@ class Conditional(CountQuestion):
     groups: Sequence[Any] | Domain = parameter(
         LEVELS, "All groups: north,south.", label="Groups", example="north,south"
     )
-    sizes: Sequence[int] | None = parameter(
+    sizes: Sequence[int] | None = optional(
         WHOLES,
         "Public number of records in each group; checked against the data.",
         label="Records in each group",
-        default=None,
     )
     missing: str | None = left_out()
 

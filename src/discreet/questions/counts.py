@@ -24,24 +24,20 @@ from discreet.declarations import (
     as_size,
     check_hidden_size,
 )
+from discreet.documents.answer import as_probability
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import STRENGTH_PRIOR, LogUniform
-from discreet.inference.expected_width import as_share, expected_width, width_without
+from discreet.inference.expected_width import expected_width, width_without
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Bound, PeopleQuestion, TotalQuestion, parameter
+from discreet.questions.base import Bound, PeopleQuestion, TotalQuestion, optional, parameter
 from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT
 from discreet.questions.widths import LEFT_OUT, NO_GUESS, POINTS, Guess, Rehearsal, Width
 
+RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
 MANY_LEVELS = 50
 """With more, of which most may be empty, the strength of the prior is inferred unless it is declared."""
-RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
-
-
-def mechanism_names() -> tuple[str, ...]:
-    """``auto`` and every mechanism that is registered."""
-    return ("auto", *MECHANISMS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,28 +47,26 @@ class CountQuestion(TotalQuestion):
     epsilon: EpsilonLike = parameter(
         BUDGET, "Privacy budget of this release, such as 0.5 or 1/2.", label="Privacy budget ε", example="0.5"
     )
-    delta: EpsilonLike | None = parameter(
+    delta: EpsilonLike | None = optional(
         BUDGET,
         "The δ of the guarantee, such as 1e-6, for mechanisms that have one.",
         label="δ",
         example="1e-6",
-        default=None,
     )
-    prior: float | Sequence[float] | None = parameter(
+    prior: float | Sequence[float] | None = optional(
         NUMBERS,
         "Dirichlet prior: one number for all levels, or one each: 1,2,1. Left out: 1, and with more than 50 "
         "levels one unknown number for all, which is inferred.",
         example="1",
-        default=None,
     )
     mechanism: str = parameter(
-        TEXT, "See `discreet mechanisms`; auto chooses by a rule.", default="auto", choices=mechanism_names
+        TEXT,
+        "See `discreet mechanisms`; auto chooses by a rule.",
+        default="auto",
+        choices=lambda: ("auto", *MECHANISMS),
     )
-    options: Mapping[str, Any] | None = parameter(
-        OPTIONS,
-        "Options of the mechanism: calibration=exact; gamma=2.",
-        label="Options of the mechanism",
-        default=None,
+    options: Mapping[str, Any] | None = optional(
+        OPTIONS, "Options of the mechanism: calibration=exact; gamma=2.", label="Options of the mechanism"
     )
 
     relation: str = parameter(
@@ -83,11 +77,10 @@ class CountQuestion(TotalQuestion):
         default=str(Relation.REPLACE_ONE),
         choices=RELATIONS,
     )
-    total_prior: Sequence[float] | None = parameter(
+    total_prior: Sequence[float] | None = optional(
         PAIR,
         "With add-remove: a range, such as 100,1e6, in which the private number of records is expected.",
         label="Range of the private number of records",
-        default=None,
     )
 
     # What a kind of count question says.
@@ -212,7 +205,7 @@ class CountQuestion(TotalQuestion):
         answered = Guess(left_out=left_out).answered(n, self.domain.excludes_missing)
         name, given = self._parts(n, self.exact_epsilon / (getattr(self, "per_person", None) or 1))
         built = check_options(name, given)(**given)  # without the warnings of one that is to be used
-        share = as_share(share)
+        share = as_probability(share, "share", "0.5")
         planned: dict[str, Any] = {"share": share, "level": level}
         found = expected_width(
             built,
@@ -327,12 +320,11 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
 
 def left_out() -> Any:
     """The field of questions about several columns that leaves out who did not answer."""
-    return parameter(
+    return optional(
         TEXT,
         "exclude leaves out records without a value in one of the columns, unless its levels say where they "
         "go; whose these are stays private.",
         label="Missing values",
-        default=None,
         choices=(EXCLUDE,),
     )
 

@@ -15,12 +15,10 @@ from discreet.data import read_rows
 from discreet.data.rows import as_number
 from discreet.declarations import Domain, as_bounds, as_size
 from discreet.errors import DataError, InvalidInput
-from discreet.questions.base import Bound, parameter
+from discreet.questions.base import Bound, PeopleQuestion, optional, parameter, same
 from discreet.questions.sample import TargetQuestion
 from discreet.questions.text import BUDGET, LEVELS, LIMITS, NUMBER, TEXT, WHOLE
 from discreet.regression.release import LogisticRelease
-
-__all__ = ["Logistic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +50,8 @@ class Logistic(TargetQuestion):
     prior_precision: float = parameter(
         NUMBER, "Precision of the normal prior of each coefficient.", default=1.0
     )
-    norm_bound: float | None = parameter(
-        NUMBER, "Rows are clipped to this length; √d, which clips none, if not given.", default=None
+    norm_bound: float | None = optional(
+        NUMBER, "Rows are clipped to this length; √d, which clips none, if not given."
     )
     draws: int = parameter(WHOLE, "Number of draws; each is charged.", default=1)
     sampler: str = parameter(
@@ -62,12 +60,7 @@ class Logistic(TargetQuestion):
         default="auto",
         choices=("auto", "rejection", "langevin"),
     )
-    n: int | None = parameter(
-        WHOLE,
-        "Public number of records; checked against the data.",
-        label="Number of records n",
-        default=None,
-    )
+    n: int | None = same(PeopleQuestion, "n")
 
     @cached_property
     def _labels(self) -> list[str]:

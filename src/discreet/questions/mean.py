@@ -10,25 +10,23 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
+from discreet.data import Contribution
 from discreet.declarations import (
     Domain,
     Relation,
     as_bounds,
     as_epsilon,
-    as_integer,
     as_relation,
     as_size,
     as_target_delta,
     check_hidden_size,
 )
 from discreet.errors import InvalidInput
-from discreet.questions.base import Bound, SumsQuestion, parameter
+from discreet.questions.base import Bound, SumsQuestion, optional, parameter
 from discreet.questions.text import BUDGET, LEVEL, LEVELS, PAIR, TEXT
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanDesign
-
-__all__ = ["MeanQuestion"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,30 +45,23 @@ class MeanQuestion(SumsQuestion):
         example="0,120",
     )
     epsilon: EpsilonLike = parameter(BUDGET, "Privacy budget.", label="Privacy budget ε", example="0.5")
-    delta: EpsilonLike | None = parameter(
-        BUDGET, "For (ε, δ) privacy, such as 1e-6; pure ε without it.", label="δ", default=None
+    delta: EpsilonLike | None = optional(
+        BUDGET, "For (ε, δ) privacy, such as 1e-6; pure ε without it.", label="δ"
     )
-    column: str | None = parameter(
-        TEXT, "The column to read; CSV and TSV always need it.", example="age", default=None
+    column: str | None = optional(TEXT, "The column to read; CSV and TSV always need it.", example="age")
+    by: str | None = optional(TEXT, "A column of groups, which may be private.", label="By group")
+    levels: Sequence[Any] | Domain | None = optional(
+        LEVELS, "All groups: north,south.", label="Groups", example="north,south"
     )
-    by: str | None = parameter(
-        TEXT, "A column of groups, which may be private.", label="By group", default=None
-    )
-    levels: Sequence[Any] | Domain | None = parameter(
-        LEVELS, "All groups: north,south.", label="Groups", example="north,south", default=None
-    )
-    missing: Any = parameter(
+    missing: Any = optional(
         LEVEL,
         "The number that a missing value counts as; exclude: the mean among those who answered.",
         label="Missing values",
-        default=None,
     )
 
     @cached_property
     def design(self) -> MeanDesign:
         """What is asked, checked."""
-        if (self.person is None) != (self.per_person is None):
-            raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
         if (self.by is None) != (self.levels is None):
             raise InvalidInput("by=COLUMN and levels=(…) go together: the groups are declared")
         kind = as_relation(self.relation)
@@ -82,13 +73,7 @@ class MeanQuestion(SumsQuestion):
         if kind is Relation.ADD_REMOVE:
             check_hidden_size(self.n, self.person)
         size = None if self.n is None else as_size(self.n)
-        most = None if self.per_person is None else as_integer(self.per_person, "per_person")
-        if most is not None and most < 1:
-            raise InvalidInput(f"per_person={self.per_person!r} must be at least 1")
-        if most is not None and most > 1 and size is None:
-            raise InvalidInput(
-                f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the bound"
-            )
+        bound = Contribution.of(self.person, self.per_person, size)
         self.check_total()
         missing = self.place_of_missing(self.missing)
         if isinstance(missing, str) and missing != "exclude":
@@ -109,7 +94,7 @@ class MeanQuestion(SumsQuestion):
             n=size,
             relation=kind,
             person=self.person,
-            per_person=most,
+            per_person=bound.most,
             strict=self.strict,
         )
 

@@ -13,20 +13,18 @@ from discreet._text import nearest
 from discreet._typing import EpsilonLike
 from discreet.answers.network import NetworkRelease
 from discreet.data import contingencies
-from discreet.declarations import Domain, Relation, as_epsilon
+from discreet.declarations import Domain, as_epsilon
 from discreet.distributions.networks import homes, largest_families
 from discreet.errors import InvalidInput
 from discreet.privacy.composition import compose
-from discreet.questions.base import Bound, PeopleQuestion, parameter
-from discreet.questions.counts import RELATIONS, domain_of
+from discreet.questions.base import Bound, PeopleQuestion, optional, parameter, same
+from discreet.questions.counts import CountQuestion, domain_of
 from discreet.questions.table import CrossTable
-from discreet.questions.text import ARROWS, BUDGET, DOMAINS, NUMBER, PAIR, TEXT, TextForm, plain
+from discreet.questions.text import ARROWS, BUDGET, DOMAINS, NUMBER, TextForm, plain
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = ["Network"]
 
 _PARTS = 1000  # of the largest share; shares are whole numbers of such parts, so that ε is split exactly
 
@@ -66,25 +64,13 @@ class Network(PeopleQuestion):
     epsilon: EpsilonLike = parameter(
         BUDGET, "Privacy budget of the whole network.", label="Privacy budget ε", example="1"
     )
-    prior: float | None = parameter(
+    prior: float | None = optional(
         NUMBER,
         "Dirichlet prior of every conditional distribution, one number for all levels. Left out: 1, and for "
         "tables of more than 50 cells an unknown number, which is inferred.",
-        default=None,
     )
-    relation: str = parameter(
-        TEXT,
-        "What is protected: replace-one, where n is public, or add-remove, where it is private.",
-        label="What is protected",
-        default=str(Relation.REPLACE_ONE),
-        choices=RELATIONS,
-    )
-    total_prior: Sequence[float] | None = parameter(
-        PAIR,
-        "With add-remove: a range, such as 100,1e6, in which the number of records is expected.",
-        label="Range of the private number of records",
-        default=None,
-    )
+    relation: str = same(CountQuestion, "relation")
+    total_prior: Sequence[float] | None = same(CountQuestion, "total_prior")
 
     def __post_init__(self) -> None:
         """Checks the graph and its levels, then every table as a question of its own."""

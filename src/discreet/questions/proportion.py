@@ -14,17 +14,15 @@ from discreet.answers.release import plain
 from discreet.answers.sparse import EVERYTHING_ELSE, SparseRelease
 from discreet.data import binned, count_codes, count_levels, count_texts
 from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_integer, as_size, as_target_delta
+from discreet.documents.answer import as_probability
 from discreet.errors import InvalidInput
-from discreet.inference.expected_width import as_share
 from discreet.inference.sparse import expected_halves
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
-from discreet.questions.base import Bound, parameter
+from discreet.questions.base import Bound, optional, parameter
 from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import BUDGET, FLAG, LEVEL, LEVELS, SERIES, TEXT, codes_of
 from discreet.questions.widths import LEFT_OUT, NO_GUESS, RECORDS, Guess, Rehearsal, Width
-
-__all__ = ["Proportion"]
 
 DISCOVER = "discover"
 _MOST_LISTED = 10**6
@@ -48,47 +46,38 @@ class Proportion(WholeCountQuestion):
 
     only_in_calls: ClassVar[frozenset[str]] = frozenset({"acknowledge_not_private"})
 
-    column: str | None = parameter(
-        TEXT, "The column to count; CSV and TSV always need it.", example="smoker", default=None
-    )
-    levels: Sequence[Any] | None = parameter(
+    column: str | None = optional(TEXT, "The column to count; CSV and TSV always need it.", example="smoker")
+    levels: Sequence[Any] | None = optional(
         LEVELS,
         "All values a record may take: never,former,current; or codes from one whole number to another: "
         "0..999. Declared, never read from the data; or discover, with add-remove and delta, for those that "
         "nobody can list.",
         example="never,former,current",
-        default=None,
     )
-    edges: Sequence[float] | None = parameter(
+    edges: Sequence[float] | None = optional(
         SERIES,
         "For numbers, edges of bins instead of levels: 0,18,65,120.",
         label="Edges of bins",
         example="0,18,65,120",
-        default=None,
     )
-    other: Any = parameter(
-        LEVEL, "Level that receives values outside the levels.", label="Other values", default=None
-    )
-    missing: Any = parameter(
+    other: Any = optional(LEVEL, "Level that receives values outside the levels.", label="Other values")
+    missing: Any = optional(
         LEVEL,
         "Level that receives missing values; with edges: level, for one of their own; exclude, for shares of "
         "those who answered, of whom it stays private who they are.",
         label="Missing values",
-        default=None,
     )
-    outside: str | None = parameter(
+    outside: str | None = optional(
         TEXT,
         "Numbers outside the edges: clip, or level for one of their own.",
         label="Numbers outside the edges",
-        default=None,
         choices=("clip", "level"),
     )
-    expected_false: EpsilonLike | None = parameter(
+    expected_false: EpsilonLike | None = optional(
         BUDGET,
         "For many more levels than records, with add-remove: publish only levels that stand out from the "
         "noise, and all others together. So many empty ones may be among them on average, such as 1.",
         label="Only what stands out: empty levels among it",
-        default=None,
     )
     acknowledge_not_private: bool = parameter(
         FLAG, "Publish a comparison that has no guarantee.", default=False, python=True
@@ -223,7 +212,7 @@ class Proportion(WholeCountQuestion):
         """A share; or the records of a level with ``typical`` of them, where only some are published."""
         if (made := self.sparse) is None:
             return super().rehearse(n, level, seed, guess)
-        share = as_share(_TYPICAL if guess.typical is None else guess.typical)
+        share = as_probability(_TYPICAL if guess.typical is None else guess.typical, "share", "0.5")
         records = max(1, round(share * guess.answered(as_size(n), self.missing == EXCLUDE)))
         levels = min(max(1, round(1 / share)), _MOST_IMAGINED)
         halves = expected_halves(made, records, levels, level, seed)

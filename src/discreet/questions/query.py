@@ -15,11 +15,9 @@ from discreet.errors import DataError, InvalidInput, warn
 from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet.posterior_sampling.sample import Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler
-from discreet.questions.base import parameter
+from discreet.questions.base import optional, parameter
 from discreet.questions.sample import DrawQuestion
 from discreet.questions.text import NUMBER, NUMBERS, TEXT, TextForm
-
-__all__ = ["StatisticalQuery"]
 
 _STEPS = 2**32
 _TRUTH = (bool, "bool")
@@ -37,14 +35,11 @@ class StatisticalQuery(DrawQuestion):
     prior: Any = parameter(
         NUMBERS, "Beta prior of the mean, between the bounds: 1,1.", example="1,1", default=(1, 1)
     )
-    missing: float | None = parameter(
-        NUMBER, "The number that a missing value counts as.", label="Missing values", default=None
+    missing: float | None = optional(
+        NUMBER, "The number that a missing value counts as.", label="Missing values"
     )
-    function: Callable[[Any], float] | None = parameter(
-        TEXT,
-        "A function of one record with values within the bounds, or in [0, 1].",
-        default=None,
-        python=True,
+    function: Callable[[Any], float] | None = optional(
+        TEXT, "A function of one record with values within the bounds, or in [0, 1].", python=True
     )
 
     def __post_init__(self) -> None:

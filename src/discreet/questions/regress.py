@@ -10,13 +10,11 @@ from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
 from discreet.declarations import EXCLUDE, as_size
-from discreet.questions.base import Bound, SumsQuestion, parameter
+from discreet.questions.base import Bound, SumsQuestion, optional, parameter
 from discreet.questions.text import BUDGET, DOMAINS, LIMITS, NUMBER, RULES, TEXT
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 from discreet.regression.newton.fit import Regression, regression
 from discreet.regression.rehearsal import rehearsed
-
-__all__ = ["Regress"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,41 +35,34 @@ class Regress(SumsQuestion):
         default="gaussian",
         choices=("gaussian", "binomial", "multinomial", "poisson"),
     )
-    bounds: Mapping[str, tuple[float, float]] | None = parameter(
+    bounds: Mapping[str, tuple[float, float]] | None = optional(
         LIMITS,
         "Declared bounds of every number: age=16,100; hours=0,99.",
         label="Bounds of numbers",
         example="age=16,100",
-        default=None,
     )
-    levels: Mapping[str, Sequence[Any]] | None = parameter(
+    levels: Mapping[str, Sequence[Any]] | None = optional(
         DOMAINS,
         "Declared levels of every category: sex=f,m.",
         label="Levels of categories",
         example="sex=f,m",
-        default=None,
     )
     epsilon: EpsilonLike = parameter(BUDGET, "Privacy budget.", label="Privacy budget ε", example="1")
     delta: EpsilonLike = parameter(
         BUDGET, "The δ of the guarantee, far below 1/n: such as 1e-6.", label="δ", example="1e-6"
     )
-    prior: Mapping[str, tuple[float, float]] | None = parameter(
+    prior: Mapping[str, tuple[float, float]] | None = optional(
         LIMITS,
         "Prior mean and standard deviation of coefficients by name: age=0,1.",
         label="Prior of coefficients",
-        default=None,
     )
-    missing: Mapping[str, Any] | None = parameter(
-        RULES,
-        "What a missing value of a column counts as: age=exclude; sex=f.",
-        label="Missing values",
-        default=None,
+    missing: Mapping[str, Any] | None = optional(
+        RULES, "What a missing value of a column counts as: age=exclude; sex=f.", label="Missing values"
     )
-    norm: float | None = parameter(
+    norm: float | None = optional(
         NUMBER,
         "Rows, of columns scaled to [−1, 1], are shortened to this length: less noise, another model.",
         label="Length of rows",
-        default=None,
     )
     aim: str = parameter(
         TEXT,

@@ -11,18 +11,12 @@ from typing import Any, ClassVar
 from discreet._registry import FAMILIES
 from discreet._typing import EpsilonLike
 from discreet.data import Contribution
-from discreet.declarations import Domain, as_size
+from discreet.declarations import Domain, as_positive, as_size
 from discreet.errors import InvalidInput
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
-from discreet.posterior_sampling.sampler import (
-    PosteriorSampler,
-    as_draws,
-    as_family,
-    check_target,
-    posterior_sampler,
-)
-from discreet.questions.base import Bound, PeopleQuestion, Question, parameter
+from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, check_target, posterior_sampler
+from discreet.questions.base import Bound, PeopleQuestion, Question, optional, parameter
 from discreet.questions.text import (
     BUDGET,
     LEVEL,
@@ -37,23 +31,16 @@ from discreet.questions.text import (
     plain,
 )
 
-__all__ = ["DrawQuestion", "PosteriorDraw"]
-
-
-def family_names() -> tuple[str, ...]:
-    """Every family that is registered."""
-    return tuple(FAMILIES)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TargetQuestion(Question):
     """A question whose target is (ε, δ), or Rényi privacy of an order."""
 
-    delta: EpsilonLike | None = parameter(
-        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6", default=None
+    delta: EpsilonLike | None = optional(
+        BUDGET, "(epsilon, delta) privacy: such as 1e-6.", label="δ", example="1e-6"
     )
-    order: float | None = parameter(
-        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order", default=None
+    order: float | None = optional(
+        NUMBER, "Rényi privacy of this order instead of delta: such as 10.", label="Rényi order"
     )
 
 
@@ -61,12 +48,8 @@ class TargetQuestion(Question):
 class DrawQuestion(TargetQuestion, PeopleQuestion):
     """What questions that are answered by posterior draws share: target, method, whose records they are."""
 
-    epsilon: EpsilonLike | None = parameter(
-        BUDGET,
-        "Privacy budget, with delta or order.",
-        label="Privacy budget ε",
-        example="1",
-        default=None,
+    epsilon: EpsilonLike | None = optional(
+        BUDGET, "Privacy budget, with delta or order.", label="Privacy budget ε", example="1"
     )
     method: str = parameter(
         TEXT,
@@ -74,23 +57,20 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
         default="diffused",
         choices=tuple(DRAW_METHODS),
     )
-    bounds: tuple[float, float] | None = parameter(
+    bounds: tuple[float, float] | None = optional(
         PAIR,
         "Declared bounds of one record: 0,120. What lies outside is clipped.",
         label="Bounds of one record",
         example="0,120",
-        default=None,
     )
     draws: int = parameter(WHOLE, "Number of draws; each is charged.", default=1)
-    column: str | None = parameter(
-        TEXT, "The column to read; CSV and TSV always need it.", example="age", default=None
-    )
+    column: str | None = optional(TEXT, "The column to read; CSV and TSV always need it.", example="age")
 
     def __post_init__(self) -> None:
         """Checks the target, the number of draws and the bound on records of a person."""
         self.check_total()
         check_target(self.method, self.epsilon, self.order, self.delta)
-        as_draws(self.draws)
+        as_positive(self.draws, "draws")
         Contribution.of(self.person, self.per_person, self.n)
         _ = self.declared_size
 
@@ -164,33 +144,27 @@ class PosteriorDraw(DrawQuestion):
         TEXT,
         "The model: beta, dirichlet, gaussian, normal, poisson, exponential, binomial, geometric.",
         example="gaussian",
-        choices=family_names,
+        choices=lambda: tuple(FAMILIES),
     )
     prior: Any = parameter(
         NUMBERS, "Parameters of the prior: 1,1 or, for a mean, 0,10 (mean, sd).", example="0,10"
     )
-    sigma: float | None = parameter(
+    sigma: float | None = optional(
         NUMBER,
         "Known standard deviation of one record (gaussian).",
         label="Standard deviation of one record",
         example="20",
-        default=None,
     )
-    levels: Sequence[Any] | None = parameter(
-        LEVELS, "All values a record may take (dirichlet).", example="never,former,current", default=None
+    levels: Sequence[Any] | None = optional(
+        LEVELS, "All values a record may take (dirichlet).", example="never,former,current"
     )
-    other: Any = parameter(
-        LEVEL, "Level that receives values outside the levels.", label="Other values", default=None
+    other: Any = optional(LEVEL, "Level that receives values outside the levels.", label="Other values")
+    missing: Any = optional(LEVEL, "What a missing value counts as.", label="Missing values")
+    grid: EpsilonLike | None = optional(
+        BUDGET, "Width of the cells to which draws are rounded.", label="Grid of the draws"
     )
-    missing: Any = parameter(LEVEL, "What a missing value counts as.", label="Missing values", default=None)
-    grid: EpsilonLike | None = parameter(
-        BUDGET, "Width of the cells to which draws are rounded.", label="Grid of the draws", default=None
-    )
-    options: Mapping[str, Any] | None = parameter(
-        OPTIONS,
-        "Further options of the family: radius=1; dimension=3.",
-        label="Options of the family",
-        default=None,
+    options: Mapping[str, Any] | None = optional(
+        OPTIONS, "Further options of the family: radius=1; dimension=3.", label="Options of the family"
     )
 
     @cached_property

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CrossTable"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CrossTable(WholeCountQuestion):

@@ -37,6 +37,11 @@ class Width(NamedTuple):
         return f"± {self.scale * self.half:#.3g} {self.of}"
 
     @property
+    def bare(self) -> str:
+        """The same without privacy, as a text."""
+        return "–" if self.without is None else f"± {self.scale * self.without:#.3g}"
+
+    @property
     def of(self) -> str:
         """The unit in words."""
         return self.unit if self.unit in (POINTS, RECORDS) else f"in the unit of {self.unit}"

@@ -27,9 +27,6 @@ from discreet.numerics.enclosures import Ball, ball
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
 
-__all__ = ["rounded_gaussian", "rounded_gaussians"]
-
-
 _BITS = 63
 _FAR = 9.25
 """Beyond it 2Φ(−x) is less than 2⁻⁶³."""

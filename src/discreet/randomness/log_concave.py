@@ -28,8 +28,6 @@ from discreet.randomness.bulk import enclosed_digits
 from discreet.randomness.cells import Uniform
 from discreet.randomness.entropy import Source
 
-__all__ = ["LogConcave"]
-
 _FIRST = 128  # bits of precision to begin with
 _DEPTH = 24  # by how much h falls to the faces of the outermost box
 _SCALE = 1 << 80

@@ -12,11 +12,11 @@ from discreet.errors import missing_extra
 
 if TYPE_CHECKING:
     from discreet.regression.estimators import (
+        BoundedScaler,
         PrivateLinearRegression,
         PrivateLogisticRegression,
         PrivatePoissonRegression,
     )
-    from discreet.regression.preprocessing import BoundedScaler
     from discreet.regression.release import LogisticRelease
 
 __all__ = [
@@ -27,20 +27,13 @@ __all__ = [
     "PrivatePoissonRegression",
 ]
 
-_HOME = {
-    "PrivateLinearRegression": "estimators",
-    "PrivateLogisticRegression": "estimators",
-    "PrivatePoissonRegression": "estimators",
-    "BoundedScaler": "preprocessing",
-    "LogisticRelease": "release",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'discreet.regression' has no attribute {name!r}")
     try:
-        value = getattr(import_module(f"discreet.regression.{_HOME[name]}"), name)
+        home = "release" if name == "LogisticRelease" else "estimators"
+        value = getattr(import_module(f"discreet.regression.{home}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise

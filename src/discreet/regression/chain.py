@@ -21,26 +21,13 @@ from typing import Any
 import numpy as np
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import as_epsilon, as_integer, as_target_delta
+from discreet.declarations import as_float, as_positive
 from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError, warn
-from discreet.numerics.enclosures import above, ball, enclose, round_up
-from discreet.privacy.curves import Curve, Gaussian, as_order, largest_gaussian
+from discreet.numerics.enclosures import above, ball, down, enclose, round_up, up
+from discreet.privacy.curves import Curve, Gaussian
 from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.targets import Target
 from discreet.regression.doubles import DoubleNoise
-
-__all__ = [
-    "FLOATS",
-    "METHODS",
-    "SAMPLERS",
-    "DrawDesign",
-    "Target",
-    "acceptance_floor",
-    "chain_mu_squared",
-    "draw_design",
-    "langevin",
-    "loss_gradient",
-    "one_thread",
-]
 
 METHODS = ("diffuse", "concentrated", "direct")
 SAMPLERS = ("auto", "rejection", "langevin")
@@ -58,45 +45,16 @@ _NORMALS = 1 << 19  # made at a time: 4 MB
 _CACHED = 1 << 17  # numbers of a block of rows: a megabyte, which stays in the cache between its two uses
 
 
-@dataclass(frozen=True)
-class Target:
-    """(ε, δ), or Rényi privacy of one order, with the largest μ² of a Gaussian loss that meets it."""
-
-    epsilon: Fraction
-    delta: Fraction
-    order: float | None
-    mu_squared: Fraction
-
-    @classmethod
-    def checked(
-        cls, epsilon: EpsilonLike | None, delta: EpsilonLike | None, order: float | None, n: int
-    ) -> Target:
-        if epsilon is None or (delta is None) == (order is None):
-            raise InvalidInput(
-                f"epsilon={epsilon!r}, delta={delta!r}, order={order!r}: a target is epsilon with delta, "
-                "such as epsilon=1, delta=1e-6, or epsilon with order (Rényi privacy), such as order=10"
-            )
-        budget = as_epsilon(epsilon)
-        if order is not None:
-            value = as_order(order)
-            return cls(budget, Fraction(0), value, 2 * budget / Fraction(value) * (1 - Fraction(1, 10**13)))
-        assert delta is not None
-        probability = as_target_delta(delta, n, "release counts, which can be purely epsilon-private")
-        return cls(budget, probability, None, largest_gaussian(budget, probability))
-
-    def met(self, curve: Curve) -> bool:
-        if self.order is not None:
-            return Fraction(curve.rdp(self.order)) <= self.epsilon
-        return Fraction(curve.delta_at(_down(self.epsilon))) <= self.delta
-
-    def to_dict(self) -> dict[str, Any]:
-        if self.order is not None:
-            return {"epsilon": str(self.epsilon), "order": self.order}
-        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
-
-    def __str__(self) -> str:
-        more = f"delta = {float(self.delta):g}" if self.order is None else f"order = {self.order:g}"
-        return f"epsilon = {float(self.epsilon):g} at {more}"
+def checked_target(
+    epsilon: EpsilonLike | None, delta: EpsilonLike | None, order: float | None, n: int
+) -> Target:
+    """The target of a regression by draws."""
+    if epsilon is None or (delta is None) == (order is None):
+        raise InvalidInput(
+            f"epsilon={epsilon!r}, delta={delta!r}, order={order!r}: a target is epsilon with delta, "
+            "such as epsilon=1, delta=1e-6, or epsilon with order (Rényi privacy), such as order=10"
+        )
+    return Target.of(epsilon, delta, order, n, "release counts, which can be purely epsilon-private")
 
 
 @dataclass(frozen=True)
@@ -200,8 +158,8 @@ def draw_design(
     """
     if sampler not in SAMPLERS:
         raise InvalidInput(f"sampler={sampler!r} must be one of {', '.join(map(repr, SAMPLERS))}")
-    target = Target.checked(epsilon, delta, order, n)
-    count = as_draws(draws) * models
+    target = checked_target(epsilon, delta, order, n)
+    count = as_positive(draws, "draws") * models
     if target.order is None and sampler != "rejection":
         least_delta(target.delta)
     weight, precision = scalings(method, target, target.mu_squared / count, norm_squared, prior_precision)
@@ -234,8 +192,8 @@ def _chained(made: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) 
     n, weight, precision, norm_squared = made.n, made.weight, made.precision, made.norm_squared
     curvature = Fraction(precision) + Fraction(weight) * n * norm_squared / 4
     # Larger steps would widen the law, by 1/(1 − ηM/2) along the steepest direction, for nothing.
-    step = _down(min(1 / (2 * curvature), 1 / (50 * Fraction(precision))))
-    length = math.ceil(_HORIZON / (step * precision)) if steps is None else as_draws(steps, "steps")
+    step = down(min(1 / (2 * curvature), 1 / (50 * Fraction(precision))))
+    length = math.ceil(_HORIZON / (step * precision)) if steps is None else as_positive(steps, "steps")
     if steps is None:
         check_length(length, weight, precision)
     one = chain_mu_squared(made.sensitivity_squared, Fraction(precision), Fraction(step), length)
@@ -293,7 +251,7 @@ def scalings(
         if weight == 0 or weight * float(norm_squared) == 0:
             raise InvalidInput(f"prior_precision={precision!r} is too small to be computed with")
         return weight, precision
-    reached = _up(needed)
+    reached = up(needed)
     if method == "concentrated":
         return 1.0, reached
     raise InvalidInput(
@@ -370,34 +328,13 @@ def least_delta(delta: Fraction) -> Fraction:
     return delta
 
 
-def as_draws(value: Any, name: str = "draws") -> int:
-    number = as_integer(value, name)
-    if number < 1:
-        raise InvalidInput(f"{name}={value!r} must be at least 1")
-    return number
-
-
 def as_precision(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
+    if not 0 < (number := as_float(value)) < math.inf:
         raise InvalidInput(
             f"prior_precision={value!r} must be a positive number: the prior N(0, I/prior_precision) is what "
             "bounds the influence of a record"
         )
     return number
-
-
-def _down(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
-
-
-def _up(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def _root_down(value: Fraction) -> float:

@@ -14,17 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from discreet._typing import FloatArray
+from discreet.declarations import as_float
 from discreet.errors import DataError, InvalidInput, alone
-
-__all__ = [
-    "as_box",
-    "as_seed",
-    "checked_labels",
-    "checked_rows",
-    "checked_targets",
-    "declared_classes",
-    "positive",
-]
 
 
 class WrongTypeError(DataError, TypeError):
@@ -37,11 +28,7 @@ def positive(value: Any, name: str) -> float:
         raise InvalidInput(
             f"{name} is missing: declare it from what you know beforehand, not from the private rows"
         )
-    try:
-        number = math.nan if isinstance(value, bool | str) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
+    if not 0 < (number := math.nan if isinstance(value, str) else as_float(value)) < math.inf:
         raise InvalidInput(f"{name}={value!r} must be a positive number")
     return number
 

@@ -19,9 +19,6 @@ from scipy.special import ndtri
 from discreet._typing import FloatArray
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy, Source
 
-__all__ = ["DoubleNoise", "PrivateNoise", "SeededNoise"]
-
-
 _FULL = np.uint64(1 << 53)
 _BELOW_ONE = 1 - 2.0**-53
 

@@ -21,8 +21,6 @@ from discreet.regression.doubles import DoubleNoise, PrivateNoise, SeededNoise
 from discreet.regression.rejection import rejection
 from discreet.regression.release import LogisticRelease, clipped
 
-__all__ = ["DrawingEstimator", "public_facts"]
-
 _CONSTANT = Fraction(1, 2)  # of norm_bound: the value of the column that carries the intercept
 
 

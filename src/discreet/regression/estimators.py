@@ -8,15 +8,16 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet._typing import FloatArray
+from discreet.declarations import as_positive
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
-from discreet.regression.chain import METHODS, DrawDesign, Target, as_draws, draw_design, least_delta
+from discreet.regression.chain import METHODS, DrawDesign, checked_target, draw_design, least_delta
 from discreet.regression.checks import (
     as_box,
     as_seed,
@@ -30,8 +31,6 @@ from discreet.regression.newton.fit import Fit, regression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["PrivateLinearRegression", "PrivateLogisticRegression", "PrivatePoissonRegression"]
 
 _REFUSED = {
     "warm_start": "a fit that starts where the data put an earlier one is no longer private at any length",
@@ -380,10 +379,10 @@ class PrivateLogisticRegression(DrawingEstimator):
         Without data. A fit never spends more than its target: with ``draws=k`` it divides μ² by k instead,
         and each draw is √k times as noisy.
         """
-        target = Target.checked(self.epsilon, self.delta, self.order, 1)
+        target = checked_target(self.epsilon, self.delta, self.order, 1)
         if target.order is None and not self._summed and self.sampler != "rejection":
             least_delta(target.delta)
-        times = Fraction(as_draws(draws), as_draws(self.draws))
+        times = Fraction(as_positive(draws, "draws"), as_positive(self.draws, "draws"))
         curve = Gaussian(target.mu_squared * times)
         basis = f"{draws} posterior draws" if not self._summed else "private sums"
         if target.order is not None:
@@ -404,7 +403,7 @@ class PrivateLogisticRegression(DrawingEstimator):
             epsilon=self.epsilon,
             delta=self.delta,
             order=self.order,
-            draws=as_draws(self.draws),
+            draws=as_positive(self.draws, "draws"),
             models=models,
             steps=self.steps,
             sampler=self.sampler,
@@ -415,3 +414,35 @@ class PrivateLogisticRegression(DrawingEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._summed or self.multi_class == "ovr"
         return tags
+
+
+class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Clips each column to declared bounds and maps them to [−1, 1].
+
+    ``lower`` and ``upper`` are numbers, or one number per column. They are what you know of the columns
+    without looking at the rows: a questionnaire's range, a physical limit, public data.
+    """
+
+    def __init__(self, lower: Any = None, upper: Any = None) -> None:
+        self.lower = lower
+        self.upper = upper
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Reads the number of columns and their names, which are public, and no value."""
+        columns = checked_rows(self, X, reset=True).shape[1]
+        if self.lower is None or self.upper is None:
+            raise InvalidInput(
+                "BoundedScaler needs lower= and upper=, one number or one per column: the smallest and "
+                "largest values of the private rows would give those records away"
+            )
+        as_box(self.lower, self.upper, columns)
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """The rows, scaled as declared."""
+        check_is_fitted(self)
+        rows = checked_rows(self, X, reset=False)
+        low, high = as_box(self.lower, self.upper, rows.shape[1])
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        scaled = (np.clip(rows, low, high) - middle) / half
+        return np.asarray(np.clip(scaled, -1, 1), dtype=np.float64)  # rounding of close bounds

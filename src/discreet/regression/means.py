@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from discreet._json import fields_as_json
 from discreet._typing import FloatArray
 from discreet.data import as_frame, as_table, count_cells
 from discreet.data.files import opened
@@ -39,10 +40,7 @@ from discreet.regression.newton.fit import as_level
 from discreet.regression.newton.sums import undeclared
 
 if TYPE_CHECKING:
-    from discreet.ledger import Receipt
     from discreet.randomness.entropy import Source
-
-__all__ = ["Mean", "MeanDesign", "MeanNoise", "Means", "NoisySums", "column_sums", "posterior_of_mean"]
 
 _READING = (
     "The mean is that of the population from which the records come, clipped to the declared bounds; its "
@@ -62,13 +60,11 @@ class MeanNoise:
     steps: int = GRID_STEPS
     people: int = 1
 
-    def draw(self, source: Source) -> tuple[int, int, int]:
+    def draw(self, source: Source) -> list[int]:
         if self.mu_squared is None:
             rates = [self.epsilon / self.people / part for part in (self.steps, self.steps**2, 4)]
-            first, second, third = (discrete_laplace(r.numerator, r.denominator, source) for r in rates)
-            return first, second, third
-        first, second, third = (rounded_gaussian(variance, source) for variance in self.variances())
-        return first, second, third
+            return [discrete_laplace(rate.numerator, rate.denominator, source) for rate in rates]
+        return [rounded_gaussian(variance, source) for variance in self.variances()]
 
     def variances(self) -> tuple[Fraction, Fraction, Fraction]:
         """Of the Gaussian noises: s², s²M²/11 and 16s²/M², s = M/μ."""
@@ -76,13 +72,12 @@ class MeanNoise:
         one = Fraction(self.people**2 * self.steps**2) / self.mu_squared
         return one, one * self.steps**2 / 11, 16 * one / self.steps**2
 
-    def scales(self) -> tuple[float, float, float]:
+    def scales(self) -> list[float]:
         """Standard deviations, or scales of the Laplace laws."""
         if self.mu_squared is None:
             one = self.people * self.steps / float(self.epsilon)
-            return one, one * self.steps, one * 4 / self.steps
-        first, second, third = (math.sqrt(variance) for variance in self.variances())
-        return first, second, third
+            return [one, one * self.steps, one * 4 / self.steps]
+        return [math.sqrt(variance) for variance in self.variances()]
 
     def cost(self, hides_size: bool, moved: int = 1) -> Guarantee:
         """What can be promised about sums with this noise where one record moves those of so many groups."""
@@ -125,7 +120,6 @@ class Mean(Answer):
     guarantee: Guarantee
     released: NoisySums
     versions: Mapping[str, str] = field(default_factory=dict)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """The mean, and the standard deviation of one record."""
@@ -154,19 +148,13 @@ class Mean(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values: the noisy sums, from which the posterior follows."""
-        sums, noise = self.released, self.released.noise
-        squared = None if noise.mu_squared is None else str(noise.mu_squared)
+        sums = self.released
         return {
             "column": self.column,
             "bounds": list(self.bounds),
             "sums": [sums.first, sums.second, sums.count],
             "n": sums.n,
-            "noise": {
-                "epsilon": str(noise.epsilon),
-                "mu_squared": squared,
-                "steps": noise.steps,
-                "people": noise.people,
-            },
+            "noise": fields_as_json(sums.noise),
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
@@ -229,7 +217,6 @@ class Means(Answer):
     groups: tuple[Any, ...]
     means: tuple[Mean, ...]
     guarantee: Guarantee
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, group: Any) -> Mean:
         """The mean of a group."""
@@ -260,12 +247,7 @@ class Means(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {
-            "by": self.by,
-            "groups": list(self.groups),
-            "means": [one.content() for one in self.means],
-            "guarantee": self.guarantee.to_dict(),
-        }
+        return {**super().content(), "means": [one.content() for one in self.means]}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Means:

@@ -27,8 +27,6 @@ from discreet.randomness.cells import Uniform
 from discreet.randomness.entropy import Source
 from discreet.regression.chain import DrawDesign, loss_gradient, one_thread
 
-__all__ = ["Candidate", "Tangent", "hessian", "loss", "mode", "rejection"]
-
 _ROWS = 64  # after so many a candidate may be dropped
 _FIRST = 128  # bits of precision, of which a candidate's numbers have 64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,12 +16,6 @@ from discreet.errors import InvalidInput
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression.chain import SAMPLERS, chain_mu_squared
-
-if TYPE_CHECKING:
-    from discreet.ledger import Receipt
-
-__all__ = ["LogisticRelease", "clipped"]
-
 
 _READING = (
     "Coefficients are draws from a private posterior, for the columns as the model saw them: scaled by "
@@ -42,6 +36,7 @@ class LogisticRelease(Answer):
 
     format: ClassVar[str] = "discreet/logistic"
     label: ClassVar[str] = "coefficient"
+    if_any: ClassVar[tuple[str, ...]] = ("bounds",)
 
     private: bool
     estimator: str
@@ -55,8 +50,6 @@ class LogisticRelease(Answer):
     bounds: tuple[tuple[float, float], ...] | None = None
     """The declared bounds by which columns were scaled to [−1, 1], where the release knows them."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
-    """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
 
     def log_odds(self, rows: FloatArray, *, scaled: bool = False) -> FloatArray:
         """log p/(1 − p), shape (rows, models), averaged over draws as p; rows as in :meth:`probabilities`."""
@@ -75,7 +68,7 @@ class LogisticRelease(Answer):
         them (of an estimator, or of version 0.1.0) cannot scale: give it rows as the model saw them, and say
         so with ``scaled=True``. Rows are shortened to ``norm_bound`` as in the fit.
         """
-        share = _sigmoid(self.log_odds(rows, scaled=scaled))
+        share = np.asarray(0.5 * np.tanh(0.5 * self.log_odds(rows, scaled=scaled)) + 0.5)
         if len(self.classes) == 2:
             return np.hstack([1 - share, share])
         total = share.sum(axis=1, keepdims=True)
@@ -160,22 +153,6 @@ class LogisticRelease(Answer):
             reading=(_READING,),
         )
 
-    def content(self) -> dict[str, Any]:
-        """JSON values."""
-        return {
-            "private": self.private,
-            "estimator": self.estimator,
-            "classes": list(self.classes),
-            "features": None if self.features is None else list(self.features),
-            "coefficients": self.coefficients.tolist(),
-            "intercepts": self.intercepts.tolist(),
-            "norm_bound": self.norm_bound,
-            "settings": dict(self.settings),
-            "guarantee": self.guarantee.to_dict(),
-            "versions": dict(self.versions),
-            **({} if self.bounds is None else {"bounds": [list(pair) for pair in self.bounds]}),
-        }
-
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """Reads :meth:`content`."""
@@ -218,7 +195,3 @@ def clipped(rows: FloatArray, bound: float) -> FloatArray:
         long = norms * unit > most
     shorter = inside * (most / np.maximum(norms, 1e-300))
     return np.asarray(np.where(long, shorter, rows), dtype=np.float64)
-
-
-def _sigmoid(scores: FloatArray) -> FloatArray:
-    return np.asarray(0.5 * np.tanh(0.5 * scores) + 0.5, dtype=np.float64)

@@ -16,8 +16,6 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.documents.answer import Figure, Row, Series
 
-__all__ = ["Frame", "curve", "drawing", "frame_of"]
-
 _LEFT, _RIGHT = 14.0, 526.0
 _WIDTH, _LABEL, _DENSITY = 540, 60, 42.0
 _MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals only, or is left out

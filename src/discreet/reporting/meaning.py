@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from discreet.errors import TooLargeError
 from discreet.privacy.guarantee import Guarantee
 
-__all__ = ["Meaning", "meaning"]
-
 
 @dataclass(frozen=True)
 class Meaning:

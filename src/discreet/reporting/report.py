@@ -26,8 +26,6 @@ from discreet.questions.text import words as in_words
 from discreet.reporting.figures import Frame, drawing, frame_of
 from discreet.reporting.meaning import meaning
 
-__all__ = ["report"]
-
 _STYLE = """
 :root { color-scheme: light dark; --line: #8885; --soft: #8881; --accent: #2456a6; --second: #b3500a; }
 @media (prefers-color-scheme: dark) { :root { --accent: #8ab4f8; --second: #f0a45d; } }
@@ -103,7 +101,10 @@ def _page(result: Any, title: str | None, day: date) -> str:
     for name, (answer, question) in named.items():
         parts.append(_section(str(question.get("title", name)), answer, question))
     datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
-    about = [*([f"Dataset: {', '.join(datasets)}."] if datasets else []), f"Printed on {_day(day)}."]
+    about = [
+        *([f"Dataset: {', '.join(datasets)}."] if datasets else []),
+        f"Printed on {day.day} {day:%B %Y}.",
+    ]
     parts += [_reading(cited), _methods(cited, account), _verification(cited), _citation(heading, cited, day)]
     body = "\n".join(parts)
     return (
@@ -116,10 +117,6 @@ def _page(result: Any, title: str | None, day: date) -> str:
         f"<p>{escape(' '.join(about))} This report holds released values only.</p>\n"
         f"{body}\n</body></html>\n"
     )
-
-
-def _day(day: date) -> str:
-    return f"{day.day} {day:%B %Y}"
 
 
 def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], Account | None]:
@@ -306,7 +303,7 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
     said = [
         f"{what} were released under differential privacy with the program {software}."
         if len(kinds) > 1
-        else f"{what}: released under differential privacy with the program {software}.",
+        else f"{what}: released under differential privacy with the program {software}."
     ]
     if account is not None:
         said.append(

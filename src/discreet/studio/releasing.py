@@ -217,7 +217,7 @@ class Releases:
         answer = load_answer(receipt.result.decode("utf-8", "replace"))
         if not isinstance(answer, Answer):
             raise FileError("this page shows single answers; `discreet show` shows that document")
-        found: Answer = replace(answer, receipt=receipt)  # type: ignore[type-var]
+        found: Answer = replace(answer, receipt=receipt)
         self._shown[receipt.hash] = found
         while len(self._shown) > MAX_SHOWN:
             self._shown.popitem(last=False)

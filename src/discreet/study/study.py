@@ -38,8 +38,6 @@ from discreet.questions.text import plain
 from discreet.regression.release import LogisticRelease
 from discreet.reporting.report import report
 
-__all__ = ["Study", "StudyPrice"]
-
 
 @dataclass(frozen=True)
 class StudyPrice:

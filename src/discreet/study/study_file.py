@@ -15,9 +15,8 @@ from discreet.documents.study import StudyResult
 from discreet.errors import BudgetExceededError, FileError, InvalidInput
 from discreet.ledger import Budget, Ledger
 from discreet.planning.widths import Split
+from discreet.questions.text import plain
 from discreet.study.study import Study, as_budget, checked_question, shared_parameters
-
-__all__ = ["StudyFile", "read_study", "run_study"]
 
 _HEAD = ("title", "data", "ledger", "dataset", "n", "relation", "strict")
 
@@ -78,7 +77,7 @@ def read_study(path: str | Path) -> StudyFile:
     for key in head:
         if key not in _HEAD:
             raise InvalidInput(f"[study]: {key!r} is unknown{nearest(key, _HEAD)}")
-    questions = _as_json(content.get("question"))
+    questions = plain(content.get("question"))
     if not isinstance(questions, list) or not questions:
         raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
     own = path.with_suffix(".ledger.db").name
@@ -109,7 +108,7 @@ def read_study(path: str | Path) -> StudyFile:
     ):
         open_data = path.parent / str(head["data"])
         divided = Study(open_data, budget=budget, n=n, relation=relation, strict=strict).split(questions)
-        questions = _as_json(divided.questions)
+        questions = plain(divided.questions)
     seen: set[str] = set()
     for index, question in enumerate(questions, 1):
         name, _ = checked_question(question, f"question {index}", shared)
@@ -129,15 +128,6 @@ def read_study(path: str | Path) -> StudyFile:
         questions=tuple(questions),
         split=divided,
     )
-
-
-def _as_json(value: Any) -> Any:
-    """What TOML can hold as JSON values: dates and times become their text."""
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(item) for item in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def run_study(
@@ -168,7 +158,7 @@ def run_study(
     answers: dict[str, Any] = {}
 
     def result() -> StudyResult:
-        by_id = {str(one["id"]): _as_json(one) for one in declared.questions if one["id"] in answers}
+        by_id = {str(one["id"]): plain(one) for one in declared.questions if one["id"] in answers}
         return StudyResult(declared.title, declared.dataset, by_id, answers, study.account())
 
     try:

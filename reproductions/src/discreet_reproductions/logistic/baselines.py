@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from discreet.declarations import as_epsilon, as_target_delta
+from discreet.declarations import as_epsilon, as_positive, as_target_delta
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.privacy.curves import Approximate
 from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.targets import Target
 from discreet.randomness.cells import normal_cell
 from discreet.randomness.entropy import OS_ENTROPY
 from discreet.regression.chain import (
     FLOATS,
     DrawDesign,
-    Target,
     acceptance_floor,
-    as_draws,
     as_precision,
     check_length,
     least_delta,
@@ -99,7 +98,7 @@ class OutputPerturbationLogisticRegression(DrawingEstimator):
             epsilon=self.epsilon,
             delta=self.delta,
             order=self.order,
-            draws=as_draws(self.draws),
+            draws=as_positive(self.draws, "draws"),
             models=models,
             assumptions=assumptions,
         )
@@ -198,7 +197,7 @@ class OPSLogisticRegression(DrawingEstimator):
             raise InvalidInput("epsilon is missing: a usual choice is between 0.1 and 3")
         budget, precision = as_epsilon(self.epsilon), as_precision(self.prior_precision)
         radius = ops_radius(self.radius, width, precision)
-        count = as_draws(self.draws) * models
+        count = as_positive(self.draws, "draws") * models
         weight = ops_weight(budget / count, squared, radius)
         sampler = self.sampler
         sizes = (weight, max(precision, width / radius**2), n, width, squared)  # candidates fill the ball
@@ -231,10 +230,10 @@ class OPSLogisticRegression(DrawingEstimator):
             norm_squared=squared,
             precision=precision,
             weight=weight,
-            draws=as_draws(self.draws),
+            draws=as_positive(self.draws, "draws"),
             models=models,
             guarantee=guarantee,
-            target=Target(budget, delta, None, Fraction(0)),
+            target=Target(budget, delta),
             step=step,
             steps=steps,
             tau=tau,
@@ -305,7 +304,7 @@ class ReferenceLogisticPosterior(DrawingEstimator):
     def design_for(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> DrawDesign:
-        draws, chains = as_draws(self.draws), as_draws(self.chains)
+        draws, chains = as_positive(self.draws, "draws"), as_positive(self.chains, "chains")
         if draws % chains:
             raise InvalidInput(f"draws={draws} must be a multiple of chains={chains}")
         return DrawDesign(
@@ -319,7 +318,7 @@ class ReferenceLogisticPosterior(DrawingEstimator):
             draws=draws,
             models=models,
             guarantee=Guarantee(None, basis="not private: the posterior itself"),
-            target=Target(Fraction(0), Fraction(0), None, Fraction(0)),
+            target=Target(Fraction(0)),
         )
 
     def draws_of(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:

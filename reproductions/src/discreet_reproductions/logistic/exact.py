@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from discreet.declarations import as_positive
 from discreet.errors import DiscreetError, InvalidInput, NotPrivateError
 from discreet.numerics.enclosures import round_up
 from discreet.numerics.search import boundary
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian, largest_gaussian
+from discreet.privacy.targets import Target
 from discreet.regression.chain import (
     FLOATS,
     DrawDesign,
-    Target,
     acceptance_floor,
-    as_draws,
     check_length,
+    checked_target,
     least_delta,
     loss_gradient,
     one_thread,
@@ -74,8 +75,8 @@ def exact_design(
     assumptions: tuple[str, ...] = (),
 ) -> ExactDesign:
     """``sampler``: ``"rejection"``, ``"proximal"``, or ``"output perturbation"``, which has the same μ."""
-    target = Target.checked(epsilon, delta, order, n)
-    count = as_draws(draws) * models
+    target = checked_target(epsilon, delta, order, n)
+    count = as_positive(draws, "draws") * models
     if sampler != "output perturbation" and target.order is None:
         least_delta(target.delta)
     usable, variation = shares(target, sampler)

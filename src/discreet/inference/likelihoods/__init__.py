@@ -1,55 +1,24 @@
 """A private release as evidence about any model of the true counts."""
 
-from discreet.inference.likelihoods.kinds import (
-    Likelihood,
-    Listed,
-    NoisyCells,
-    RandomisedResponse,
-    likelihood,
-)
-from discreet.inference.likelihoods.models import (
-    Binomial,
-    DirichletMultinomial,
-    Model,
-    Multinomial,
-    NegativeBinomial,
-    PoissonCells,
-)
-from discreet.numerics import noises
-from discreet.numerics.noises import (
-    Clamped,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    FloorLaplace,
-    GaussianNoise,
-    Laplace,
-    LatticeNoise,
-    Noise,
-    RoundedGaussian,
-    RoundedLaplace,
-)
-
-__all__ = [
-    "Binomial",
-    "Clamped",
-    "DirichletMultinomial",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "FloorLaplace",
-    "GaussianNoise",
-    "Laplace",
-    "LatticeNoise",
-    "Likelihood",
-    "Listed",
-    "Model",
-    "Multinomial",
-    "NegativeBinomial",
-    "Noise",
-    "NoisyCells",
-    "PoissonCells",
-    "RandomisedResponse",
-    "RoundedGaussian",
-    "RoundedLaplace",
-    "likelihood",
-    "noises",
-]
+from discreet.inference.likelihoods.kinds import Likelihood as Likelihood
+from discreet.inference.likelihoods.kinds import Listed as Listed
+from discreet.inference.likelihoods.kinds import NoisyCells as NoisyCells
+from discreet.inference.likelihoods.kinds import RandomisedResponse as RandomisedResponse
+from discreet.inference.likelihoods.kinds import likelihood as likelihood
+from discreet.inference.likelihoods.models import Binomial as Binomial
+from discreet.inference.likelihoods.models import DirichletMultinomial as DirichletMultinomial
+from discreet.inference.likelihoods.models import Model as Model
+from discreet.inference.likelihoods.models import Multinomial as Multinomial
+from discreet.inference.likelihoods.models import NegativeBinomial as NegativeBinomial
+from discreet.inference.likelihoods.models import PoissonCells as PoissonCells
+from discreet.numerics import noises as noises
+from discreet.numerics.noises import Clamped as Clamped
+from discreet.numerics.noises import DiscreteGaussian as DiscreteGaussian
+from discreet.numerics.noises import DiscreteLaplace as DiscreteLaplace
+from discreet.numerics.noises import FloorLaplace as FloorLaplace
+from discreet.numerics.noises import GaussianNoise as GaussianNoise
+from discreet.numerics.noises import Laplace as Laplace
+from discreet.numerics.noises import LatticeNoise as LatticeNoise
+from discreet.numerics.noises import Noise as Noise
+from discreet.numerics.noises import RoundedGaussian as RoundedGaussian
+from discreet.numerics.noises import RoundedLaplace as RoundedLaplace

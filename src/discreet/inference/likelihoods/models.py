@@ -16,12 +16,7 @@ from discreet.declarations import as_integer
 from discreet.distributions.law import as_draws
 from discreet.errors import InvalidInput
 from discreet.numerics.cells import Statistic
-from discreet.numerics.counts import (
-    BinomialLaw,
-    CountLaw,
-    PoissonLaw,
-    RisingLaw,
-)
+from discreet.numerics.counts import BinomialLaw, CountLaw, PoissonLaw, RisingLaw
 
 Parameters = tuple[FloatArray, ...]
 

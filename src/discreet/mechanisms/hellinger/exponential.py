@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import as_epsilon
+from discreet.declarations import as_epsilon, as_float
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.hellinger.envelope import Envelope, height, needs_narrow_windows
@@ -64,6 +64,7 @@ def seconds_per_dataset(n: int, k: int) -> float:
     return 0.04 + 8e-4 * k * k + (0.3 if n > 10**8 else 0.0)
 
 
+_USELESS = 1e7  # a rate beyond which the true posterior is released almost surely: a larger one is no other
 _SLOW = 0.25  # seconds per dataset from which a mechanism is left out of the default table of a plan
 _CALIBRATED_CANDIDATES = 300  # exact calibrations are in the default table up to this size
 
@@ -291,11 +292,7 @@ class EHDS(_Calibrated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        try:
-            gamma = float(self.gamma)
-        except (TypeError, ValueError):
-            gamma = math.nan
-        if isinstance(self.gamma, bool) or not (math.isfinite(gamma) and gamma > 0):
+        if not 0 < (gamma := as_float(self.gamma)) < math.inf:
             raise InvalidInput(f"gamma={self.gamma!r} must be positive and finite; 1 is a usual choice")
         object.__setattr__(self, "gamma", gamma)
 
@@ -502,7 +499,7 @@ def _calibrated_strength(mechanism: _Calibrated) -> float:
     low, high = 0.0, epsilon / 2  # interpolating, for every value costs an enumeration
     while (over := excess(high)) <= 0:
         low, high = high, 1.5 * high
-        if strength_is_useless(high * mechanism.largest_sharpness):
+        if high * mechanism.largest_sharpness > _USELESS:
             return low
     under = excess(low) if low else -epsilon
     while high - low > 1e-9 * high and under < -5e-4 * epsilon:
@@ -514,8 +511,3 @@ def _calibrated_strength(mechanism: _Calibrated) -> float:
         else:
             high, over = middle, value
     return low
-
-
-def strength_is_useless(rate: float) -> bool:
-    """Beyond this rate the true posterior is released almost surely, and a larger rate changes nothing."""
-    return rate > 1e7

@@ -28,7 +28,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.errors import TooLargeError
 from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
 from discreet.numerics.hellinger import PairWindow, candidate_distances
-from discreet.numerics.log_gamma import log_rising
+from discreet.numerics.log_gamma import log_predictive, log_rising
 
 if TYPE_CHECKING:
     from discreet.distributions.given_total import GivenTotal
@@ -103,8 +103,7 @@ class Decoder:
 
     @cached_property
     def _log_prior(self) -> FloatArray:
-        columns = [log_rising(a, column) for a, column in zip(self.prior, self.candidates.T, strict=True)]
-        return np.asarray(np.sum(columns, axis=0), dtype=np.float64)
+        return log_predictive(self.prior, self.candidates)
 
     @cached_property
     def distances(self) -> FloatArray:

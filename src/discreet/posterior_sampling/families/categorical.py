@@ -24,8 +24,8 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import count_levels
-from discreet.declarations import Domain, as_counts, as_exact, as_prior, as_total
-from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet
+from discreet.declarations import Domain, as_counts, as_exact, as_positive, as_prior, as_total
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
@@ -155,9 +155,6 @@ class ShareFamily(Family):
             )
         return np.asarray(np.maximum(bound, values.max(axis=1)), dtype=np.float64)
 
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws
-
     def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
         return shares_given(prior.parameters, self.items * n, r, m, draws)
 
@@ -203,19 +200,8 @@ def shares_given(prior: tuple[float, ...], n: int, r: float, m: float, draws: Fl
     return NoiseAware(prior, n, Separable.of(weights, n))
 
 
-def shares_words(prior: Sequence[float]) -> str:
-    listed = ", ".join(f"{a:g}" for a in prior)
-    said = f"it weighs as much as {sum(prior):g} records"
-    if set(prior) == {1.0}:
-        said = "all shares were equally likely beforehand"
-    return f"{'Beta' if len(prior) == 2 else 'Dirichlet'}({listed}): {said}"
-
-
 def _both_orders(first: Fraction, second: Fraction, r: Fraction) -> list[Pair]:
-    return [
-        ((first + r, second), (first, second + r)),
-        ((second + r, first), (second, first + r)),
-    ]
+    return [((first + r, second), (first, second + r)), ((second + r, first), (second, first + r))]
 
 
 def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: FloatArray) -> FloatArray:
@@ -270,14 +256,7 @@ class OneShare(ShareFamily):
         both = np.stack([share, 1 - share], axis=1)
         return shares_given(prior.parameters, self.items * n, r, m, both).marginal(0)
 
-    def slow_given_draws(self, n: int, number: int) -> bool:
-        return False
-
-    def marginals(self, law: Any) -> list[Law]:
-        return [law]
-
-    def sample(self, law: Any, size: int, seed: int | None) -> FloatArray:
-        return Family.sample(self, law, size, seed)
+    slow_given_draws, marginals, sample = Family.slow_given_draws, Family.marginals, Family.sample
 
 
 @dataclass(frozen=True)
@@ -303,7 +282,7 @@ class BetaFamily(OneShare):
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         within = clipped_words(bounds) or " in [0, 1], or the share of yes"
-        return f"the mean of numbers{within}", shares_words(prior)
+        return f"the mean of numbers{within}", prior_in_words(prior)
 
 
 @dataclass(frozen=True)
@@ -330,4 +309,41 @@ class DirichletFamily(ShareFamily):
         return tuple(Fraction(count) for count in as_counts(values, len(values), n))
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        return "the shares of the levels", shares_words(prior)
+        return "the shares of the levels", prior_in_words(prior)
+
+
+@dataclass(frozen=True)
+class BinomialFamily(OneShare):
+    """Successes in ``trials`` trials a record, of which θ is the share; Beta(a, b) prior.
+
+    A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``: none and all
+    are the worst records, by the monotone likelihood ratio, and the others are at one end.
+    """
+
+    trials: int
+    name: ClassVar[str] = "binomial"
+    records: ClassVar[RecordKind] = "counts"
+    whole: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trials", as_trials(self.trials))
+
+    @property
+    def items(self) -> int:
+        return self.trials
+
+    @property
+    def record_bounds(self) -> tuple[float, float]:
+        return 0.0, float(self.trials)
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        total = self.total(statistic, n)
+        return total, n * self.trials - total
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        return f"the share of successes in {self.trials} trials a record", prior_in_words(prior)
+
+
+def as_trials(trials: Any) -> int:
+    """How many trials a record has."""
+    return as_positive(trials, "trials", ": the items of one record")

@@ -25,7 +25,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import clipped_sum
-from discreet.declarations import as_bounds, as_exact, as_total
+from discreet.declarations import as_bounds, as_exact
 from discreet.errors import DataError, InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.posterior_sampling.family import Family, Natural, Pair, record_rows
@@ -104,8 +104,7 @@ class DefinedFamily(Family):
         return self.of_grid(summed), summed.n
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        low, high = (n * Fraction(bound) for bound in self.bounds)
-        return as_total(statistic, low, high), Fraction(n)
+        return self.total(statistic, n), Fraction(n)
 
     def normalisable(self, eta: Natural) -> bool:
         low, high = self.means or self.bounds
@@ -228,9 +227,6 @@ class DefinedFamily(Family):
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         return power_of_two(2 / ((self.bounds[1] - self.bounds[0]) * math.sqrt(eta[1] + r * n))) / 2**32
-
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws[:, 0]
 
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
         (theta,), (log_weight,) = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)

@@ -10,15 +10,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_bounds, as_total
-from discreet.distributions.beta_dirichlet import Beta
+from discreet.distributions.beta_dirichlet import Beta, prior_in_words
 from discreet.distributions.mixtures import BetaMixture
-from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step, log_rising
-from discreet.posterior_sampling.families.binomial import as_trials
-from discreet.posterior_sampling.families.categorical import OneShare, shares_words, upper_tail
-from discreet.posterior_sampling.family import Natural, Pair, RecordKind, clipped_words, in_floats
+from discreet.posterior_sampling.families.categorical import OneShare, as_trials, upper_tail
+from discreet.posterior_sampling.family import (
+    Family,
+    Natural,
+    Pair,
+    RecordKind,
+    as_whole_bounds,
+    clipped_words,
+    in_floats,
+)
 from discreet.posterior_sampling.given_draws import weighed_statistics
 
 
@@ -42,14 +47,10 @@ class _Failures(OneShare):
         return 1
 
     def __post_init__(self) -> None:
-        low, high = as_bounds(self.bounds, "a number of failures", 0)
-        if not (low.is_integer() and high.is_integer()):
-            raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
-        object.__setattr__(self, "bounds", (low, high))
+        object.__setattr__(self, "bounds", as_whole_bounds(self.bounds, "a number of failures"))
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        low, high = (n * Fraction(bound) for bound in self.bounds)
-        return Fraction(n * self.wanted), as_total(statistic, low, high)
+        return Fraction(n * self.wanted), self.total(statistic, n)
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         low, high = (Fraction(bound) for bound in self.bounds)
@@ -57,11 +58,7 @@ class _Failures(OneShare):
         first, second = (a, b), (a, b + r * (high - low))
         return [(first, second), (second, first)]
 
-    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        return self.extreme_pairs(eta, n, r)
-
-    def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
-        return None
+    profile_pairs, elsewhere = Family.profile_pairs, Family.elsewhere
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         (shape, p), (_, q) = pair
@@ -110,7 +107,7 @@ class _Failures(OneShare):
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         often = "success" if self.wanted == 1 else f"{self.wanted} successes"
         model = f"the probability of success, from the failures before {often}{clipped_words(self.bounds)}"
-        return model, shares_words(prior)
+        return model, prior_in_words(prior)
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,6 @@ class NormalFamily(Family):
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         return power_of_two(math.sqrt(_rate(eta) / ((eta[3] + r * n / 2) * (eta[0] + r * n)))) / 2**32
 
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws
-
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
         deviation = rng.gamma(float(eta[3]), 1 / float(_rate(eta)), size) ** -0.5
         centre = float(eta[1] / eta[0]) + deviation * rng.standard_normal(size) / math.sqrt(eta[0])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_bounds, as_total
+from discreet.declarations import as_bounds, as_exact
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import GammaMixture
 from discreet.errors import InvalidInput
@@ -23,9 +23,11 @@ from discreet.posterior_sampling.family import (
     Pair,
     RecordKind,
     as_nearby,
+    as_whole_bounds,
     clipped_words,
     in_floats,
     largest_move,
+    of_two,
 )
 from discreet.posterior_sampling.given_draws import weighed_statistics
 from discreet.randomness.cells import exact_cell, power_of_two
@@ -46,15 +48,8 @@ class _GammaFamily(Family):
         return f"{self._what}{clipped_words(self.bounds)}", said
 
     def prior(self, parameters: Any) -> Gamma:
-        if isinstance(parameters, Gamma):
-            return parameters
-        try:
-            shape, rate = parameters
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"prior={parameters!r} must be (shape, rate) of a Gamma, such as (2, 1)"
-            ) from None
-        return Gamma(shape, rate)
+        found: Gamma = of_two(Gamma, parameters, "(shape, rate) of a Gamma, such as (2, 1)")
+        return found
 
     def natural(self, distribution: Gamma) -> Natural:
         return Fraction(distribution.shape), Fraction(distribution.rate)
@@ -68,9 +63,6 @@ class _GammaFamily(Family):
 
     def normalisable(self, eta: Natural) -> bool:
         return eta[0] > 0 and eta[1] > 0
-
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws[:, 0]
 
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
         return rng.gamma(float(eta[0]), 1 / float(eta[1]), (size, 1))
@@ -99,15 +91,11 @@ class Poisson(_GammaFamily):
     _what: ClassVar[str] = "the mean number of events per record"
 
     def __post_init__(self) -> None:
-        low, high = as_bounds(self.bounds, "a count", 0)
-        if not (low.is_integer() and high.is_integer()):
-            raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
-        object.__setattr__(self, "bounds", (low, high))
+        object.__setattr__(self, "bounds", as_whole_bounds(self.bounds, "a count"))
         object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=True))
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        low, high = (n * Fraction(bound) for bound in self.bounds)
-        return as_total(statistic, low, high), Fraction(n)
+        return self.total(statistic, n), Fraction(n)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         return power_of_two(1 / (eta[1] + r * n)) / 2**32
@@ -186,8 +174,7 @@ class Exponential(_GammaFamily):
         return Fraction(1)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        low, high = (n * Fraction(bound) for bound in self.bounds)
-        return n * self.events, as_total(statistic, low, high)
+        return n * self.events, self.total(statistic, n)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         return (
@@ -232,3 +219,26 @@ class Exponential(_GammaFamily):
 
         s, weight = weighed_statistics(of_times, low, high, whole=False)
         return GammaMixture(weight, np.full(len(s), shape + events), rate + s)
+
+
+@dataclass(frozen=True)
+class GammaTimes(Exponential):
+    """Gamma(``shape``, θ) records with known shape, clipped to declared bounds; Gamma prior of θ.
+
+    The exponential family with ``shape`` events a record: it adds (shape, x) to (shape, rate).
+    """
+
+    shape: float
+    name: ClassVar[str] = "gamma"
+    _what: ClassVar[str] = "the rate of Gamma records with known shape"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = float(as_exact(self.shape, "shape"))
+        if not 1e-6 <= shape <= 1e6:
+            raise InvalidInput(f"shape={self.shape!r} must be between 1e-6 and 1e6: that of one record")
+        object.__setattr__(self, "shape", shape)
+
+    @property
+    def events(self) -> Fraction:
+        return Fraction(self.shape)

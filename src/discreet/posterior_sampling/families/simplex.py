@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_exact, as_integer
-from discreet.distributions.beta_dirichlet import Beta, Dirichlet
+from discreet.distributions.beta_dirichlet import Beta, Dirichlet, prior_in_words
 from discreet.errors import DataError, InvalidInput
-from discreet.posterior_sampling.families.categorical import ShareFamily
+from discreet.posterior_sampling.families.categorical import ShareFamily, as_trials
 from discreet.posterior_sampling.family import Natural, Pair, RecordKind, record_rows
 
 
@@ -88,3 +88,56 @@ def _check_weight(eta: Natural) -> None:
             f"a prior parameter of {float(min(eta)):g}: records that are divided between three levels or "
             "more need at least 0.5 for each, where the worst pair of records is known"
         )
+
+
+@dataclass(frozen=True)
+class MultinomialFamily(DividedFamily):
+    """Counts of ``trials`` items in ``dimension`` levels a record; Dirichlet prior over their shares.
+
+    A record adds its counts to the parameters. The statistic is the sum of the counts.
+    """
+
+    trials: int
+    name: ClassVar[str] = "multinomial"
+    whole: ClassVar[bool] = True
+    unit: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "trials", as_trials(self.trials))
+
+    @property
+    def items(self) -> int:
+        return self.trials
+
+    def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
+        counts = np.minimum(rows, self.trials + 1.0).astype(np.int64)
+        if (counts != np.minimum(rows, self.trials + 1.0)).any():
+            raise DataError("a record has a count that is no whole number")
+        return counts
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        return f"the shares of the levels among {self.trials} items a record", prior_in_words(prior)
+
+
+@dataclass(frozen=True)
+class SoftCategories(DividedFamily):
+    """A record is a point of the simplex, shares of each of ``dimension`` levels; Dirichlet prior.
+
+    It adds itself to the parameters. The statistic is the sum of the shares.
+    """
+
+    name: ClassVar[str] = "soft-categories"
+    whole: ClassVar[bool] = False
+    unit: ClassVar[int] = 2**32
+
+    def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
+        units: npt.NDArray[np.int64] = np.trunc(np.minimum(rows, 2.0) * self.unit).astype(np.int64)
+        near = np.abs(rows.sum(axis=1) - 1) < 1e-6
+        # What rounding left over of a record goes to its largest share.
+        largest = units.argmax(axis=1)[near]
+        units[near.nonzero()[0], largest] += self.unit - units[near].sum(axis=1)
+        return units
+
+    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        return "the mean share of each level in a record", prior_in_words(prior)

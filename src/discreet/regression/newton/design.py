@@ -30,9 +30,6 @@ from discreet.errors import InvalidInput, missing_extra
 if TYPE_CHECKING:
     from discreet.data.values import Coder
 
-__all__ = ["Column", "Design", "Variable", "design"]
-
-
 ROW_BITS = 14
 """Rows have an integer length of at most 2¹⁴."""
 _PROBES = 1024

@@ -37,7 +37,6 @@ from discreet.regression.newton.rounds import Outcome, PublicSetting, ask, desce
 from discreet.regression.newton.sums import Round, RoundNoise, RoundSums
 
 if TYPE_CHECKING:
-    from discreet.ledger import Receipt
     from discreet.randomness.entropy import Source
 
 __all__ = ["Fit", "Prediction", "Regression", "regression"]
@@ -271,7 +270,6 @@ class Fit(Answer):
     """What was released: sums with noise on each, and where the rounds looked."""
     private: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
-    receipt: Receipt | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def outcome(self) -> Outcome:

@@ -30,9 +30,6 @@ from discreet.regression.newton.sums import RoundSums, RowBlock, exact_sums, rec
 if TYPE_CHECKING:
     from discreet.data.engines import EngineTable as Table
 
-__all__ = ["RecordSource", "codes_of", "read"]
-
-
 _KEPT_BYTES = 1 << 27
 _BATCH = 1 << 16
 

@@ -16,8 +16,6 @@ from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.sums import RoundSums, undeclared
 
-__all__ = ["query_of", "sums_by_sql"]
-
 _MOST_TOTAL = "DECIMAL(38, 0)"
 
 

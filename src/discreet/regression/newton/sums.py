@@ -25,9 +25,6 @@ from discreet.regression.newton.models import Link, ResponseModel
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
 
-__all__ = ["Round", "RoundNoise", "RoundSums", "exact_sums", "noise_for", "records", "released"]
-
-
 _EXACT_BITS = 53
 
 

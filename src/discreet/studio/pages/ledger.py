@@ -16,7 +16,7 @@ from discreet.documents.answer import Answer
 from discreet.documents.base import format_of
 from discreet.errors import CorruptReleaseError, InvalidInput, LedgerError, MissingLedgerError
 from discreet.ledger import Ledger
-from discreet.questions.plans import plan_in_words
+from discreet.questions.text import plan_in_words
 from discreet.studio.forms import ReleaseForm
 from discreet.studio.shell import Studio, address, problem
 
