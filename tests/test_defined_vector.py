@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.linalg import eigh
 from scipy.special import betaln, gammaln, polygamma
 
 import discreet
@@ -242,6 +243,29 @@ def test_masses_and_covariances_of_three_parameters_are_those_in_closed_form() -
     assert float(KINDS.log_partition([ball(part) for part in (*chi, nu)]).mid()) == pytest.approx(
         categories(chi, nu), abs=1e-8
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "weakest", "laws"), [(CATEGORIES, 0.15, 60), (KINDS, 0.6, 25)])
+def test_the_nodes_of_one_law_never_tell_less_of_others(family: Any, weakest: float, laws: int) -> None:
+    """Categories, whose covariances are known; weak laws have corners."""
+    rng, d, compared = np.random.default_rng(1), len(family.statistic), 0
+    for _ in range(laws):
+        alpha = np.exp(rng.uniform(math.log(weakest), math.log(30), d + 1))
+        near = _Near.made(family, alpha[:d], alpha.sum())
+        if near is None:
+            continue
+        factor = np.linalg.cholesky(np.linalg.inv(np.diag(polygamma(1, alpha[:d])) + polygamma(1, alpha[d])))
+        away = rng.normal(size=(20, d))
+        away *= 1.5 * rng.uniform(size=(20, 1)) / np.linalg.norm(away, axis=1, keepdims=True)
+        points = alpha[:d] + away @ factor.T
+        points = points[(points > 0).all(axis=1) & (points.sum(axis=1) < alpha.sum())]
+        for point, found, seen in zip(points, *near.bounds(points[:, None])[1:], strict=True):
+            exact = np.diag(polygamma(1, point)) + polygamma(1, alpha.sum() - point.sum())
+            ratios = eigh(found, exact, eigvals_only=True)
+            assert not seen or 1 - 1e-9 < ratios[0] <= ratios[-1] < 1.0045
+            compared += seen
+    assert compared > 2 * laws
 
 
 @pytest.mark.slow
