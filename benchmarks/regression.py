@@ -679,6 +679,8 @@ def linear(options: argparse.Namespace) -> None:
         ("Abalone", abalone, "rings", (1.0, 29.0), bounds),
         ("diabetes", sugar, "target", (25.0, 346.0), known),
     ):
+        if options.only and options.only not in name:
+            continue
         middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
         parts = [
             (table[one].clip(*pair) - sum(pair) / 2) * 2 / (pair[1] - pair[0])
@@ -790,6 +792,7 @@ def main() -> None:
     one.set_defaults(run=accuracy)
     one = commands.add_parser("linear")
     one.add_argument("--data", type=Path, required=True)
+    one.add_argument("--only", default="")
     one.add_argument("--epsilon", nargs="+", default=["0.1", "0.5", "1", "2"])
     one.add_argument("--fits", type=int, default=20)
     one.set_defaults(run=linear)

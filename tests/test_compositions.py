@@ -10,8 +10,8 @@ from conformance.oracle import datasets
 from discreet.errors import InvalidInput
 from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
 from discreet.randomness.bulk import uniform_composition
-from discreet.randomness.compositions import IntegerSeparable
 from discreet.randomness.entropy import SeededEntropy
+from discreet.randomness.weights import IntegerSeparable
 from statistical.goodness import ALPHA, chi_square
 
 

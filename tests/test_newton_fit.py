@@ -268,3 +268,19 @@ def test_the_shares_of_the_budget_are_fixed_and_add_up() -> None:
         for aim in ("intervals", "prediction"):
             plan = Schedule.of(question, aim)
             assert sum(plan.shares, Fraction(0)) + plan.descent == 1
+
+
+def test_a_linear_model_takes_one_round_where_a_second_could_not_clip_closer() -> None:
+    """By public numbers: from where two deviations of predictors are the bounds of the response."""
+    from discreet.regression.newton.rounds import Schedule
+
+    rounds = []
+    for n in (5, 20, 80, 320, 1280):
+        question = asked("income ~ age", "gaussian").setting(n)
+        plan = Schedule.of(question, "intervals")
+        rounds.append(len(plan.shares))
+        assert (rounds[-1] == 1) == (question.unsure(Fraction(1, 3)) > 1 / 4)
+        assert sum(plan.shares, Fraction(0)) == 1
+    assert rounds == sorted(rounds)
+    assert (rounds[0], rounds[-1]) == (1, 2)
+    assert len(Schedule.of(asked("income ~ age", "gaussian").setting(None), "intervals").shares) == 2

@@ -150,21 +150,46 @@ def test_means_over_normal_rows_are_those_of_a_grid() -> None:
 
 
 def test_numbers_are_learned_as_by_a_sum_over_all_of_them() -> None:
-    """Two numbers about a common one with an unknown scatter: a sum over a grid of all four is the oracle."""
+    """Two numbers about a common one, either of which may scatter: a sum over a grid of all is the oracle."""
     values, noise, own, records = np.array([0.4, -0.1]), np.array([0.02, 0.05]), np.array([0.0, 0.01]), 400.0
-    mean, variance = learned(values, noise, own, records)
+    found = learned(values, noise, own, records)
     axis = np.linspace(-1.6, 1.6, 161)
     common, first, second = np.meshgrid(axis, axis, axis, indexing="ij", sparse=True)
     total, moments = 0.0, np.zeros((2, 2))
-    for scatter in np.geomspace(1 / math.sqrt(records), 0.5, 12):
+    scatters = np.geomspace(1 / math.sqrt(records), 0.5, 12)
+    ways = [(scatter, share) for scatter in scatters for share in (1 / 2, 1 / 4, 1 / 8, 1 / 16)]
+    for scatter, share in ways + [(scatters[0], 1.0)] * len(ways):
         density = stats.norm.pdf(common, 0, 0.5) * np.ones_like(first + second)
         for at, number in enumerate((first, second)):
-            density = density * stats.norm.pdf(number, common, math.sqrt(scatter**2 + own[at]))
+            few, most = (
+                stats.norm.pdf(number, common, math.sqrt(one**2 + own[at])) for one in (scatter, scatters[0])
+            )
+            density = density * (share * few + (1 - share) * most)
             density = density * stats.norm.pdf(values[at], number, math.sqrt(noise[at]))
         total += density.sum()
         moments += [[(density * one**power).sum() for one in (first, second)] for power in (1, 2)]
-    assert mean == pytest.approx(moments[0] / total, abs=2e-3)
-    assert variance == pytest.approx(moments[1] / total - (moments[0] / total) ** 2, rel=0.02)
+    assert found.mean == pytest.approx(moments[0] / total, abs=0.01)
+    assert found.variance == pytest.approx(moments[1] / total - (moments[0] / total) ** 2, rel=0.1)
+
+
+def test_errors_of_moments_are_those_of_means_and_of_what_is_common() -> None:
+    """E·δ has the covariance of E drawn part by part: of the means, of a common number, of the entries."""
+    generator, centre = np.random.default_rng(3), np.array([1.0, 0.4, -0.7])
+    tied = np.array([[0, 1, 1], [1, 0, 0.6], [1, 0.6, 0.0]])
+    unsure, own = np.array([0.0, 0.3, 0.2]), np.array([[0, 0, 0], [0, 0.4, 0.1], [0, 0.1, 0.3]])
+    alike = np.array([[0, 0, 0], [0, 0.5, 0], [0, 0, 0.2]])
+    variance = own + alike**2 + tied**2 * (np.outer(centre**2, unsure) + np.outer(unsure, centre**2))
+    moments = RowMoments(
+        np.outer(centre, centre) + np.diag([0.0, 1, 1]), variance, 1.0, 0, None, 0.0, tied, (alike,)
+    )
+    number, moves = 200_000, np.array([[0.5, -1.0, 0.3], [0.0, 1.0, 1.0]])
+    means = generator.normal(size=(number, 3)) * np.sqrt(unsure)
+    entries = np.triu(generator.normal(size=(number, 3, 3)) * np.sqrt(own))
+    errors = entries + np.triu(entries, 1).transpose(0, 2, 1)
+    errors += tied * (means[:, :, None] * centre + centre[:, None] * means[:, None, :])
+    errors += alike * generator.normal(size=(number, 1, 1))
+    for move, found in zip(moves, moments.unsure(moves), strict=True):
+        assert found == pytest.approx(np.cov(errors @ move, rowvar=False), abs=0.02)
 
 
 def test_moments_that_every_record_has_alike_are_known() -> None:

@@ -16,6 +16,17 @@ from discreet.distributions.law import Law
 from discreet.errors import InvalidInput
 
 
+def as_sigma(sigma: Any) -> float:
+    """A known standard deviation."""
+    try:
+        number = float(as_exact(sigma, "sigma"))
+    except InvalidInput:
+        number = math.nan
+    if not 1e-150 < number < 1e150:
+        raise InvalidInput(f"sigma={sigma!r} must be positive: the known standard deviation of one record")
+    return number
+
+
 @dataclass(frozen=True)
 class Normal(Law):
     """N(mean, sd²) over one real number."""
@@ -37,10 +48,7 @@ class Normal(Law):
 
     def updated(self, total: float, n: int, sigma: float) -> Normal:
         """The posterior of a mean after n records with this total and known standard deviation ``sigma``."""
-        if not 1e-150 < float(as_exact(sigma, "sigma")) < 1e150:
-            raise InvalidInput(
-                f"sigma={sigma!r} must be positive: the known standard deviation of one record"
-            )
+        as_sigma(sigma)
         precision = 1 / self.scale**2 + n / sigma**2
         centre = (self.loc / self.scale**2 + float(as_exact(total, "total")) / sigma**2) / precision
         return Normal(centre, 1 / math.sqrt(precision))

@@ -1,19 +1,26 @@
-"""An exact draw from weights that are too many and too different in size for a list of integers.
+"""Exact draws by integer weights: one of very many candidates, or a composition, in integer arithmetic.
 
-The weight of candidate r is the integer m_r · 2^(e_r − e_min), m_r of 53 bits, with e_r and m_r taken from a
-floating-point logarithm; whatever the logarithm, the integer is never zero. The draw itself compares integers
-only: it is exact for these weights, and what the logarithm's rounding costs is a statement about the weights.
+Where weights are too many and too different in size for a list of integers, the weight of candidate r is
+the integer m_r · 2^(e_r − e_min), m_r of 53 bits, with e_r and m_r taken from a floating-point logarithm;
+whatever the logarithm, the integer is never zero. The draw itself compares integers only: it is exact for
+these weights, and what the logarithm's rounding costs is a statement about the weights.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray, IntArray
+from discreet.numerics.count_vectors import Separable
 from discreet.randomness.entropy import Source
+from discreet.randomness.integers import categorical
 
 _BLOCK = 512  # as many 53-bit integers as an int64 can sum
 
@@ -66,3 +73,88 @@ class IntegerWeights:
     def _exact_sum(self, start: int, stop: int) -> int:
         part = self._mantissa[start:stop]
         return (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
+
+
+class IntegerSeparable:
+    """Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {Σb = total} with integer weights, normalised and drawn in integers only.
+
+    ``windows`` holds (first count, weights from there on) for each coordinate; weights are positive. Sums of
+    products over compositions are coefficients of products of polynomials, which are exact.
+    """
+
+    def __init__(self, windows: Sequence[tuple[int, Sequence[int]]], total: int) -> None:
+        self.windows = windows
+        self.total = total
+        self._root = _product_tree(windows, total)
+        _, left, right = _split(self._root, total)
+        self.size = sum(x * y for x, y in zip(left, right, strict=True))
+        """Σ_b Πᵢ Wᵢ(bᵢ), exactly."""
+
+    def weight(self, b: Sequence[int]) -> int:
+        """Πᵢ Wᵢ(bᵢ); zero outside the windows."""
+        product = 1
+        for (low, values), x in zip(self.windows, b, strict=True):
+            if not low <= x < low + len(values):
+                return 0
+            product *= values[x - low]
+        return product
+
+    def draw(self, source: Source) -> tuple[int, ...]:
+        """One composition with probability weight(b)/size exactly."""
+        return _descend(self._root, self.total, source)
+
+    def as_floats(self) -> Separable:
+        """The same law in floating point: marginals, means, fast seeded samples."""
+        logs = [np.log(np.array(values, dtype=np.float64)) for _, values in self.windows]
+        return Separable.of(logs, self.total, [low for low, _ in self.windows])
+
+
+@dataclass(frozen=True)
+class _Tree:
+    low: int
+    poly: Any
+    left: _Tree | None = None
+    right: _Tree | None = None
+
+    @property
+    def high(self) -> int:
+        return self.low + int(self.poly.degree())
+
+    @cached_property
+    def values(self) -> list[int]:
+        return [int(c) for c in self.poly.coeffs()]
+
+
+def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _Tree:
+    """All partial products in a balanced tree; of the root only one coefficient is ever asked."""
+    from flint import fmpz_poly
+
+    length = total - sum(low for low, _ in windows) + 1  # no partial sum exceeds its least value by more
+    level = [_Tree(low, fmpz_poly(list(values[:length]))) for low, values in windows]
+    while len(level) > 2:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        merged = [_Tree(a.low + b.low, a.poly.mul_low(b.poly, length), a, b) for a, b in pairs]
+        level = merged + level[2 * len(merged) :]
+    return _Tree(level[0].low + level[1].low, None, level[0], level[1])
+
+
+def _split(tree: _Tree, total: int) -> tuple[int, list[int], list[int]]:
+    """The possible sums of the left half when both halves sum to ``total``, with the weights of both."""
+    assert tree.left is not None
+    assert tree.right is not None
+    first = max(tree.left.low, total - tree.right.high)
+    final = min(tree.left.high, total - tree.right.low)
+    left = tree.left.values[first - tree.left.low : final - tree.left.low + 1]
+    start = total - final - tree.right.low
+    right = tree.right.values[start : start + len(left)]
+    return first, left, right[::-1]
+
+
+def _descend(tree: _Tree, total: int, source: Source) -> tuple[int, ...]:
+    """A composition with probability ∝ the product of its weights, exactly: sums first, then their parts."""
+    if tree.left is None or tree.right is None:
+        return (total,)
+    first, left, right = _split(tree, total)
+    products = [x * y for x, y in zip(left, right, strict=True)]
+    below = first + categorical(products, source)
+    return _descend(tree.left, below, source) + _descend(tree.right, total - below, source)

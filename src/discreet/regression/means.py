@@ -60,13 +60,11 @@ class MeanNoise:
     steps: int = GRID_STEPS
     people: int = 1
 
-    def draw(self, source: Source) -> tuple[int, int, int]:
+    def draw(self, source: Source) -> list[int]:
         if self.mu_squared is None:
             rates = [self.epsilon / self.people / part for part in (self.steps, self.steps**2, 4)]
-            first, second, third = (discrete_laplace(r.numerator, r.denominator, source) for r in rates)
-            return first, second, third
-        first, second, third = (rounded_gaussian(variance, source) for variance in self.variances())
-        return first, second, third
+            return [discrete_laplace(rate.numerator, rate.denominator, source) for rate in rates]
+        return [rounded_gaussian(variance, source) for variance in self.variances()]
 
     def variances(self) -> tuple[Fraction, Fraction, Fraction]:
         """Of the Gaussian noises: s², s²M²/11 and 16s²/M², s = M/μ."""
@@ -74,13 +72,12 @@ class MeanNoise:
         one = Fraction(self.people**2 * self.steps**2) / self.mu_squared
         return one, one * self.steps**2 / 11, 16 * one / self.steps**2
 
-    def scales(self) -> tuple[float, float, float]:
+    def scales(self) -> list[float]:
         """Standard deviations, or scales of the Laplace laws."""
         if self.mu_squared is None:
             one = self.people * self.steps / float(self.epsilon)
-            return one, one * self.steps, one * 4 / self.steps
-        first, second, third = (math.sqrt(variance) for variance in self.variances())
-        return first, second, third
+            return [one, one * self.steps, one * 4 / self.steps]
+        return [math.sqrt(variance) for variance in self.variances()]
 
     def cost(self, hides_size: bool, moved: int = 1) -> Guarantee:
         """What can be promised about sums with this noise where one record moves those of so many groups."""

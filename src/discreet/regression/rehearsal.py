@@ -107,8 +107,9 @@ def _split(schedule: Schedule) -> tuple[tuple[str, str], ...]:
     if schedule.steps:
         return (("Budget", f"{schedule.steps} steps on the gradient alone, an equal part of μ² each"),)
     shares = ", ".join(f"{float(share):.0%}" for share in schedule.shares)
+    rounds = "one round" if len(schedule.shares) == 1 else f"{len(schedule.shares)} rounds"
     curvature = ", ".join(f"{weight:g}" for weight in schedule.curvature)
     return (
-        ("Budget", f"{len(schedule.shares)} rounds with {shares} of μ²"),
+        ("Budget", f"{rounds} with {shares} of μ²"),
         ("Weight of the curvature beside the gradient in each", curvature),
     )

@@ -31,9 +31,8 @@ from discreet.numerics.count_vectors import Separable, number_of_compositions
 from discreet.numerics.hellinger import from_gap
 from discreet.numerics.log_gamma import stirling_remainder
 from discreet.randomness.bulk import uniform_composition
-from discreet.randomness.compositions import IntegerSeparable
 from discreet.randomness.entropy import Source
-from discreet.randomness.weights import dyadic
+from discreet.randomness.weights import IntegerSeparable, dyadic
 
 Gap = Callable[[int, FloatArray], FloatArray]
 """gap(i, b) = fᵢ(b): zero at the true count of category i and increasing away from it."""

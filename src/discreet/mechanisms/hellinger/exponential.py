@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import as_epsilon
+from discreet.declarations import as_epsilon, as_float
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.hellinger.envelope import Envelope, height, needs_narrow_windows
@@ -292,11 +292,7 @@ class EHDS(_Calibrated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        try:
-            gamma = float(self.gamma)
-        except (TypeError, ValueError):
-            gamma = math.nan
-        if isinstance(self.gamma, bool) or not (math.isfinite(gamma) and gamma > 0):
+        if not 0 < (gamma := as_float(self.gamma)) < math.inf:
             raise InvalidInput(f"gamma={self.gamma!r} must be positive and finite; 1 is a usual choice")
         object.__setattr__(self, "gamma", gamma)
 

@@ -15,7 +15,7 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.declarations import as_bounds, as_exact, as_positive
 from discreet.distributions.law import Law
-from discreet.distributions.normal import Normal
+from discreet.distributions.normal import Normal, as_sigma
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.posterior_sampling.family import (
@@ -53,17 +53,6 @@ class _MeanFamily(Family):
     @property
     def _unit(self) -> Fraction:
         return 1 / Fraction(self.sigma) ** 2
-
-    def _check_sigma(self) -> None:
-        try:
-            sigma = float(as_exact(self.sigma, "sigma"))
-        except InvalidInput:
-            sigma = math.nan
-        if not 1e-150 < sigma < 1e150:
-            raise InvalidInput(
-                f"sigma={self.sigma!r} must be positive: the known standard deviation of one record"
-            )
-        object.__setattr__(self, "sigma", sigma)
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         *heights, precision = eta
@@ -128,7 +117,7 @@ class GaussianMean(_MeanFamily):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_bounds(self.bounds, "one record"))
         object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=False))
-        self._check_sigma()
+        object.__setattr__(self, "sigma", as_sigma(self.sigma))
 
     def prior(self, parameters: Any) -> Normal:
         found: Normal = of_two(Normal, parameters, "(mean, standard deviation), such as (0, 1)")
@@ -182,7 +171,7 @@ class GaussianVector(_MeanFamily):
             raise InvalidInput(f"radius={self.radius!r} must be positive: records are clipped to this norm")
         as_positive(self.dimension, "dimension")
         object.__setattr__(self, "radius", radius)
-        self._check_sigma()
+        object.__setattr__(self, "sigma", as_sigma(self.sigma))
 
     def prior(self, parameters: Any) -> tuple[Normal, ...]:
         if isinstance(parameters, tuple) and all(isinstance(part, Normal) for part in parameters):

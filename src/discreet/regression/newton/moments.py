@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import erf
@@ -24,19 +24,10 @@ if TYPE_CHECKING:
     from discreet.regression.newton.models import ResponseModel
     from discreet.regression.newton.posterior import Evidence
 
-__all__ = [
-    "ResponseCurve",
-    "RowMoments",
-    "clipped_moments",
-    "column_spreads",
-    "curve_of",
-    "gathering",
-    "moments_of",
-    "positive",
-]
-
 _PASSES = 3
 _SCATTERS = 12
+_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
+"""Of numbers that are learned together, those that scatter more than samples do."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _WEIGHTS = np.column_stack([_WEIGHTS, _WEIGHTS * _NODES, _WEIGHTS * (_NODES**2 - 1)]) / _WEIGHTS.sum()
 
@@ -82,6 +73,10 @@ class RowMoments:
     blur: float = 0.0
     """The spectral norm of the noise on them, 2√(dv) for entries of variance v (Wigner), over their mean
     eigenvalue: above 1 there are directions in which the noise hides whether there is any curvature."""
+    tied: FloatArray | None = None
+    """By entry, how much of the error m̂ᵢeⱼ + eᵢm̂ⱼ it has, e that of the rows' mean; none if None."""
+    alike: tuple[FloatArray, ...] = ()
+    """Errors that are one number times a matrix: of what entries of a kind have in common."""
 
     @cached_property
     def centre(self) -> FloatArray:
@@ -117,11 +112,31 @@ class RowMoments:
         return np.asarray(self.records * (whole + np.einsum("i,ij,ik->ijk", means[2], along, along)))
 
     def unsure(self, moves: FloatArray) -> FloatArray:
-        """The covariance of E·δ for each move δ, E the symmetric error of the moments."""
-        found = self.variance * moves[:, :, None] * moves[:, None, :]
-        size = np.arange(len(self.mean))
-        found[:, size, size] = (moves**2) @ self.variance
-        return np.asarray(found)
+        """The covariance of E·δ for each move δ, E the symmetric error of the moments.
+
+        Entries are m·m' and a covariance, so that E = tied·(me' + em') + errors of their own, by entry: with
+        the mean of the rows unsure their second moments are, and their covariance need not be. Nor does what
+        all entries of a kind have alike make directions of little curvature unsure.
+        """
+        size, own = np.arange(len(self.mean)), self.variance - sum(one**2 for one in self.alike)
+        ties = np.zeros((len(moves), *self.mean.shape))
+        if self.tied is not None:
+            unsure = np.maximum(own[self.constant] / self.mean[self.constant, self.constant], 0.0)
+            own = own - self.tied**2 * shared(self.centre, unsure)
+            ties = self.centre[:, None] * self.tied * moves[:, None, :]
+            ties[:, size, size] += (self.centre * moves) @ self.tied
+            ties *= np.sqrt(unsure)
+        own = np.maximum(own, 0.0)
+        found = own * moves[:, :, None] * moves[:, None, :]
+        found[:, size, size] = (moves**2) @ own
+        ties = np.concatenate([ties, *((moves @ one)[:, :, None] for one in self.alike)], axis=2)
+        return np.asarray(found + ties @ ties.transpose(0, 2, 1))
+
+
+def shared(centre: FloatArray, unsure: FloatArray) -> FloatArray:
+    """Variances of cᵢeⱼ + eᵢcⱼ by entry, for independent e with these variances."""
+    found = np.outer(centre**2, unsure)
+    return np.asarray(found + found.T)
 
 
 def column_spreads(moments: FloatArray, design: Design) -> FloatArray:
@@ -160,12 +175,14 @@ def moments_of(model: ResponseModel, design: Design, seen: Sequence[Evidence], r
             total += known * (curvature / level - bend)
             precision += known
         known = settled - bends[-1][1]  # what every record has alike, a curvature has at every point
-        mean, variance = _entries(guess, total / precision, 1 / precision, known, constant, records)
+        mean, variance, tied, alike = _entries(
+            guess, total / precision, 1 / precision, known, constant, records
+        )
         blur = 2 * math.sqrt(2 * float(np.triu(1 / precision, 1).sum()) / max(len(guess) - 1, 1))
         blur = blur * len(guess) / float(np.trace(mean))
         shown = positive(mean + bends[-1][1], variance)
         mean = positive(_unbent(shown, mean, bends[-1][1]), variance)
-        found = RowMoments(mean, variance, records, constant, shown, blur)
+        found = RowMoments(mean, variance, records, constant, shown, blur, tied, alike)
     return found
 
 
@@ -212,13 +229,14 @@ def _entries(
     settled: FloatArray,
     constant: int | None,
     records: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Means and variances of the entries given noisy ones, each kind learned together.
+) -> tuple[FloatArray, FloatArray, FloatArray | None, tuple[FloatArray, ...]]:
+    """Means and variances of the entries given noisy ones, each kind learned together, and what ties them.
 
     Squares of columns relative to the guess; then means of columns, relative to their squares; then products,
     of which those of uncorrelated columns with these means and the guess's correlations are expected.
     """
     mean, variance = np.where(np.isnan(settled), guess, settled), np.zeros_like(guess)
+    tied, alike = np.zeros_like(guess), []
     before = (
         np.zeros(len(guess)) if constant is None else guess[constant] / math.sqrt(guess[constant, constant])
     )
@@ -230,10 +248,13 @@ def _entries(
             return
         base, scale, own = (np.broadcast_to(one, unknown.shape)[unknown] for one in (base, scale, own))
         seen, unsure = (found[rows, columns] - base) / scale, noise[rows, columns] / scale**2
-        moved, left = learned(seen, unsure, own / scale**2, records)
+        moved, left, kept, common = learned(seen, unsure, own / scale**2, records)
+        alike.append(np.zeros_like(guess))
         for one, other in ((rows, columns), (columns, rows)):
             mean[one, other] = base + scale * moved
             variance[one, other] = scale**2 * left
+            tied[one, other] = kept
+            alike[-1][one, other] = scale * common
 
     every = np.arange(len(guess))
     learn(every, every, np.diag(guess), np.diag(guess))
@@ -242,7 +263,7 @@ def _entries(
     if constant is not None:
         others = every[every != constant]
         learn(np.full_like(others, constant), others, guess[constant, others], np.sqrt(squares[others]))
-        centre, own = mean[constant] / math.sqrt(squares[constant]), variance[constant]
+        centre, own = mean[constant] / math.sqrt(squares[constant]), variance[constant] / squares[constant]
         centre = np.clip(centre, -0.98 * np.sqrt(squares), 0.98 * np.sqrt(squares))
         centre[constant] = math.sqrt(squares[constant])
     spread = np.sqrt(np.maximum(squares - centre**2, 0.02 * squares))
@@ -250,11 +271,17 @@ def _entries(
     base = (guess - np.outer(before, before)) * np.outer(stretch, stretch) + np.outer(centre, centre)
     rows, columns = np.triu_indices(len(guess), 1)
     rows, columns = (one[(rows != constant) & (columns != constant)] for one in (rows, columns))
-    vague = np.outer(centre**2, own)
-    learn(
-        rows, columns, base[rows, columns], spread[rows] * spread[columns], (vague + vague.T)[rows, columns]
-    )
-    return mean + variance * np.minimum(variance / noise, 1) * gathering(mean, variance), variance
+    own = shared(centre, own)[rows, columns]
+    learn(rows, columns, base[rows, columns], spread[rows] * spread[columns], own)
+    tied[every, every] = 0.0
+    if constant is not None:
+        tied[constant] = tied[:, constant] = variance[constant] > 0
+        for one in alike:
+            means = one[constant] / math.sqrt(squares[constant])
+            one[constant] = one[:, constant] = 0.0
+            one += tied * (np.outer(means, centre) + np.outer(centre, means))
+    mean = mean + variance * np.minimum(variance / noise, 1) * gathering(mean, variance)
+    return mean, variance, None if constant is None else tied, tuple(alike)
 
 
 def gathering(mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -274,28 +301,50 @@ def gathering(mean: FloatArray, variance: FloatArray) -> FloatArray:
     return np.asarray(2 * (found - np.diag(np.diag(found))))
 
 
-def learned(
-    values: FloatArray, noise: FloatArray, own: FloatArray, records: float
-) -> tuple[FloatArray, FloatArray]:
-    """Means and variances of numbers about a common one, given values with noise.
+class Learned(NamedTuple):
+    """Means and variances of numbers; ``kept`` is how much of an error of what was expected of each is left
+    in it, ``common`` the deviation of the error that all have alike."""
 
-    Before they are seen the common number has the deviation ½, and the scatter about it is log-uniform from
-    1/√n, that of samples of n records, to ½; ``own`` are variances that they have besides.
+    mean: FloatArray
+    variance: FloatArray
+    kept: FloatArray
+    common: FloatArray
+
+
+def learned(values: FloatArray, noise: FloatArray, own: FloatArray, records: float) -> Learned:
+    """Numbers about a common one, given values with noise.
+
+    Before they are seen the common number has the deviation ½. Numbers scatter about it with 1/√n, as samples
+    of n records do, and that is all with probability ½; otherwise a share of them, each of ``_SHARES`` as
+    likely, has a deviation that is log-uniform up to ½. ``own`` are variances that they have besides. The
+    common number is found by EM, and its likelihood taken to be normal there.
     """
-    scatter = np.geomspace(min(1 / math.sqrt(max(records, 1.0)), 0.25), 0.5, _SCATTERS) ** 2
-    before = scatter[:, None] + own
-    known = 1 / (before + noise)
-    total = known.sum(axis=1) + 4
-    common = known @ values / total
-    gaps = values - common[:, None]
-    logs = np.sum(np.log(known) - known * gaps**2, axis=1) / 2 - 2 * common**2 - np.log(total) / 2
-    chance = np.exp(logs - logs.max())
+    least = min(1 / math.sqrt(max(records, 1.0)), 0.25)
+    scatter, share = np.meshgrid(np.geomspace(least, 0.5, _SCATTERS), _SHARES)
+    before = np.array([np.full_like(scatter, least), scatter]).reshape(2, -1, 1) ** 2 + own
+    known, chances = 1 / (before + noise), np.array([1 - share, share]).reshape(2, -1, 1)
+    gains, precision = before * known, known[1]
+    for _ in range(_PASSES):
+        total = precision.sum(axis=1) + 4
+        common = precision @ values / total
+        gaps = values - common[:, None]
+        logs = np.log(chances) + (np.log(known) - known * gaps**2) / 2
+        each = np.logaddexp(*logs)
+        of = np.exp(logs - each)
+        precision = np.sum(of * known, axis=0)
+    total = precision.sum(axis=1)[:, None] + 4
+    likely = each.sum(axis=1) - 2 * common**2 - np.log(total[:, 0]) / 2
+    likely[0] += math.log(len(likely))  # the scatter of samples is one of two ways
+    chance = np.exp(likely - likely.max())
     chance /= chance.sum()
-    gain = before * known
+    gain = np.sum(of * gains, axis=0)
     means = common[:, None] + gain * gaps
-    inside = before * (1 - gain) + (1 - gain) ** 2 / total[:, None]
+    alike = (1 - gain) ** 2 / total
+    inside = np.sum(of * (before * (1 - gains) + ((gains - gain) * gaps) ** 2), axis=0) + alike
     mean = chance @ means
-    return mean, chance @ (inside + (means - mean) ** 2)
+    return Learned(
+        mean, chance @ (inside + (means - mean) ** 2), chance @ (1 - gain), np.sqrt(chance @ alike)
+    )
 
 
 def positive(matrix: Any, variance: FloatArray | None = None) -> FloatArray:

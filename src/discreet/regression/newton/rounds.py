@@ -62,10 +62,15 @@ class Schedule:
         """The library's choice, from public numbers.
 
         ``aim``: four rounds with curvature for ``"intervals"``; for ``"prediction"`` of many coefficients
-        descent on the gradient alone, which takes more passes.
+        descent on the gradient alone, which takes more passes. A gaussian model has two, unless noise leaves
+        predictors so unsure after the first that two of their deviations are the bounds of the response: the
+        second could not clip residuals, and would look from a point where they are larger.
         """
         if question.model.squares:
-            return cls((Fraction(1, 3), Fraction(2, 3)), (0.3, 0.15), squares=0.1)
+            first = Fraction(1, 3)
+            if question.unsure(first) > 1 / 4:
+                return cls((Fraction(1),), (0.15,), squares=0.1)
+            return cls((first, 1 - first), (0.3, 0.15), squares=0.1)
         few = cls((Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)), (0.2,) * 4)
         if descends(question.design, question.model, aim, question.n is not None):
             return cls((), (), descent=Fraction(1), steps=question.steps())
@@ -113,6 +118,14 @@ class PublicSetting:
         """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
         row = self.per_person * self.design.norm / self.design.unit
         return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
+
+    def unsure(self, share: Fraction) -> float:
+        """About the variance of predictors after a round whose residuals are at most 1, of noise alone; 0
+        where the number of records is private."""
+        if self.n is None:
+            return 0.0
+        typical = float(np.trace(self.design.second_moments)) / self.design.d
+        return self.design.d * self.cost(share) / (self.n**2 * typical)
 
     def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
         return noise_for(
