@@ -19,6 +19,7 @@ from discreet.answers.discovered import Discovered
 from discreet.cli import app
 from discreet.data import count_texts
 from discreet.documents.answer import load_answer
+from discreet.documents.base import write_document
 from discreet.errors import CorruptReleaseError, FileError, InvalidInput, PrivacyWarning
 from discreet.mechanisms.discovery import Discovery
 from discreet.questions.base import question_of
@@ -212,4 +213,4 @@ def test_an_edited_document_is_refused() -> None:
         {"column": 3},
     ):
         with pytest.raises((ValueError, CorruptReleaseError)):
-            Discovered.from_content({**content, **change})
+            Discovered.from_json(write_document(Discovered.format, Discovered.version, {**content, **change}))

@@ -20,6 +20,7 @@ from discreet.answers.network import NetworkRelease
 from discreet.data import contingencies, contingency
 from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
 from discreet.documents.answer import load_answer
+from discreet.documents.base import write_document
 from discreet.questions.network import Network
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
@@ -355,8 +356,10 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     ):
         with pytest.raises(discreet.CorruptReleaseError, match=message):
             load_answer(replace(answer, **changed).to_json())
-    with pytest.raises(ValueError, match="stamped"):
-        NetworkRelease.from_content({**answer.content(), "private": False})
+    with pytest.raises(discreet.CorruptReleaseError, match="stamped"):
+        NetworkRelease.from_json(
+            write_document(NetworkRelease.format, 1, {**answer.content(), "private": False})
+        )
 
 
 def test_the_graph_is_drawn(answer: NetworkRelease) -> None:

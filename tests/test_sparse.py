@@ -19,6 +19,7 @@ from discreet.answers.sparse import EVERYTHING_ELSE, SparseRelease
 from discreet.cli import app
 from discreet.data import count_codes
 from discreet.documents.answer import load_answer
+from discreet.documents.base import write_document
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput, TooLargeError
 from discreet.inference.sparse import SparsePosterior, number_near
 from discreet.mechanisms.sparse import Sparse, SparseOutput
@@ -207,7 +208,9 @@ def test_an_edited_document_is_refused() -> None:
         {"guarantee": {**content["guarantee"], "relation": "replace-one"}},
     ):
         with pytest.raises((ValueError, TypeError, CorruptReleaseError)):
-            SparseRelease.from_content({**content, **change})
+            SparseRelease.from_json(
+                write_document(SparseRelease.format, SparseRelease.version, {**content, **change})
+            )
 
 
 def by_hand(noisy: list[int], m: Sparse) -> tuple[np.ndarray, np.ndarray]:

@@ -98,10 +98,10 @@ class Discovered(Answer):
         as_rational(guarantee.exact_delta, "delta", 0, 1)
         found = cls(counts, guarantee, content["column"], content["versions"])
         threshold = found.selection.threshold
-        if content["threshold"] != threshold or not isinstance(found.versions, dict):
+        if content["threshold"] != threshold:
             raise ValueError("the threshold is not that of the guarantee")
         if any(type(z) is not int or not threshold < z <= LARGEST for z in counts.values()):
             raise ValueError("counts must be whole numbers above the threshold")
-        if list(counts) != sorted(counts) or not (found.column is None or isinstance(found.column, str)):
+        if list(counts) != sorted(counts):
             raise ValueError("levels must be in the order of their names")
         return found

@@ -139,11 +139,8 @@ class Release(Bridged, Answer):
         return check_options(self.mechanism, ())(**self.parameters)
 
     def check_parts(self) -> None:
-        """There is such a mechanism, its counts are of these levels, and no less is claimed than it costs."""
+        """There is such a mechanism, its counts can be, and no less is claimed than it costs."""
         counts = self.output.first
-        sizes = {len(self.levels) + self.leaves_out, len(self.parameters["prior"]), len(counts)}
-        if len(sizes) > 1:
-            raise ValueError("levels, prior and counts differ in number")
         if any(abs(count) > LARGEST for count in counts):
             raise ValueError("its counts are too large")
         if (self.output.noisy is None) is self.built.keeps_noisy:
@@ -430,8 +427,6 @@ class Release(Bridged, Answer):
             versions=content["versions"],
         )
         release._check()
-        if content["private"] is not release.guarantee.is_private:
-            raise ValueError("it is stamped otherwise than its guarantee says")
         return release
 
     def _check(self) -> None:
@@ -442,10 +437,6 @@ class Release(Bridged, Answer):
         for counts in (self.output.counts, self.output.first):
             if len(counts) != counted or any(type(count) is not int for count in counts):
                 raise ValueError("counts must be whole numbers, one per level")
-        if not (self.column is None or isinstance(self.column, str)):
-            raise ValueError("column must be a name")
-        if not isinstance(self.versions, dict):
-            raise ValueError("versions is malformed")
         for pair in (self.total_prior, self.strength):
             if pair is not None:
                 LogUniform(*pair)

@@ -159,8 +159,4 @@ class SparseRelease(Answer):
             raise ValueError("levels and counts differ in number, or a level is there twice")
         if any(not isinstance(level, str | int | float) for level in found.levels):
             raise ValueError("a level must be text, a number or a truth value")
-        if not isinstance(found.versions, dict) or not (
-            found.column is None or isinstance(found.column, str)
-        ):
-            raise ValueError("column and versions are malformed")
         return found

@@ -241,9 +241,14 @@ class Answer(Charged, ABC):
         content = read_document(text, cls.format, cls.version)
         try:
             read = cls.from_content(content)
-            unknown = set(content) - set(read.content())
-            if unknown:
+            written = read.content()
+            if unknown := set(content) - set(written):
                 raise ValueError(f"it has a part {min(unknown)[:60]!r} that it cannot have")
+            named, made = getattr(read, "column", None), getattr(read, "versions", {})
+            if not isinstance(named, str | None) or not isinstance(made, dict):
+                raise ValueError("column or versions is malformed")
+            if "private" in written and content["private"] is not written["private"]:
+                raise ValueError("it is stamped otherwise than its guarantee says")
             read.check_parts()
             return read
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

@@ -47,11 +47,11 @@ and where the stretch begins: few, more, and many."""
 _SLACK, _AGREE = 1 + 2e-5, 3e-3  # what every second node misses is added to what all of them tell
 _DEEP = 30.0
 _MOST_MOVES = {2: 32.0, 3: 1.0}
-_MOST_CELLS, _MOST_VALUES = {2: 20_000, 3: 4_000}, 32
+_MOST_CELLS, _MOST_VALUES = {2: 6000, 3: 4000}, 32
 _CLOSE = {2: 1.12, 3: 1.4}  # cells are split whose bound is so much above what is attained
 _LOOSE, _SHORT = 0.15, 0.1
-_AT_ONCE = 500_000
-_MOST_LAWS, _NEAR = {2: 3000, 3: 200}, 1.5  # with nodes of their own, which serve others up to so far away
+_AT_ONCE = 50_000
+_MOST_LAWS, _NEAR = 200, 1.5  # of three parameters: laws whose nodes serve others up to so far away
 
 
 @dataclass(frozen=True)
@@ -385,12 +385,33 @@ class _Laws:
         size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
         self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
         self.seen &= self.log_weights[:, self.edge].max(axis=1) < self.log_weights.max(axis=1) - _DEEP
+        self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(
+            *self.away.shape[:2], d * d
+        )
+        self.covariances, sure = self._tilted(np.zeros((len(chi), 1, d)))
+        self.covariances, self.seen = self.covariances[:, 0], self.seen & sure
+
+    def _tilted(self, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """E[(θ−m)(θ−m)'e^{s·(θ−m)}] for some steps s at each law, and whether the nodes tell it."""
+        exponent = self.log_weights[:, None] + steps @ self.away.transpose(0, 2, 1)
+        largest = exponent.max(axis=2, keepdims=True)
+        weights = np.exp(exponent - largest)
+        d = steps.shape[2]
         both = []
         for part, share in ((slice(None), 1), (self.even, 2**d)):
-            spread = share * weights[:, part, None] * self.away[:, part]
-            both.append(np.swapaxes(spread, 1, 2) @ self.away[:, part])
-        missed = _apart(*both)
-        self.covariances, self.seen = _raised(both[0], missed), self.seen & (missed < _AGREE)
+            sums = weights[:, :, part] @ self._squares[:, part]
+            both.append(share * sums * np.exp(np.minimum(largest, 600.0)))
+        fine, coarse = (one.reshape(*one.shape[:2], d, d) for one in both)
+        missed = _apart(fine, coarse)
+        sure = missed < _AGREE
+        sure &= exponent[:, :, self.edge].max(axis=2) < largest[..., 0] - _DEEP
+        sure &= largest[..., 0] < 600
+        return _raised(fine, missed), np.asarray(sure.all(axis=1))
+
+    def bounds(self, steps: FloatArray) -> FloatArray:
+        """Matrices above every covariance within the hull of some steps from each χ, infinite if unknown."""
+        found, sure = self._tilted(steps)
+        return np.where((sure & self.seen)[:, None, None, None], found, np.inf)
 
 
 class _Near:
@@ -544,42 +565,72 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         unit = np.ptp(points, axis=0)
         return np.asarray(points[ConvexHull(points / unit).vertices])
 
+    def depths(points: FloatArray) -> FloatArray:
+        """From which ρ on a set of points is touched: no less is said than is true."""
+        across = (points - start) @ family.normals.T - share * n * most
+        return np.asarray(np.maximum((across / (share * widths)).min(axis=-2).max(axis=-1), 0.0))
+
     def largest(matrices: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
             squares = np.einsum("ki,...ij,kj->...k", family.moves, matrices, family.moves)
         return np.asarray(share**2 * np.where(np.isnan(squares), np.inf, squares).max(axis=-1))
 
+    def rough(cells: FloatArray, own: FloatArray, metric: FloatArray) -> FloatArray:
+        """A bound in cells by what is known in their middles (0: nothing), for C is self-concordant."""
+        steps = cells - cells.mean(axis=1)[:, None]
+        moved = np.sqrt(np.einsum("bei,bij,bej->be", steps, metric, steps).max(axis=1))
+        with np.errstate(all="ignore"):
+            return np.asarray(np.where((own > 0) & (moved < 1), own / (1 - moved) ** 2, np.inf))
+
+    def each(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
+        """A bound in each cell, the value in its middle (0: not seen), the covariance there, and the mode."""
+        middles = cells.mean(axis=1)
+        bound, own, modes = np.full(len(cells), np.inf), np.zeros(len(cells)), np.zeros_like(middles)
+        metric = np.tile(np.diag(widest**-2.0), (len(cells), 1, 1))
+        for level in (0, 1):
+            short = _lengths(cells, metric).max(axis=1, initial=0.0) < 1
+            left = np.flatnonzero(np.isinf(bound) & ((own == 0) | short))
+            few = max(1, _AT_ONCE // _NODES[d][level][0] ** d)
+            for part in (left[first : first + few] for first in range(0, len(left), few)):
+                law = family.laws(middles[part], nu, begin[part], level)
+                bound[part] = largest(law.bounds(cells[part] - middles[part][:, None])).max(axis=1)
+                own[part] = np.where(law.seen, largest(law.covariances), 0.0)
+                bound[part] = np.minimum(bound[part], rough(cells[part], own[part], law.covariances))
+                metric[part[law.seen]], modes[part[law.seen]] = law.covariances[law.seen], law.modes[law.seen]
+        return bound, own, metric, modes
+
     laws: list[_Near] = []
 
-    def looked(cells: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """A bound in each cell, the value in its middle (0: not seen), and the covariance there."""
+    def near(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
+        """The same, with nodes that cells share."""
         middles = cells.mean(axis=1)
         bound, own = np.full(len(cells), np.inf), np.zeros(len(cells))
         metric = np.tile(np.diag(widest**-2.0), (len(cells), 1, 1))
-        left, place = np.arange(len(cells)), 0
+        left, place = np.argsort(depths(cells)), 0
         while len(left):
             if place == len(laws):
-                made = _Near.made(family, middles[left[0]], nu) if place < _MOST_LAWS[d] else None
+                made = _Near.made(family, middles[left[0]], nu) if place < _MOST_LAWS else None
                 if made is None:
                     left = left[1:]
                     continue
                 laws.append(made)
             law, place = laws[place], place + 1
-            within = law.distances(middles[left]) < _NEAR
-            inside = left[within]
-            for part in np.array_split(inside, 1 + len(inside) * law.size // _AT_ONCE) if len(inside) else ():
+            inside = left[law.distances(middles[left]) < _NEAR]
+            for part in (
+                np.array_split(inside, 1 + len(inside) * law.size // (10 * _AT_ONCE)) if len(inside) else ()
+            ):
                 matrices, found, seen = law.bounds(cells[part])
                 own[part] = np.where(seen, largest(found), 0.0)
-                moved = np.sqrt(_lengths_from(cells[part], middles[part], found))
-                with np.errstate(all="ignore"):
-                    rough = np.where(seen & (moved < 1), own[part] / (1 - moved) ** 2, np.inf)
-                bound[part] = np.minimum(rough, largest(matrices).max(axis=1, initial=0.0))
+                above = largest(matrices).max(axis=1, initial=0.0)
+                bound[part] = np.minimum(above, rough(cells[part], own[part], found))
                 metric[part[seen]] = found[seen]
             left = left[own[left] == 0]
-        return bound, own, metric
+        return bound, own, metric, begin
+
+    looked = each if d == 2 else near
 
     def values_at(points: FloatArray) -> FloatArray:
-        return looked(points[:, None])[1]
+        return looked(points[:, None], np.zeros_like(points))[1]
 
     def known(depth: float) -> bool:
         return bool((values_at(hull(depth)) > 0).all())
@@ -594,18 +645,14 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
     if end == 0.0:
         return np.array([0.0, 0.0]), np.array([math.inf])
 
-    def depths(points: FloatArray) -> FloatArray:
-        """From which ρ on a set of points is touched: no less is said than is true."""
-        across = (points - start) @ family.normals.T - share * n * most
-        return np.asarray(np.maximum((across / (share * widths)).min(axis=-2).max(axis=-1), 0.0))
-
     levels = np.unique(np.concatenate([hull(depth) for depth in end * np.linspace(0, 1, 17) ** 2]), axis=0)
     seen_at, seen = depths(levels[:, None]), values_at(levels)
     outer = hull(end)
     waiting = _cover(outer)
+    modes = np.zeros((len(waiting), d))
     done_at, done = np.zeros(0), np.zeros(0)
     while len(waiting):
-        bound, own, metric = looked(waiting)
+        bound, own, metric, modes = looked(waiting, modes)
         middles = waiting.mean(axis=1)
         seen_at, seen = np.append(seen_at, depths(middles[:, None])), np.append(seen, own)
         order = np.argsort(seen_at)
@@ -620,7 +667,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         end = min(end, float(touched[blind].min(initial=end)))
         wide &= touched < end
         done_at, done = np.append(done_at, touched[~wide]), np.append(done, bound[~wide])
-        waiting = _split(waiting[wide], metric[wide])
+        waiting, modes = _split(waiting[wide], metric[wide]), np.repeat(modes[wide], 2, axis=0)
     inner = done_at < end
     if not inner.any():
         return np.array([0.0, 0.0]), np.array([math.inf])
@@ -652,12 +699,6 @@ def _lengths(cells: FloatArray, metric: FloatArray) -> FloatArray:
     first, second = _edges(cells).T
     edges = cells[:, first] - cells[:, second]
     return np.asarray(np.einsum("bei,bij,bej->be", edges, metric, edges))
-
-
-def _lengths_from(cells: FloatArray, middles: FloatArray, metric: FloatArray) -> FloatArray:
-    """The largest squared distance of a corner from the middle."""
-    steps = cells - middles[:, None]
-    return np.asarray(np.einsum("bei,bij,bej->be", steps, metric, steps).max(axis=1))
 
 
 def _split(cells: FloatArray, metric: FloatArray) -> FloatArray:

@@ -39,8 +39,6 @@ from discreet.regression.newton.sums import Round, RoundNoise, RoundSums
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
 
-__all__ = ["Fit", "Prediction", "Regression", "regression"]
-
 _READING = (
     "A coefficient is what the model's predictor moves by when its column grows by one of its units, the "
     "others held. The interval holds it with the stated probability, given the prior and the model; sampling "

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from discreet.regression.newton.models import ResponseModel
     from discreet.regression.newton.posterior import Evidence
 
-__all__ = [
-    "ResponseCurve",
-    "RowMoments",
-    "clipped_moments",
-    "column_spreads",
-    "curve_of",
-    "gathering",
-    "moments_of",
-    "positive",
-]
-
 _PASSES = 3
 _SCATTERS = 12
 _SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)

@@ -33,19 +33,6 @@ from discreet.regression.newton.moments import (
 )
 from discreet.regression.newton.sums import Round, RoundSums
 
-__all__ = [
-    "CoefficientPrior",
-    "Evidence",
-    "NormalLaw",
-    "Posterior",
-    "evidence",
-    "maximum",
-    "posterior",
-    "targets_of",
-    "unseen",
-]
-
-
 _STEPS = 12
 _MOST_SAMPLED = 40
 """Coefficients up to which importance sampling is worth its while."""
