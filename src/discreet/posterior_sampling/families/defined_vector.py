@@ -384,7 +384,6 @@ class _Laws:
         self.away = self.theta - mean
         size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
         self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
-        self.seen &= self.log_weights[:, self.edge].max(axis=1) < self.log_weights.max(axis=1) - _DEEP
         self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(
             *self.away.shape[:2], d * d
         )
