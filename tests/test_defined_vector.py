@@ -175,6 +175,20 @@ def test_a_parameter_that_the_formula_does_not_use_is_drawn_all_the_same() -> No
     assert -1 < drawn[1] < 1
 
 
+def test_draws_have_their_law_where_the_formula_divides_by_a_parameter() -> None:
+    """−t2 is a Gamma variable, and t1 normal given it; boxes of the envelope lie across t2 = 0."""
+    chi, nu, source = (9, 25), 40, SeededEntropy(3)
+    eta = tuple(map(Fraction, (*chi, nu)))
+    drawn = [[float(part) for part in WEIGHTS.draw(eta, Fraction(1, 2**40), source)] for _ in range(300)]
+    t1, t2 = np.array(drawn).T
+    law = stats.gamma(nu / 2 + 1.5, scale=1 / (chi[1] - chi[0] ** 2 / nu))
+    given = stats.norm(-2 * t2 * chi[0] / nu, np.sqrt(-2 * t2 / nu))
+    for shares in (law.cdf(-t2), given.cdf(t1)):
+        observed = np.bincount((10 * shares).astype(int), minlength=10)
+        statistic, freedom = chi_square(observed, np.full(10, 30.0))
+        assert stats.chi2.sf(statistic, freedom) > ALPHA
+
+
 def test_data_in_the_place_of_a_family_are_not_quoted() -> None:
     for secret in (np.array([[0.123456, 2.0]]), [0.123456]):
         with pytest.raises(discreet.InvalidInput, match="by its name, not by a") as refused:

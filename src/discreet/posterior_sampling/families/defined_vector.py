@@ -300,7 +300,7 @@ class DefinedVector(Family):
 
     def exponent(self, eta: Natural, theta: Sequence[Ball]) -> tuple[Ball, list[Ball]] | None:
         """χ·θ − νA(θ) and its gradient; None where θ is outside of the support for certain."""
-        from flint import arb_series, ctx
+        from flint import arb, arb_series, ctx
 
         for at, (low, high) in zip(theta, self.support or (), strict=True):
             if (math.isfinite(low) and at < low) or (math.isfinite(high) and at > high):
@@ -312,7 +312,10 @@ class DefinedVector(Family):
         try:
             for i, name in enumerate(self.parameters):
                 line = {**dict(zip(self.parameters, theta, strict=True)), name: arb_series([theta[i], 1])}
-                series = arb_series(in_balls(self.cumulant, **line))
+                try:
+                    series = arb_series(in_balls(self.cumulant, **line))
+                except ValueError:  # divided by what may be zero: nothing is known on so large a box
+                    series = arb_series([arb("nan"), arb("nan")])
                 value = series[0]
                 slopes.append(chi[i] - nu * series[1])
         finally:
