@@ -29,7 +29,7 @@ from discreet.declarations import as_bounds, as_exact
 from discreet.errors import DataError, InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.posterior_sampling.family import Family, Natural, Pair, record_rows
-from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats
+from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats, outermost
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
 
@@ -316,11 +316,11 @@ def _in_cells(
     away = theta - (np.exp(log_weight) * theta).sum(axis=1, keepdims=True)
     tilt = np.diff(cells)[:, None] / 2 * away
     squares = log_weight + 2 * np.log(np.maximum(np.abs(away), 1e-300))
-    bounds = []
+    bounds, ends = [], outermost(log_weight > -9e3)
     for sign in (-1, 1):
         value = squares + sign * tilt
         largest = value.max(axis=1)
-        cut = np.maximum(value[:, 0], value[:, -1]) > largest - 25  # the nodes do not reach far enough
+        cut = np.where(ends, value, -np.inf).max(axis=1) > largest - 25  # the nodes do not reach far enough
         found = np.exp(value - largest[:, None]).sum(axis=1) * np.exp(np.minimum(largest, 700.0))
         bounds.append(np.where(cut | ~seen, np.inf, found))
     return np.exp(squares).sum(axis=1), np.maximum(*bounds)
