@@ -90,7 +90,7 @@ LISTED = (
     Item(
         "C, definitions A.1–A.9",
         "Minimal and Δ-bounded families, normalisable parameters, neighbours: sixteen families, two of them "
-        "any with one or two parameters",
+        "any with one, two or three parameters",
         "implemented",
         "proofs/posterior-sampling.md",
     ),
