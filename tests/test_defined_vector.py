@@ -18,7 +18,7 @@ import discreet
 from discreet.cli import main
 from discreet.numerics.enclosures import above, ball
 from discreet.posterior_sampling.families import defined, defined_vector
-from discreet.posterior_sampling.families.defined_vector import _Near, _variances
+from discreet.posterior_sampling.families.defined_vector import _Near, _rough, _variances
 from discreet.posterior_sampling.family import Family, Natural, renyi
 from discreet.randomness import log_concave
 from discreet.randomness.entropy import SeededEntropy
@@ -580,6 +580,50 @@ def test_bounds_hold_in_the_whole_cell() -> None:
         exact = np.diag(polygamma(1, chi) + polygamma(1, nu - chi))
         for move in rng.normal(size=(5, 2)):
             assert move @ exact @ move <= max(move @ one @ move for one in found)
+
+
+def test_a_variance_in_the_middle_bounds_those_of_the_cell() -> None:
+    """Attained by 1/χ², of the exponential law, at the farthest corner; nothing is known from 1 on."""
+    cells = np.array([[[0.6, 1.0], [1.2, 1.0], [1.2, 1.0]], [[-1.0, 1.0], [2.0, 1.0], [2.0, 1.0]]])
+    bounds = _rough(cells, np.ones(2), np.tile(np.eye(2), (2, 1, 1)))
+    assert bounds == pytest.approx([0.6**-2, INF])
+    assert _rough(cells[:1], np.zeros(1), np.eye(2)[None]) == INF
+
+
+def test_the_nodes_of_another_law_tell_a_cell_of_normal_laws() -> None:
+    """E[zz'e^{s·z}] = e^{s'Σs/2}(Σ + Σss'Σ), or nothing where nodes do not go so far."""
+    family: Any = TIED
+    nu, sigma = 8.0, np.linalg.inv(np.array([[1.0, 0.5], [0.5, 1.0]]) * 8)
+    near = _Near.made(family, np.array([1.0, -2.0]), nu)
+    assert near is not None
+    cell = np.array([[1.2, -1.6], [2.5, -1.5], [0.5, -1.0]])
+    above, own, seen = near.bounds(cell[None])
+    assert seen.all()
+    assert own[0] == pytest.approx(sigma, rel=4e-3)
+    for corner, found in zip(cell, above[0], strict=True):
+        s = sigma @ (corner - cell.mean(axis=0))
+        exact = (sigma + np.outer(s, s)) * math.exp(s @ np.linalg.solve(sigma, s) / 2)
+        assert found == pytest.approx(exact, rel=4e-3)
+    for far in np.geomspace(5, 500, 30):
+        above, own, seen = near.bounds(np.array([[[1.0, -2.0], [1.0, -2.0], [1.0 + far, -2.0]]]))
+        s = sigma @ np.array([2 * far / 3, 0.0])
+        exact = (sigma + np.outer(s, s)) * math.exp(min(600.0, s @ np.linalg.solve(sigma, s) / 2))
+        assert not seen[0] or own[0] == pytest.approx(sigma, rel=4e-3)
+        assert np.isinf(above[0]).all() or above[0, 2] == pytest.approx(exact, rel=4e-3)
+    assert not seen[0]
+
+
+def test_weak_laws_are_not_told_by_the_nodes_of_stronger_ones() -> None:
+    near = _Near.made(CATEGORIES, np.array([5.0, 4.0]), 15.0)  # type: ignore[arg-type]
+    assert near is not None
+    told = []
+    for weak in np.geomspace(5, 0.01, 60):
+        exact = np.diag(polygamma(1, [weak, 4.0])) + polygamma(1, 11 - weak)
+        _, own, seen = near.bounds(np.array([[[weak, 4.0]]]))
+        told.append(seen[0])
+        assert not seen[0] or eigh(own[0], exact, eigvals_only=True)[0] > 1 - 1e-6
+    assert told[0]
+    assert not told[-1]
 
 
 def test_an_exponent_that_is_not_concave_is_noticed() -> None:

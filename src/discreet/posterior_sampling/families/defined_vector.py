@@ -170,7 +170,10 @@ class DefinedVector(Family):
                 "positive strength: as how many records they count"
             )
         if not self.normalisable(self.natural(values)):
-            raise InvalidInput(f"prior={parameters!r} is no law: its means must be means that S(x) can have")
+            raise InvalidInput(
+                f"prior={parameters!r} is no law: its means must be means that S(x) can have, and A a number "
+                "where t may be (if exp overflows there, subtract a constant from S)"
+            )
         return values
 
     def public_prior(self, prior: tuple[float, ...]) -> list[Any]:
@@ -577,13 +580,6 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
             squares = np.einsum("ki,...ij,kj->...k", family.moves, matrices, family.moves)
         return np.asarray(share**2 * np.where(np.isnan(squares), np.inf, squares).max(axis=-1))
 
-    def rough(cells: FloatArray, own: FloatArray, metric: FloatArray) -> FloatArray:
-        """A bound in cells by what is known in their middles (0: nothing), for C is self-concordant."""
-        steps = cells - cells.mean(axis=1)[:, None]
-        moved = np.sqrt(np.einsum("bei,bij,bej->be", steps, metric, steps).max(axis=1))
-        with np.errstate(all="ignore"):
-            return np.asarray(np.where((own > 0) & (moved < 1), own / (1 - moved) ** 2, np.inf))
-
     def each(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
         """A bound in each cell, the value in its middle (0: not seen), the covariance there, and the mode."""
         middles = cells.mean(axis=1)
@@ -597,7 +593,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
                 law = family.laws(middles[part], nu, begin[part], level)
                 bound[part] = largest(law.bounds(cells[part] - middles[part][:, None])).max(axis=1)
                 own[part] = np.where(law.seen, largest(law.covariances), 0.0)
-                bound[part] = np.minimum(bound[part], rough(cells[part], own[part], law.covariances))
+                bound[part] = np.minimum(bound[part], _rough(cells[part], own[part], law.covariances))
                 metric[part[law.seen]], modes[part[law.seen]] = law.covariances[law.seen], law.modes[law.seen]
         return bound, own, metric, modes
 
@@ -624,7 +620,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
                 matrices, found, seen = law.bounds(cells[part])
                 own[part] = np.where(seen, largest(found), 0.0)
                 above = largest(matrices).max(axis=1, initial=0.0)
-                bound[part] = np.minimum(above, rough(cells[part], own[part], found))
+                bound[part] = np.minimum(above, _rough(cells[part], own[part], found))
                 metric[part[seen]] = found[seen]
             left = left[own[left] == 0]
         return bound, own, metric, begin
@@ -678,6 +674,14 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
     values = np.maximum.accumulate(done[order])
     rises = np.append(True, np.diff(values) > 0)
     return np.append(done_at[order][rises], end), values[rises]
+
+
+def _rough(cells: FloatArray, own: FloatArray, metric: FloatArray) -> FloatArray:
+    """A bound in cells by what is known in their middles (0: nothing), for C is self-concordant."""
+    steps = cells - cells.mean(axis=1)[:, None]
+    moved = np.sqrt(np.einsum("bei,bij,bej->be", steps, metric, steps).max(axis=1))
+    with np.errstate(all="ignore"):
+        return np.asarray(np.where((own > 0) & (moved < 1), own / (1 - moved) ** 2, np.inf))
 
 
 def _cover(points: FloatArray) -> FloatArray:
