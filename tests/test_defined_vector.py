@@ -715,3 +715,9 @@ def test_a_family_of_two_parameters_works_in_all_places(
     run("report", out, "--out", page)
     assert "natural parameters t1, t2 of x, x**2" in Path(page).read_text("utf-8")
     capsys.readouterr()
+
+
+def test_moves_too_small_for_floats_are_refused_in_our_words() -> None:
+    eta = KINDS.natural(KINDS.prior((0.2, 0.3, 0.1, 40)))
+    with pytest.raises(discreet.TooLargeError, match="too little for its bound"):
+        _variances(KINDS, eta, 10, Fraction(1, 10**16))

@@ -557,7 +557,7 @@ def _exact(family: DefinedVector, eta: Natural) -> LogConcave:
 @lru_cache(maxsize=256)
 def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tuple[FloatArray, FloatArray]:
     """Ψ: ends of ranges of ρ, the last one where it is no longer bounded, and its value in each of them."""
-    from scipy.spatial import ConvexHull
+    from scipy.spatial import ConvexHull, QhullError
 
     start, nu, share = np.array([float(part) for part in eta[:-1]]), float(eta[-1] + r * n), float(r)
     d = len(start)
@@ -568,7 +568,13 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
     def hull(depth: float) -> FloatArray:
         points = (ends[:, None] + depth * share * family.moves).reshape(-1, d)
         unit = np.ptp(points, axis=0)
-        return np.asarray(points[ConvexHull(points / unit).vertices])
+        try:
+            return np.asarray(points[ConvexHull(points / unit).vertices])
+        except QhullError:
+            raise TooLargeError(
+                f"r={share:.3g} moves the posterior by too little for its bound to be computed: "
+                "ask for more ε or a prior that counts as fewer records"
+            ) from None
 
     def depths(points: FloatArray) -> FloatArray:
         """From which ρ on a set of points is touched: no less is said than is true."""
