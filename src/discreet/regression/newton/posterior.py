@@ -227,7 +227,7 @@ class _Target(ABC):
     def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments) -> None:
         self.prior, self.seen, self.moments = prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
-        self.vague = np.zeros_like(moments.mean)
+        self.vague, self.steep = np.zeros_like(moments.mean), False
 
     @abstractmethod
     def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
@@ -240,15 +240,16 @@ class _Target(ABC):
     def doubt(self, found: _Combined, covariance: FloatArray) -> None:
         """Fix the covariance of E·δ at its mean over a law of the coefficients, δ their way to the rounds.
 
-        At each w by itself it would grow with δ², and far coefficients were never refuted: whatever was
-        released, a curvature that is otherwise would explain it, and more so the more coefficients there are.
+        At each w by itself it grows with δ², and far coefficients are hardly refuted: whatever was released,
+        another curvature would explain it, and more so the more coefficients there are.
         """
         ways = np.vstack([found.ways[:1], found.level * np.linalg.cholesky(covariance).T])
         self.vague = self.moments.unsure(self.moments.records * ways).sum(axis=0)
 
     def covariance(self, found: _Combined) -> FloatArray:
         """Of what is left: of chance, of what is not known of the curvature, and of noise."""
-        return np.asarray(found.sampling + self.vague + self.noise * np.eye(len(self.vague)))
+        vague = self.moments.unsure(self.moments.records * found.ways) if self.steep else self.vague
+        return np.asarray(found.sampling + vague + self.noise * np.eye(len(self.vague)))
 
     def weigh(self, slopes: Sequence[float], errors: Sequence[float]) -> None:
         shares = np.array(slopes) / np.array(errors)
@@ -311,6 +312,7 @@ class _Curved(_Target):
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
+        self.steep = model.steep
         self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
         self.points = np.array([one.point for one in seen])
         at = moments.predictors(self.points)
@@ -505,6 +507,8 @@ def _sampled(target: _Target, law: NormalLaw) -> _Sampled:
         mean = weights @ draws
         gaps = draws - mean
         covariance = (gaps * weights[:, None]).T @ gaps
+        if number != _STAGES[-1]:
+            target.doubt(target.combined(mean[None, :size], mean[size:]), covariance[:size, :size])
     effective = float(1 / np.sum(weights**2) / number)
     evidence = float(logsumexp(logs)) - math.log(number)
     return _Sampled(target, draws[:, :size], draws[:, size], weights, effective, evidence)
