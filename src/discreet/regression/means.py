@@ -401,7 +401,9 @@ def column_sums(
             raise undeclared(str(by), unknown=True)
         if place[0] >= grid.size:
             if not (exclude and place[0] == grid.size + 1):
-                raise undeclared(column or "value", place[0] == grid.size, "say missing='exclude', or a number")
+                raise undeclared(
+                    column or "value", place[0] == grid.size, "say missing='exclude', or a number"
+                )
             continue
         u, own = place[0] - half, sums[names[place[1] if groups is not None else 0]]
         own[0] += records
