@@ -7,8 +7,10 @@ rooms beside each other do not see each other, and nobody takes a private name f
 from __future__ import annotations
 
 import ast
+import io
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,6 +163,29 @@ def test_the_rule_is_not_much_wider_than_the_use() -> None:
 )
 def test_the_check_sees_what_it_should(module: str, source: str, count: int) -> None:
     assert len(problems_of(module, source)) == count
+
+
+def code_lines(source: str) -> int:
+    """Lines that hold more than a docstring, a comment or nothing."""
+    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    layout.add(tokenize.ENDMARKER)
+    held, described = set[int](), set[int]()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in layout:
+            held.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            described.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(held - described)
+
+
+def test_the_product_stays_small() -> None:
+    """``pytest -s`` prints how much there is."""
+    sources = [path.read_text(encoding="utf-8") for _, path in modules()]
+    code, lines = sum(map(code_lines, sources)), sum(source.count("\n") for source in sources)
+    print(f"{len(sources)} modules, {lines:,} lines, {code:,} without docstrings, comments and blank lines")
+    assert code_lines('"""What."""\n\nx = """a\nb"""  # why\n\n# so\n') == 2
+    assert 10_000 < code < 30_000
 
 
 def test_every_address_of_a_kind_resolves() -> None:

@@ -355,7 +355,7 @@ class Fit(Answer):
             low, high = np.quantile(found, [tail, 1 - tail], axis=0)
             return Prediction(self.response(rows), low, high, level)
         law = self.outcome.posterior
-        whole = np.sqrt(np.einsum("ij,jk,ik->i", rows, law.covariance, rows))
+        whole = np.sqrt(np.einsum("ij,ij->i", rows @ law.covariance, rows))
         centre = rows @ law.mean
         low, high = (self._through(centre + side * ndtri(tail) * whole) for side in (1, -1))
         return Prediction(self.response(rows), low, high, level)

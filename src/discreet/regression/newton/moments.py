@@ -54,9 +54,10 @@ class ResponseCurve:
         eta = centre[:, None] + np.sqrt(variance)[:, None] * _NODES
         place = np.clip((eta - self.start) / self.step, 0, self.tables.shape[1] - 1.001)
         low = place.astype(np.intp)
-        values = self.tables[:, low]
-        values = values + (self.tables[:, low + 1] - values) * (place - low)
-        return np.moveaxis(values @ _WEIGHTS, 2, 1)
+        values = np.diff(self.tables)[:, low]
+        values *= place - low
+        values += self.tables[:, low]
+        return (values @ _WEIGHTS).transpose(0, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,18 @@ class RowMoments:
             self.records * (np.outer(means[0], self.centre) + means[1][:, None] * self.along(points))
         )
 
-    def weighted(self, points: FloatArray, means: FloatArray) -> FloatArray:
-        """n·E f(η)xx' of normal rows at each point, from the three means of f there; positive where f is."""
-        along = self.along(points)
-        across = np.einsum("i,ij,k->ijk", means[1], along, self.centre)
-        whole = means[0][:, None, None] * self.mean + across + across.transpose(0, 2, 1)
-        return np.asarray(self.records * (whole + np.einsum("i,ij,ik->ijk", means[2], along, along)))
+    def weighted(self, points: FloatArray, means: FloatArray, turn: FloatArray | None = None) -> FloatArray:
+        """n·E f(η)xx' of normal rows at each point, from the three means of f there; positive where f is.
+
+        With T, a ``turn``, of the rows Tx.
+        """
+        along, centre, whole = self.along(points), self.centre, self.mean
+        if turn is not None:
+            along, centre, whole = along @ turn.T, turn @ centre, turn @ whole @ turn.T
+        first, second, third = (one[:, None, None] for one in self.records * means)
+        across = along[:, :, None] * (second * centre)
+        found = third * along[:, :, None] * along[:, None, :]
+        return np.asarray(found + first * whole + across + across.transpose(0, 2, 1))
 
     def unsure(self, moves: FloatArray) -> FloatArray:
         """The covariance of E·δ for each move δ, E the symmetric error of the moments.
@@ -137,10 +144,13 @@ class RowMoments:
             ties[:, size, size] += (self.centre * moves) @ self.tied
             ties *= np.sqrt(unsure)
         own = np.maximum(own, 0.0)
-        found = own * moves[:, :, None] * moves[:, None, :]
-        found[:, size, size] = (moves**2) @ own
         ties = np.concatenate([ties, *((moves @ one)[:, :, None] for one in self.alike)], axis=2)
-        return np.asarray(found + ties @ ties.transpose(0, 2, 1))
+        found = ties @ ties.transpose(0, 2, 1)
+        single = own * moves[:, :, None]
+        single *= moves[:, None, :]
+        single[:, size, size] = (moves**2) @ own
+        found += single
+        return np.asarray(found)
 
 
 def shared(centre: FloatArray, unsure: FloatArray) -> FloatArray:

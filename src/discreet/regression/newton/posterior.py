@@ -34,6 +34,8 @@ from discreet.regression.newton.moments import (
 from discreet.regression.newton.sums import Round, RoundSums
 
 _STEPS = 12
+_ARRIVED = 1e-3
+"""A step of fewer standard deviations is the last."""
 _MOST_SAMPLED = 40
 """Coefficients up to which importance sampling is worth its while."""
 _STAGES = (1000, 1000, 1000, 4000)
@@ -127,7 +129,7 @@ class CoefficientPrior:
     def log_density(self, points: FloatArray) -> FloatArray:
         """At each point, at the scale 1 and up to a constant."""
         gaps = points - self.mean
-        squares = np.einsum("ij,jk,ik->i", gaps, self.precision, gaps)
+        squares = np.einsum("ij,ij->i", gaps @ self.precision, gaps)
         return np.asarray((np.linalg.slogdet(self.precision)[1] - squares) / 2)
 
 
@@ -252,7 +254,10 @@ class _Target(ABC):
         """Up to a constant."""
         found = self.combined(points, log_sigma)
         root = np.linalg.cholesky(found.covariance)
-        scaled = np.linalg.solve(root, found.left[:, :, None])[:, :, 0]
+        scaled = np.empty_like(found.left)
+        for i in range(scaled.shape[1]):  # forward, all points at once: solve knows no triangles
+            before = np.einsum("ij,ij->i", root[:, i, :i], scaled[:, :i])
+            scaled[:, i] = (found.left[:, i] - before) / root[:, i, i]
         log = -np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1) - np.sum(scaled**2, axis=1) / 2
         log = log + self.prior.log_density(points) + self.squares(points, log_sigma)
         return np.asarray(np.where(log_sigma > 1.0, -np.inf, log))
@@ -266,10 +271,13 @@ class _Target(ABC):
             found = self.combined(point[None, :], np.array(sigma[:1]))
             prior, slope = self.prior.precision, found.slope[0]
             solved = np.linalg.solve(found.covariance[0], slope)
-            covariance = np.linalg.inv(slope @ solved + prior)
+            precision = slope @ solved + prior
+            covariance = np.linalg.inv(precision)
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
             point = point + move * min(1.0, 1.0 / max(far, 1e-12))
+            if float(move @ precision @ move) < _ARRIVED**2:
+                break
         log = float(self.log_density(point[None, :], np.array(sigma[:1]))[0])
         log += float(np.linalg.slogdet(covariance)[1]) / 2
         return NormalLaw(point, (covariance + covariance.T) / 2, self.moments, sigma, log)
@@ -327,7 +335,7 @@ class _Curved(_Target):
         moves = moves + means[1, 0][:, None] * (self.shares @ self.points - points)
         left = left - moves / 2 @ self.rest
         slope = moments.weighted(points[:1], means[1][:, :1]) + means[1, 0, 0] * self.rest
-        sampling = self.turn @ moments.weighted(points, means[2]) @ self.turn.T
+        sampling = moments.weighted(points, means[2], self.turn)
         return _Combined(left, slope, sampling, moments.unsure(moments.records * moves / 2), self.noise)
 
 
@@ -348,7 +356,7 @@ class _Straight(_Target):
             one_each = np.ones(len(points))
             return one_each, one_each, one_each, one_each
         gaps = one.point - points
-        misfit = np.einsum("ij,jk,ik->i", gaps, self.moments.mean, gaps)
+        misfit = np.einsum("ij,ij->i", gaps @ self.moments.mean, gaps)
         level, second, fourth = clipped_moments(np.exp(log_sigma) + misfit, one.clip)
         return level, np.maximum(second - level**2 * misfit, 1e-12), second, fourth
 
@@ -376,9 +384,8 @@ class _Straight(_Target):
         total, precision, chance = (np.zeros(len(points)) for _ in range(3))
         for one in self.seen:
             gaps = (one.point - points) ** 2
-            known = one.square_variance + 2 * n**2 * np.einsum(
-                "ij,jk,ik->i", gaps, self.moments.variance, gaps
-            )
+            unsure = np.einsum("ij,ij->i", gaps @ self.moments.variance, gaps)
+            known = one.square_variance + 2 * n**2 * unsure
             *_, second, fourth = self.clipping(one, points, log_sigma)
             total += (one.square - n * second) / known
             precision += 1 / known

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaincc
+from scipy.special import gammaincc, gammaln
 
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
@@ -109,12 +109,11 @@ def windowed(
     middle = np.minimum(np.rint(rate), most)
     low, high = np.maximum(middle - window, 0.0), np.minimum(middle + window, most)
 
-    def below(q: FloatArray) -> FloatArray:
-        return np.where(q > 0, gammaincc(np.maximum(q, 1.0), rate), 0.0)
-
     def parts(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        slope, above = rate * below(q), 1 - below(q + 1)
-        return slope + q * above, slope, rate**2 * below(q - 1) + slope + q**2 * above
+        below = np.where(q > 0, gammaincc(np.maximum(q, 1.0), rate), 0.0)
+        equal = np.exp(q * predictors - rate - gammaln(q + 1))
+        slope, above = rate * below, 1 - below - equal
+        return slope + q * above, slope, rate**2 * below - rate * q * equal + slope + q**2 * above
 
     (mean, slope, square), (lower, start, lower_square) = parts(high), parts(low)
     mean = mean - lower + low
