@@ -466,8 +466,6 @@ def logistic_regression(folder: Path) -> Iterator[Figure]:
     for row in logistic.adult(folder, one_hot_too=False):
         if "test_error" in row:
             tool = "diffprivlib" if "diffprivlib" in row["what"] else "discreet"
-            if "concentrated" in row["what"]:
-                continue
             more = {"what": row["what"]}
             yield Figure("test error", "logistic", row["group"], tool, row["test_error"], "", None, more)
             yield Figure("fit", "logistic", row["group"], tool, row["seconds"], "s", None, more)

@@ -148,6 +148,28 @@ def test_no_error_tells_how_many_there_are() -> None:
         asked(wrong, relation="replace-one")
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("wrong", [None, "?"])
+def test_no_error_of_a_mean_or_a_regression_tells_how_many(relation: str, wrong: Any) -> None:
+    """Of records without a place; under add-remove their number is as private as that of all records."""
+    said: set[str] = set()
+    for number in (1, 2, 30):
+        records = frame([*["no"] * 20, *["yes"] * 20, *[wrong] * number])
+        records["x"] = [*range(40), *[wrong] * number]
+        options = {"bounds": {"x": (0, 40)}, "relation": relation, "epsilon": 1, "delta": "1e-6"}
+        for formula, family in (("x ~ group", "gaussian"), ("answer ~ x", "binomial")):
+            levels = {"group": ("f", "m")} if family == "gaussian" else {"answer": ("no", "yes")}
+            with pytest.raises(DataError) as caught:
+                discreet.regress(formula, records, family=family, levels=levels, **options)
+            said.add(str(caught.value))
+        with pytest.raises(DataError) as caught:
+            discreet.mean(records, column="x", bounds=(0, 40), epsilon=1, relation=relation)
+        said.add(str(caught.value))
+    assert len(said) <= 3
+    assert not re.search(r"\d", "".join(said))
+    assert wrong is not None or any("say missing='exclude', or a number" in text for text in said)
+
+
 def test_those_who_answered() -> None:
     partly = [*RECORDS, *[None] * 5000]
     for data, options in ((partly, {}), (frame(partly), {"column": "answer"})):

@@ -102,7 +102,7 @@ def test_gaussian_noise_groups_and_respondents() -> None:
 
 def test_mistakes() -> None:
     frame = pd.DataFrame({"x": [1.0, np.nan, 3.0]})
-    with pytest.raises(DataError, match="1 records are missing"):
+    with pytest.raises(DataError, match="some records are missing"):
         mean(frame, "x", bounds=(0, 5), epsilon=1)
     with pytest.raises(InvalidInput, match="go together"):
         mean(frame, "x", bounds=(0, 5), epsilon=1, by="g")

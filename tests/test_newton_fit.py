@@ -284,3 +284,23 @@ def test_a_linear_model_takes_one_round_where_a_second_could_not_clip_closer() -
     assert rounds == sorted(rounds)
     assert (rounds[0], rounds[-1]) == (1, 2)
     assert len(Schedule.of(asked("income ~ age", "gaussian").setting(None), "intervals").shares) == 2
+
+
+def test_columns_whose_spread_the_noise_hides_are_named() -> None:
+    """Values at one end of wide bounds: 90 % intervals of such a column hold less than two thirds."""
+    pandas = pytest.importorskip("pandas")
+    generator = np.random.default_rng(8)
+    wide, narrow = generator.uniform(size=1000), 0.85 + 0.06 * generator.normal(size=1000)
+    response = 0.5 * wide + 2 * (narrow - 0.85) + 0.2 * generator.normal(size=1000) - 0.25
+    frame = pandas.DataFrame({"wide": wide, "narrow": narrow.clip(0, 1), "y": response.clip(-1, 1)})
+
+    def fitted(ends: tuple[float, float], **options: Any) -> Fit:
+        bounds = {"wide": (0, 1), "narrow": ends, "y": (-1, 1)}
+        question = regression("y ~ wide + narrow", bounds=bounds, epsilon=3, delta="1e-6", **options)
+        return question.fit(frame, source=SeededEntropy(3))
+
+    (said,) = fitted((0, 1)).warnings
+    assert "(narrow)" in said
+    assert "declare bounds nearer" in said
+    assert not fitted((0.6, 1)).warnings
+    assert not fitted((0, 1), prior={"narrow": (0, 3)}).warnings

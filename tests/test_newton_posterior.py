@@ -192,6 +192,27 @@ def test_errors_of_moments_are_those_of_means_and_of_what_is_common() -> None:
         assert found == pytest.approx(np.cov(errors @ move, rowvar=False), abs=0.02)
 
 
+def test_a_column_is_hidden_whose_variance_is_not_known_to_a_half() -> None:
+    """Against the spread of square − mean² over draws of the two errors."""
+    generator = np.random.default_rng(4)
+    for spread, square, mean in (
+        (0.12, 0.003, 0.003),
+        (0.12, 0.003, 0.007),
+        (0.12, 0.012, 0.001),
+        (0.6, 0.1, 0.05),
+    ):
+        moments = np.array([[1.0, 0.7, 0.0], [0.7, 0.49 + spread**2, 0.0], [0.0, 0.0, 1 / 3]])
+        variance = np.zeros((3, 3))
+        variance[1, 1], variance[0, 1] = square**2, mean**2
+        variance[1, 0] = variance[0, 1]
+        errors = generator.normal(size=(2, 100_000)) * [[square], [mean]]
+        off = np.std(moments[1, 1] + errors[0] - (0.7 + errors[1]) ** 2) / spread**2
+        assert abs(off - 0.5) > 0.05
+        assert RowMoments(moments, variance, 1e3, 0).hidden == ([1] if off > 0.5 else [])
+    assert RowMoments(moments, np.ones((3, 3)), 1e3, 0).hidden == [1, 2]
+    assert RowMoments(moments, np.ones((3, 3)), 1e3, None).hidden == []
+
+
 def test_moments_that_every_record_has_alike_are_known() -> None:
     pytest.importorskip("formulaic")
     found = design(

@@ -340,13 +340,13 @@ def test_undeclared_values_stop_before_any_sum() -> None:
     frame.loc[3, "b"] = "z"
     made = declared("binomial", "a + b")
     with (
-        pytest.raises(DataError, match="'b': 1 records hold a value that is not declared"),
+        pytest.raises(DataError, match="'b': some records hold a value that is not declared"),
         read(made, frame),
     ):
         pass
     frame = table(50)
     frame.loc[3:5, "a"] = np.nan
-    with pytest.raises(DataError, match="'a': 3 records are missing"), read(made, frame):
+    with pytest.raises(DataError, match="'a': some records are missing"), read(made, frame):
         pass
     excluded = declared("binomial", "a + b", missing={"a": "exclude"})
     with read(excluded, frame) as those:

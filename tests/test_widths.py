@@ -103,6 +103,8 @@ def test_a_mean_of_400_is_known_as_the_issue_asks() -> None:
         ("proportion", {}, "'formula' is unknown"),
         (None, {}, "belongs to plan"),
         ("regress", {"left_out": 1}, "left_out=1"),
+        ("regress", {"left_out": 0.2}, "left_out=0.2 is about records without a value"),
+        ("regress", {"of": "b"}, "of='b' is none of what is planned"),
     ],
     ids=str,
 )
@@ -134,6 +136,50 @@ def test_a_plan_of_levels_that_stand_out_is_what_releases_give(each: int) -> Non
     chance = made.standing_out(each)
     assert abs(published - 320 * chance) <= 6 * math.sqrt(320 * chance * (1 - chance)) + 1e-9
     assert f"at least: {made.threshold}." in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"left_out": 0.3}, "left_out=0.3 is about records without a value: say missing='exclude'"),
+        ({"correlation": 0.3}, "correlation and spread are guesses about the columns of a regression"),
+        ({"spread": 0.1}, "correlation and spread"),
+        ({"typical": 30}, "typical=30 must be between 0 and 1"),
+        ({"level": 95}, "=95 must be between 0 and 1"),
+        ({"of": "yes"}, "of='yes' is none of what is planned: 'a share of 50 %'"),
+        ({"epsilon": None, "within": "0.1 points"}, "within='0.1 points' cannot be .* already ± 3.57 points"),
+    ],
+    ids=str,
+)
+def test_a_guess_about_shares_that_does_not_matter_is_refused(changes: dict[str, Any], words: str) -> None:
+    """It would have been ignored, and the user have thought otherwise."""
+    asked = {"levels": ("no", "yes"), "n": 750, "epsilon": 1}
+    with pytest.raises(InvalidInput, match=words):
+        discreet.plan("proportion", **{**asked, **changes})
+    codes = {"levels": range(10**4), "relation": "add-remove", "expected_false": 1, "n": 750, "epsilon": 1}
+    if not set(changes) & {"epsilon", "of"}:
+        with pytest.raises(InvalidInput, match=words):
+            discreet.plan("proportion", **{**codes, **changes})
+
+
+def test_a_plan_of_levels_that_stand_out_tells_whom_it_leaves_out() -> None:
+    asked = {**SPARSE, "missing": "exclude", "n": 1000, "epsilon": 1, "typical": 0.1}
+    plan = discreet.plan("proportion", left_out=0.125, **asked)
+    assert plan.names[0] == "a level of 88 records"
+    assert "10 % of all with a value" in str(plan)
+    assert "without a value: 12.5%" in str(plan)
+
+
+def test_the_command_plans_intervals_of_any_probability(capsys: pytest.CaptureFixture[str]) -> None:
+    """--level declares a level, so that the probability is --interval, as of discreet show."""
+    options = ["--levels", "no", "--level", "yes, often", "--n", "750", "--epsilon", "1", "--json"]
+    for given, level in (([], 0.95), (["--interval", "0.5"], 0.5)):
+        with pytest.raises(SystemExit) as stopped:
+            main(["plan-release", *options, *given])
+        assert not stopped.value.code
+        found = json.loads(capsys.readouterr().out)
+        plan = discreet.plan("proportion", levels=("no", "yes, often"), n=750, epsilon=1, level=level)
+        assert (found["level"], found["rows"]) == (level, plan.to_dict()["rows"])
 
 
 def test_with_which_probability_a_level_stands_out() -> None:

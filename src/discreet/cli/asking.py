@@ -22,6 +22,7 @@ from discreet.cli.console import (
     CommandGroup,
     Dataset,
     Force,
+    Interval,
     Json,
     LargeDelta,
     LedgerUrl,
@@ -92,7 +93,7 @@ def _plan_command(name: str, kind: str) -> Any:
     """The command that plans a question's widths: its fields, and what is wanted or guessed."""
     written = {one.name: one for one in QUESTIONS[kind].parameters() if not one.python}
 
-    def run(as_json: bool, **given: Any) -> None:
+    def run(as_json: bool, interval: float, **given: Any) -> None:
         from discreet.planning.intervals import plan_intervals
 
         fields = {
@@ -100,7 +101,8 @@ def _plan_command(name: str, kind: str) -> Any:
             for key, value in _texts(written, given).items()
         }
         n, epsilon = fields.pop("n", None), fields.pop("epsilon", None)
-        found = plan_intervals(kind, fields, n=n, epsilon=epsilon, **{key: given[key] for key in _GUESSED})
+        guessed = {key: given[key] for key in _GUESSED}
+        found = plan_intervals(kind, fields, n=n, epsilon=epsilon, level=interval, **guessed)
         if as_json:
             print_json(found.to_dict())
         else:
@@ -111,7 +113,8 @@ def _plan_command(name: str, kind: str) -> Any:
         for key, (form, text, start) in _GUESSED.items()
     ]
     options = [option for one in written.values() for option in _options(one, set(written))]
-    run.__signature__ = inspect.Signature([*options, *own, _keyword("as_json", Json, False)])  # type: ignore[attr-defined]
+    own += [_keyword("interval", Interval, 0.95), _keyword("as_json", Json, False)]
+    run.__signature__ = inspect.Signature([*options, *own])  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command(name, help=f"{PLANNED[name]}\n\nGive two of --n, --epsilon and --within.", epilog=EPILOG)(run)
     return get_command(app)

@@ -20,7 +20,7 @@ from discreet.declarations import as_epsilon, as_size
 from discreet.documents.answer import as_probability
 from discreet.errors import InvalidInput
 from discreet.questions.base import question_of
-from discreet.questions.widths import LEFT_OUT, POINTS, RECORDS, Guess, Rehearsal, as_within, rounded
+from discreet.questions.widths import POINTS, RECORDS, Guess, Rehearsal, as_within, rounded
 
 _REHEARSALS = 3
 _TRIES = 6
@@ -145,7 +145,7 @@ def plan_intervals(
 
     def planned(size: int, budget: Fraction) -> IntervalPlan:
         question = question_of(kind, {**fields, "epsilon": str(budget)})
-        guess = Guess(typical, float(correlation), spread, LEFT_OUT if left_out is None else float(left_out))
+        guess = Guess(typical, float(correlation), spread, None if left_out is None else float(left_out))
         found = [
             question.rehearse(size, probability, seed + repetition, guess)
             for repetition in range(_REHEARSALS)
@@ -154,6 +154,7 @@ def plan_intervals(
 
     size, budget = 10_000 if n is None else as_size(n), as_epsilon(1 if epsilon is None else epsilon)
     plan = planned(size, budget)
+    at = _place(plan, of)
     if within is None:
         return plan
     wanted = as_within(within, plan.found.unit)
@@ -162,7 +163,6 @@ def plan_intervals(
     best: IntervalPlan | None = None
     for _ in range(_TRIES):
         plan = plan if (size, budget) == (plan.n, plan.exact_epsilon) else planned(size, budget)
-        at = _place(plan, of)
         reached, share = plan.widths[at], plan.shares[at]
         if reached <= wanted and (best is None or (size, budget) < (best.n, best.exact_epsilon)):
             best = plan
@@ -177,14 +177,15 @@ def plan_intervals(
             budget = rounded(budget * Fraction(x))
         elif best is None:
             raise InvalidInput(
-                f"within={wanted:g} cannot be reached with n={n}: without privacy the interval of "
-                f"{plan.names[at]!r} is already ± {math.sqrt(sampling):.3g}"
+                f"within={within!r} cannot be reached with n={n}: without privacy the interval of "
+                f"{plan.names[at]!r} is already ± {plan.found.scale * math.sqrt(sampling):.3g}"
+                f"{' points' if plan.found.unit == POINTS else ''}"
             )
         else:
             break
     if best is None:
         raise InvalidInput(
-            f"within={wanted:g} was not reached by the plans tried, the last at n={size}, "
+            f"within={within!r} was not reached by the plans tried, the last at n={size}, "
             f"epsilon={float(budget):.3g}; give n and epsilon to see the widths there"
         )
     return replace(best, within=wanted)
@@ -192,7 +193,7 @@ def plan_intervals(
 
 def _place(found: IntervalPlan, of: str | None) -> int:
     if of is not None and of not in found.names:
-        raise InvalidInput(f"of={of!r} is none of {', '.join(found.names)}")
+        raise InvalidInput(f"of={of!r} is none of what is planned: {', '.join(map(repr, found.names))}")
     if of is None:
         return 0 if found.found.unit == RECORDS else found.found.widest
     return found.names.index(of)

@@ -180,11 +180,11 @@ class CountQuestion(TotalQuestion):
 
     def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
         """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
-        share = 0.5 if guess.typical is None else guess.typical
-        found = self.expected_width(n, level, share, guess.left_out, seed)
+        told = guess.told(self.domain.excludes_missing)
+        share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
+        found = self.expected_width(n, level, share, guess.lacking, seed)
         noise = 1 - ((found.without or 0.0) / found.half) ** 2
         name = f"a share of {100 * share:g} %"
-        told = guess.told(self.domain.excludes_missing)
         return Rehearsal(
             (name,), (found.half,), (max(0.0, noise),), told, unit=POINTS, assumed="made-up counts"
         )

@@ -109,6 +109,7 @@ class MeanQuestion(SumsQuestion):
     def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
         """Values around the middle, whose deviation is ``typical`` or a quarter of the range."""
         design = self.design
+        told = guess.told(design.excludes)
         low, high = design.bounds
         deviation = (high - low) / 4 if guess.typical is None else float(guess.typical)
         if not 0 < deviation <= (high - low) / 2:
@@ -125,7 +126,7 @@ class MeanQuestion(SumsQuestion):
             (f"mean of {self.column or 'value'}",) if design.groups is None else tuple(map(str, groups)),
             tuple((right - left) / 2 for left, right in ends),
             tuple(max(0.0, 1 - deviation**2 / count / one.std() ** 2) for one in parts),
-            guess.told(design.excludes),
+            told,
         )
 
     def expected_width(self, size: Any = None, level: float = 0.95) -> Width:

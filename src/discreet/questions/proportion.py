@@ -212,8 +212,9 @@ class Proportion(WholeCountQuestion):
         """A share; or the records of a level with ``typical`` of them, where only some are published."""
         if (made := self.sparse) is None:
             return super().rehearse(n, level, seed, guess)
-        share = as_probability(_TYPICAL if guess.typical is None else guess.typical, "share", "0.5")
-        records = max(1, round(share * guess.answered(as_size(n), self.missing == EXCLUDE)))
+        told = guess.told(left := self.missing == EXCLUDE)
+        share = as_probability(_TYPICAL if guess.typical is None else guess.typical, "typical", "0.5")
+        records = max(1, round(share * guess.answered(as_size(n), left)))
         levels = min(max(1, round(1 / share)), _MOST_IMAGINED)
         halves = expected_halves(made, records, levels, level, seed)
         return Rehearsal(
@@ -227,9 +228,10 @@ class Proportion(WholeCountQuestion):
                     "{:,}, {:,} and {:,} records".format(*map(made.surely, (0.05, 0.5, 0.95))),
                 ),
                 (f"One of {records:,} records does so with", f"{made.standing_out(records):.3g}"),
+                *told,
             ),
             unit=RECORDS,
-            assumed=f"levels of {records:,} records each, {100 * share:g} % of all",
+            assumed=f"levels of {records:,} records each, {100 * share:g} % of all{' with a value' * left}",
         )
 
     def expected_width(
@@ -246,7 +248,9 @@ class Proportion(WholeCountQuestion):
         if self.sparse is None:
             return super().expected_width(size, level, 0.5 if share is None else share, left_out, seed)
         n = self._planned_size(size)
-        found = self.rehearse(n, level, seed, Guess(typical=share, left_out=left_out))
+        found = self.rehearse(
+            n, level, seed, Guess(share, left_out=left_out if self.missing == EXCLUDE else None)
+        )
         told = "; ".join(f"{what[:1].lower()}{what[1:]} {amount}" for what, amount in found.split)
         return Width(found.widths[0], 0.0, RECORDS, f"{found.assumed}: {told}")
 

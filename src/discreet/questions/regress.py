@@ -94,6 +94,7 @@ class Regress(SumsQuestion):
 
     def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
         """Records whose columns are spread evenly and explain nothing."""
+        told = guess.told(self.asked.design.excludes, columns=True)
         records = guess.answered(n, self.asked.design.excludes)
         fit, shrink, split = rehearsed(self.asked, records, seed, *guess[:3])
         low, high = fit.interval(level)
@@ -101,7 +102,7 @@ class Regress(SumsQuestion):
             fit.names,
             tuple(float(width) * shrink for width in (high - low) / 2),
             tuple(map(float, fit.noise_share())),
-            (*split, *guess.told(self.asked.design.excludes)),
+            (*split, *told),
             fit.warnings,
         )
 

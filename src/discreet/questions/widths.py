@@ -56,16 +56,26 @@ class Guess(NamedTuple):
     """Of the columns."""
     spread: float | None = None
     """Of numbers: their standard deviation as a part of their range."""
-    left_out: float = LEFT_OUT
+    left_out: float | None = None
     """The share of records without a value, where these are left out."""
+
+    @property
+    def lacking(self) -> float:
+        return LEFT_OUT if self.left_out is None else self.left_out
 
     def answered(self, n: int, leaves_out: bool) -> int:
         """How many of n records are not left out."""
-        return max(1, n - round(self.left_out * n)) if leaves_out else n
+        return max(1, n - round(self.lacking * n)) if leaves_out else n
 
-    def told(self, leaves_out: bool) -> tuple[tuple[str, str], ...]:
-        """The guess in words, where it matters."""
-        return (("Guessed share of records without a value", f"{self.left_out:.0%}"),) if leaves_out else ()
+    def told(self, leaves_out: bool, columns: bool = False) -> tuple[tuple[str, str], ...]:
+        """The guess in words, where it matters; an error where one was made that does not."""
+        if self.left_out is not None and not leaves_out:
+            raise InvalidInput(
+                f"left_out={self.left_out!r} is about records without a value: say missing='exclude' too"
+            )
+        if not columns and (self.correlation or self.spread is not None):
+            raise InvalidInput("correlation and spread are guesses about the columns of a regression")
+        return (("Guessed share of records without a value", f"{100 * self.lacking:g}%"),) * leaves_out
 
 
 NO_GUESS = Guess()

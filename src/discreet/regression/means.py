@@ -398,11 +398,11 @@ def column_sums(
         if groups is not None and place[1] >= groups.k:
             if grid.total:
                 continue
-            raise undeclared(str(by), records, 0)
+            raise undeclared(str(by), unknown=True)
         if place[0] >= grid.size:
             if not (exclude and place[0] == grid.size + 1):
                 raise undeclared(
-                    column or "value", *((records, 0) if place[0] == grid.size else (0, records))
+                    column or "value", place[0] == grid.size, "say missing='exclude', or a number"
                 )
             continue
         u, own = place[0] - half, sums[names[place[1] if groups is not None else 0]]

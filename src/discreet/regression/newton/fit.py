@@ -535,6 +535,13 @@ def doubts(outcome: Outcome) -> tuple[str, ...]:
             "the noise on the curvature is as large as the curvature, so that intervals rest on a guess of "
             "how the columns spread: take more records, a larger epsilon or fewer columns"
         )
+    prior, moments = outcome.setting.prior, found.moments
+    if prior.spreads is not None and moments is not None and not said and moments.hidden:
+        names = ", ".join(outcome.setting.design.names[j] for j in moments.hidden)
+        said.append(
+            f"the noise hides how far values lie from their mean ({names}), so that the intervals there rest "
+            "on a guess of it: declare bounds nearer to where values lie, or a prior, or more epsilon"
+        )
     if found.effective < 0.02:
         said.append("the posterior is far from normal, and its draws say little: declare a prior")
     return tuple(said)

@@ -89,6 +89,16 @@ class RowMoments:
     def covariance(self) -> FloatArray:
         return self.mean - np.outer(self.centre, self.centre)
 
+    @property
+    def hidden(self) -> list[int]:
+        """Columns whose variance has an error with a deviation of more than half of it, because noise is on
+        their squares and on their means."""
+        if self.constant is None:
+            return []
+        means = 4 * self.centre**2 * self.variance[self.constant] / self.mean[self.constant, self.constant]
+        found = 2 * np.sqrt(np.diag(self.variance) + means) > np.diag(self.covariance)
+        return [int(j) for j in np.flatnonzero(found) if j != self.constant]
+
     def predictors(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances over the rows of the predictors at each of some points."""
         variance = np.einsum("ij,ij->i", points @ self.covariance, points)

@@ -118,8 +118,7 @@ def codes_of(design: Design, frame: Any) -> list[IntArray]:
     codes = [np.asarray(eager[f"k{i}"].to_numpy(), dtype=np.int64) for i in range(len(coders))]
     for variable, values in zip(design.variables, codes, strict=True):
         if (values >= variable.coder.size).any():
-            unknown = int((values == variable.coder.size).sum())
-            raise undeclared(variable.name, unknown, int((values > variable.coder.size).sum()))
+            raise undeclared(variable.name, bool((values == variable.coder.size).any()))
     return codes
 
 

@@ -37,7 +37,7 @@ def sums_by_sql(
         strict=True,
     ):
         if unknown or (missing and not variable.excluded):
-            raise undeclared(variable.name, unknown, missing)
+            raise undeclared(variable.name, unknown > 0)
     rest = whole[2 * width + 1 :]
     d = design.d * model.outputs
     return RoundSums(tuple(rest[1 : d + 1]), tuple(rest[d + 1 :]), rest[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,6 +18,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.declarations import Relation
+from discreet.regression.chain import one_thread
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.posterior import (
@@ -40,6 +42,8 @@ columns of simulated records descent predicts as well; with 9 to 30 either is be
 law of the columns, and descent needs no guess of that law. The limit was set knowing the test errors of the
 benchmark's data, on which descent is the better one."""
 _LEAST_STEPS, _MOST_STEPS = 10, 200
+_SMALL = 10**6
+"""Numbers in rows; with fewer, threads wait for each other longer than they work."""
 _MOST_CURVED = 300
 """Coefficients up to which a curvature is published."""
 
@@ -198,12 +202,14 @@ def _descend(
     point = ahead = np.zeros(design.d * model.outputs)
     share = plan.descent / plan.steps
     later = np.zeros_like(point)
-    for step in range(plan.steps):
-        link = model.link(design, ahead)
-        turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
-        one = evidence(model, design, turn, released(sums(link, False), turn.noise, source))
-        new: FloatArray = one.point - one.gradient / most
-        ahead, point = new + step / (step + 3) * (new - point), new
-        if 2 * step >= plan.steps:
-            later = later + point
+    small = question.n * design.d < _SMALL
+    with one_thread() if small else nullcontext():
+        for step in range(plan.steps):
+            link = model.link(design, ahead)
+            turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
+            one = evidence(model, design, turn, released(sums(link, False), turn.noise, source))
+            new: FloatArray = one.point - one.gradient / most
+            ahead, point = new + step / (step + 3) * (new - point), new
+            if 2 * step >= plan.steps:
+                later = later + point
     return later / (plan.steps - (plan.steps + 1) // 2)

@@ -127,8 +127,7 @@ def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
         if not out.any():
             continue
         if not (variable.excluded and (values[out] == variable.coder.size + 1).all()):
-            unknown = int((values == variable.coder.size).sum())
-            raise undeclared(variable.name, unknown, int(out.sum()) - unknown)
+            raise undeclared(variable.name, bool((values == variable.coder.size).any()))
         keep = ~out if keep is None else keep & ~out
     if keep is not None:
         codes = [values[keep] for values in codes]
@@ -136,16 +135,15 @@ def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
     return RowBlock(np.asarray(rows, dtype=np.float64), codes[-1])
 
 
-def undeclared(name: str, unknown: int, missing: int) -> DataError:
+def undeclared(name: str, unknown: bool, wayout: str | None = None) -> DataError:
+    """Records without a place; not how many, which is private where the number of records is."""
     if unknown:
         return DataError(
-            f"column {name!r}: {unknown} records hold a value that is not declared, or no number where one "
-            "is asked for (with a decimal point, not a comma); add the level, or declare other=LEVEL"
+            f"column {name!r}: some records hold a value that is not declared, or no number where one is "
+            "asked for (with a decimal point, not a comma); add the level, or declare other=LEVEL"
         )
-    return DataError(
-        f"column {name!r}: {missing} records are missing; say missing={{{name!r}: 'exclude'}}, or a value or "
-        "level"
-    )
+    wayout = f"say missing={{{name!r}: 'exclude'}}, or a value or level" if wayout is None else wayout
+    return DataError(f"column {name!r}: some records are missing; {wayout}")
 
 
 def exact_sums(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,15 @@ _GRID = np.linspace(-16, 16, 641)
 _CURVE = ResponseCurve.of(_GRID, expit(_GRID) * expit(-_GRID), expit(_GRID) * expit(-_GRID))
 
 
+@cache
+def _tables() -> tuple[FloatArray, FloatArray]:
+    """For all predictors there are: the many steps of a descent need parts of them."""
+    most = 12 << ResponseModel.link_bits
+    chance = expit(np.arange(-most, most + 1) / 2**ResponseModel.link_bits)
+    whole = chance * 2**ResponseModel.residual_bits, chance * (1 - chance) * 2**ResponseModel.weight_bits
+    return np.rint(whole[0]), np.rint(whole[1])
+
+
 class BinomialModel(ResponseModel):
     """P(second level) = 1/(1 + e^{−x·w})."""
 
@@ -28,8 +38,9 @@ class BinomialModel(ResponseModel):
         return cls()
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
-        chance = expit(predictors)
-        return np.rint(chance * 2**self.residual_bits), np.rint(chance * (1 - chance) * 2**self.weight_bits)
+        every = _tables()
+        outside = (len(every[0]) - len(predictors)) // 2
+        return tuple(table[outside : len(table) - outside] for table in every)
 
     def extremes(self, link: Link) -> Extremes:
         chance, weight = link.tables
