@@ -227,7 +227,8 @@ class _Target(ABC):
     def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments) -> None:
         self.prior, self.seen, self.moments = prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
-        self.vague, self.steep = np.zeros_like(moments.mean), False
+        self.vague: FloatArray | None = None
+        self.steep = False
 
     @abstractmethod
     def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
@@ -243,13 +244,14 @@ class _Target(ABC):
         At each w by itself it grows with δ², and far coefficients are hardly refuted: whatever was released,
         another curvature would explain it, and more so the more coefficients there are.
         """
-        ways = np.vstack([found.ways[:1], found.level * np.linalg.cholesky(covariance).T])
-        self.vague = self.moments.unsure(self.moments.records * ways).sum(axis=0)
+        if not self.steep:
+            ways = np.vstack([found.ways[:1], found.level * np.linalg.cholesky(covariance).T])
+            self.vague = self.moments.unsure(self.moments.records * ways).sum(axis=0)
 
     def covariance(self, found: _Combined) -> FloatArray:
         """Of what is left: of chance, of what is not known of the curvature, and of noise."""
-        vague = self.moments.unsure(self.moments.records * found.ways) if self.steep else self.vague
-        return np.asarray(found.sampling + vague + self.noise * np.eye(len(self.vague)))
+        vague = self.moments.unsure(self.moments.records * found.ways) if self.vague is None else self.vague
+        return np.asarray(found.sampling + vague + self.noise * np.eye(len(self.moments.mean)))
 
     def weigh(self, slopes: Sequence[float], errors: Sequence[float]) -> None:
         shares = np.array(slopes) / np.array(errors)
@@ -278,26 +280,23 @@ class _Target(ABC):
 
     def maximum(self) -> NormalLaw:
         """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most."""
-        point, covariance = self.seen[-1].point, 1e-12 * np.eye(len(self.moments.mean))
+        point = self.seen[-1].point
         for _ in range(_STEPS):
-            sigma, before = self.sigma(point), covariance
+            sigma = self.sigma(point)
             self.look(point, sigma[0])
             found = self.combined(point[None, :], np.array(sigma[:1]))
-            self.doubt(found, before)
             prior, slope = self.prior.precision, found.slope
             solved = np.linalg.solve(self.covariance(found)[0], slope)
             precision = slope @ solved + prior
             covariance = np.linalg.inv(precision)
-            covariance = (covariance + covariance.T) / 2
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
             point = point + move * min(1.0, 1.0 / max(far, 1e-12))
-            wider = float(np.trace(precision @ before)) / len(point)
-            if float(move @ precision @ move) < _ARRIVED**2 and abs(wider - 1) < _ARRIVED:
+            if float(move @ precision @ move) < _ARRIVED**2:
                 break
         log = float(self.log_density(point[None, :], np.array(sigma[:1]))[0])
         log += float(np.linalg.slogdet(covariance)[1]) / 2
-        return NormalLaw(point, covariance, self.moments, sigma, log)
+        return NormalLaw(point, (covariance + covariance.T) / 2, self.moments, sigma, log)
 
 
 class _Curved(_Target):
@@ -464,7 +463,7 @@ def posterior(
     mean = (weights @ draws)[None, :]
     seen_as = best.target.combined(mean, np.array([weights @ log_sigma]))
     exact = seen_as.slope @ np.linalg.solve(seen_as.sampling[0], seen_as.slope)
-    free = np.linalg.inv(exact + best.target.prior.precision)
+    free = np.asarray(np.linalg.inv(exact + best.target.prior.precision), dtype=np.float64)
     effective = float(chances @ [one.effective for one in found])
     return Posterior(draws, weights, np.exp(log_sigma), best.target.moments, free, effective)
 
@@ -491,6 +490,8 @@ def _sampled(target: _Target, law: NormalLaw) -> _Sampled:
     covariance[:size, :size] = law.covariance
     covariance[size, size] = law.log_sigma[1] ** 2
     for number in _STAGES if size <= _MOST_SAMPLED else _STAGES[-1:]:
+        if size <= _MOST_SAMPLED:
+            target.doubt(target.combined(mean[None, :size], mean[size:]), covariance[:size, :size])
         root = np.linalg.cholesky(covariance[:free, :free])
         half = generator.normal(size=(number // 2, free))
         if size <= _MOST_SAMPLED:
@@ -507,8 +508,6 @@ def _sampled(target: _Target, law: NormalLaw) -> _Sampled:
         mean = weights @ draws
         gaps = draws - mean
         covariance = (gaps * weights[:, None]).T @ gaps
-        if number != _STAGES[-1]:
-            target.doubt(target.combined(mean[None, :size], mean[size:]), covariance[:size, :size])
     effective = float(1 / np.sum(weights**2) / number)
     evidence = float(logsumexp(logs)) - math.log(number)
     return _Sampled(target, draws[:, :size], draws[:, size], weights, effective, evidence)
