@@ -208,18 +208,17 @@ def unseen(prior: CoefficientPrior, point: FloatArray) -> Posterior:
 
 @dataclass(frozen=True)
 class _Combined:
-    """The rounds as one, at each of some points w: what is left of the gradients, and its covariance."""
+    """The rounds as one, at each of some points w: what is left of the gradients, the part of its covariance
+    that is of chance, and δ, the way to the rounds times the mean slope on it.
+
+    ``slope`` of what is left, and ``level``, of δ, are those at the first of the points.
+    """
 
     left: FloatArray
     slope: FloatArray
     sampling: FloatArray
-    vague: FloatArray
-    noise: float
-
-    @property
-    def covariance(self) -> FloatArray:
-        size = self.left.shape[1]
-        return np.asarray(self.sampling + self.vague + self.noise * np.eye(size))
+    ways: FloatArray
+    level: float
 
 
 class _Target(ABC):
@@ -228,6 +227,8 @@ class _Target(ABC):
     def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments) -> None:
         self.prior, self.seen, self.moments = prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
+        self.vague: FloatArray | None = None
+        self.steep = False
 
     @abstractmethod
     def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
@@ -236,6 +237,21 @@ class _Target(ABC):
     @abstractmethod
     def look(self, point: FloatArray, log_sigma: float) -> None:
         """Fix the weights of the rounds: their slopes at a point over the variances of their errors."""
+
+    def doubt(self, found: _Combined, covariance: FloatArray) -> None:
+        """Fix the covariance of E·δ at its mean over a law of the coefficients, δ their way to the rounds.
+
+        At each w by itself it grows with δ², and far coefficients are hardly refuted: whatever was released,
+        another curvature would explain it, and more so the more coefficients there are.
+        """
+        if not self.steep:
+            ways = np.vstack([found.ways[:1], found.level * np.linalg.cholesky(covariance).T])
+            self.vague = self.moments.unsure(self.moments.records * ways).sum(axis=0)
+
+    def covariance(self, found: _Combined) -> FloatArray:
+        """Of what is left: of chance, of what is not known of the curvature, and of noise."""
+        vague = self.moments.unsure(self.moments.records * found.ways) if self.vague is None else self.vague
+        return np.asarray(found.sampling + vague + self.noise * np.eye(len(self.moments.mean)))
 
     def weigh(self, slopes: Sequence[float], errors: Sequence[float]) -> None:
         shares = np.array(slopes) / np.array(errors)
@@ -253,7 +269,7 @@ class _Target(ABC):
     def log_density(self, points: FloatArray, log_sigma: FloatArray) -> FloatArray:
         """Up to a constant."""
         found = self.combined(points, log_sigma)
-        root = np.linalg.cholesky(found.covariance)
+        root = np.linalg.cholesky(self.covariance(found))
         scaled = np.empty_like(found.left)
         for i in range(scaled.shape[1]):  # forward, all points at once: solve knows no triangles
             before = np.einsum("ij,ij->i", root[:, i, :i], scaled[:, :i])
@@ -269,8 +285,8 @@ class _Target(ABC):
             sigma = self.sigma(point)
             self.look(point, sigma[0])
             found = self.combined(point[None, :], np.array(sigma[:1]))
-            prior, slope = self.prior.precision, found.slope[0]
-            solved = np.linalg.solve(found.covariance[0], slope)
+            prior, slope = self.prior.precision, found.slope
+            solved = np.linalg.solve(self.covariance(found)[0], slope)
             precision = slope @ solved + prior
             covariance = np.linalg.inv(precision)
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
@@ -295,6 +311,7 @@ class _Curved(_Target):
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
+        self.steep = model.steep
         self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
         self.points = np.array([one.point for one in seen])
         at = moments.predictors(self.points)
@@ -331,12 +348,12 @@ class _Curved(_Target):
         means = self.curve.expected(*moments.predictors(points))
         left = self.shares @ self.starts + moments.sums(points, means[0])
         first = self.shares * self.slopes
-        moves = first @ self.points - first.sum() * points
-        moves = moves + means[1, 0][:, None] * (self.shares @ self.points - points)
-        left = left - moves / 2 @ self.rest
-        slope = moments.weighted(points[:1], means[1][:, :1]) + means[1, 0, 0] * self.rest
+        ways = first @ self.points - first.sum() * points
+        ways = (ways + means[1, 0][:, None] * (self.shares @ self.points - points)) / 2
+        slope = moments.weighted(points[:1], means[1][:, :1])[0] + means[1, 0, 0] * self.rest
         sampling = moments.weighted(points, means[2], self.turn)
-        return _Combined(left, slope, sampling, moments.unsure(moments.records * moves / 2), self.noise)
+        level = float(first.sum() + means[1, 0, 0]) / 2
+        return _Combined(left - ways @ self.rest, slope, sampling, ways, level)
 
 
 class _Straight(_Target):
@@ -365,16 +382,14 @@ class _Straight(_Target):
         self.weigh(slopes, [one.gradient_variance for one in self.seen])
 
     def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
-        moves, whole = np.zeros_like(points), self.moments.records * self.moments.mean
+        ways, whole = np.zeros_like(points), self.moments.records * self.moments.mean
         left, level, scatter = np.zeros_like(points), np.zeros(len(points)), np.zeros(len(points))
         for share, one in zip(self.shares, self.seen, strict=True):
             own, spread, _, _ = self.clipping(one, points, log_sigma)
-            move = share * own[:, None] * (one.point - points)
-            moves, left = moves + move, left + share * one.gradient - move @ whole
+            way = share * own[:, None] * (one.point - points)
+            ways, left = ways + way, left + share * one.gradient - way @ whole
             level, scatter = level + share * own, scatter + share * spread
-        vague = self.moments.unsure(self.moments.records * moves)
-        sampling = scatter[:, None, None] * whole
-        return _Combined(left, level[:1, None, None] * whole, sampling, vague, self.noise)
+        return _Combined(left, level[0] * whole, scatter[:, None, None] * whole, ways, float(level[0]))
 
     def squares(self, points: FloatArray, log_sigma: FloatArray) -> FloatArray:
         """log p(Σr² of all rounds | w, σ²), and a uniform law of σ: the records' part is common to all."""
@@ -447,8 +462,8 @@ def posterior(
     best = found[int(np.argmax(chances))]
     mean = (weights @ draws)[None, :]
     seen_as = best.target.combined(mean, np.array([weights @ log_sigma]))
-    exact = seen_as.slope[0] @ np.linalg.solve(seen_as.sampling[0], seen_as.slope[0])
-    free = np.linalg.inv(exact + best.target.prior.precision)
+    exact = seen_as.slope @ np.linalg.solve(seen_as.sampling[0], seen_as.slope)
+    free = np.asarray(np.linalg.inv(exact + best.target.prior.precision), dtype=np.float64)
     effective = float(chances @ [one.effective for one in found])
     return Posterior(draws, weights, np.exp(log_sigma), best.target.moments, free, effective)
 
@@ -475,6 +490,8 @@ def _sampled(target: _Target, law: NormalLaw) -> _Sampled:
     covariance[:size, :size] = law.covariance
     covariance[size, size] = law.log_sigma[1] ** 2
     for number in _STAGES if size <= _MOST_SAMPLED else _STAGES[-1:]:
+        if size <= _MOST_SAMPLED:
+            target.doubt(target.combined(mean[None, :size], mean[size:]), covariance[:size, :size])
         root = np.linalg.cholesky(covariance[:free, :free])
         half = generator.normal(size=(number // 2, free))
         if size <= _MOST_SAMPLED:

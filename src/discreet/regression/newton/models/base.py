@@ -156,6 +156,10 @@ class ResponseModel(ABC):
     curved: ClassVar[bool] = False
     """Whether the curvature changes with the point as :meth:`curve` tells."""
 
+    steep: ClassVar[bool] = False
+    """Whether weights change so much on the way between points that what normal rows miss there is more than
+    the noise on a curvature: then far coefficients are the less sure, the farther."""
+
     def curve(self, clip: float) -> ResponseCurve:
         """The expected response by predictor, of curved models; a straight line else."""
         line = np.array([-64.0, 64.0])

@@ -29,7 +29,7 @@ class PoissonModel(ResponseModel):
     """
 
     family = "poisson"
-    curved = True
+    curved = steep = True
     deviation = 2.0
     level_deviation = 3.0
 
