@@ -18,7 +18,7 @@ import discreet
 from discreet.cli import main
 from discreet.numerics.enclosures import above, ball
 from discreet.posterior_sampling.families import defined, defined_vector
-from discreet.posterior_sampling.families.defined_vector import _Near, _rough, _variances
+from discreet.posterior_sampling.families.defined_vector import _cover, _Near, _rough, _variances
 from discreet.posterior_sampling.family import Family, Natural, renyi
 from discreet.randomness import log_concave
 from discreet.randomness.entropy import SeededEntropy
@@ -588,6 +588,96 @@ def test_a_variance_in_the_middle_bounds_those_of_the_cell() -> None:
     bounds = _rough(cells, np.ones(2), np.tile(np.eye(2), (2, 1, 1)))
     assert bounds == pytest.approx([0.6**-2, INF])
     assert _rough(cells[:1], np.zeros(1), np.eye(2)[None]) == INF
+
+
+@pytest.mark.parametrize("family", [TWO, pytest.param(THREE, marks=pytest.mark.slow)], ids=["two", "three"])
+def test_variances_are_bounded_at_every_corner_of_what_can_be_reached(family: Any) -> None:
+    """By trigamma functions, which are largest at a corner: whichever the prior makes the worst."""
+    d, n, r = len(family.statistic), 3, Fraction(1, 8)
+    for ends in itertools.product((0.25, 0.75), repeat=d):
+        eta = family.natural(family.prior((*ends, 6 if d == 2 else 16)))
+        start, nu, share = np.array(eta[:-1], dtype=float), float(eta[-1] + r * n), float(r)
+        depths, largest = _variances(family, eta, n, r)
+        assert np.isfinite(largest).all()
+        for depth, found in zip(depths[1:], largest, strict=True):
+            sides = itertools.product((-depth, n + depth), repeat=d)
+            corners = start + share * np.array(list(sides))
+            exact = share**2 * (polygamma(1, corners) + polygamma(1, nu - corners)).sum(axis=1).max()
+            assert (1 - 1e-6) * exact <= (1 + 3e-3) * found
+
+
+def test_what_the_nodes_do_not_show_has_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in cells nor by what is found in their middles."""
+    eta, r = TWO.natural(TWO.prior((0.4, 0.5, 8))), Fraction(1, 4)
+    law = TWO.laws(np.array([[2.0, 3.0]]), 8.0)  # type: ignore[attr-defined]
+    assert np.isfinite(law.bounds(np.zeros((1, 3, 2)))).all()
+    law.seen[:] = False
+    assert np.isinf(law.bounds(np.zeros((1, 3, 2)))).all()
+
+    def unseen(real: Any) -> Any:
+        def made(self: Any, *given: Any) -> None:
+            real(self, *given)
+            self.seen = np.zeros_like(self.seen)
+
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(defined_vector._Laws, "__init__", unseen(defined_vector._Laws.__init__))
+        defined_vector._variances.cache_clear()
+        assert TWO.renyi_bound(eta, 3, r, 2.0) == INF
+    real = _Near.bounds
+
+    def told(self: Any, cells: Any) -> Any:
+        matrices, found, seen = real(self, cells)
+        return np.full_like(matrices, INF), found, np.zeros_like(seen)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Near, "bounds", told)
+        patched.setattr(defined_vector, "_MOST_LAWS", 4)
+        defined_vector._variances.cache_clear()
+        prior = THREE.natural(THREE.prior((0.4, 0.5, 0.5, 8)))
+        assert THREE.renyi_bound(prior, 3, r, 2.0) == INF
+    defined_vector._variances.cache_clear()
+
+
+def test_a_cell_is_bounded_only_if_all_of_its_corners_are_told() -> None:
+    """Categories, of which one becomes rare: above what trigamma functions say at that corner, or unknown."""
+    family: Any = CATEGORIES
+    near = _Near.made(family, np.array([5.0, 4.0]), 15.0)
+    assert near is not None
+    unknown = np.zeros(2)
+    for weak in np.geomspace(4, 0.005, 50):
+        cell = np.array([[weak, 4.0], [5.0, 4.0], [5.0, 4.5]])
+        exact = np.diag(polygamma(1, [weak, 4.0])) + polygamma(1, 11 - weak)
+        law = family.laws(cell.mean(axis=0)[None], 15.0)
+        by_law = law.bounds((cell - cell.mean(axis=0))[None])[0]
+        for one, found in enumerate((near.bounds(cell[None])[0][0], by_law)):
+            if np.isinf(found).any():
+                unknown[one] += 1
+                assert np.isinf(found).all()
+                continue
+            for move in np.array([(1, 0), (1, -1)]):
+                assert move @ exact @ move <= max(move @ matrix @ move for matrix in found)
+    assert (unknown > 0).all()
+    assert (unknown < 50).all()
+
+
+def test_cells_that_do_not_fill_the_hull_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import scipy.spatial
+
+    corners = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
+    cells = _cover(corners)
+    volumes = np.abs(np.linalg.det(cells[:, 1:] - cells[:, :1])) / 6
+    assert volumes.sum() == pytest.approx(1)
+    whole = scipy.spatial.Delaunay(corners)
+
+    class Short:
+        def __init__(self, points: Any) -> None:
+            self.simplices = whole.simplices[1:]
+
+    monkeypatch.setattr(scipy.spatial, "Delaunay", Short)
+    with pytest.raises(discreet.TooLargeError, match="to be covered"):
+        _cover(corners)
 
 
 def test_the_nodes_of_another_law_tell_a_cell_of_normal_laws() -> None:

@@ -21,6 +21,7 @@ from discreet.regression.newton.models.poisson import windowed
 from discreet.regression.newton.moments import (
     ResponseCurve,
     RowMoments,
+    _entries,
     clipped_moments,
     column_spreads,
     gathering,
@@ -211,6 +212,48 @@ def test_a_column_is_hidden_whose_variance_is_not_known_to_a_half() -> None:
         assert RowMoments(moments, variance, 1e3, 0).hidden == ([1] if off > 0.5 else [])
     assert RowMoments(moments, np.ones((3, 3)), 1e3, 0).hidden == [1, 2]
     assert RowMoments(moments, np.ones((3, 3)), 1e3, None).hidden == []
+
+
+def test_stated_errors_of_moments_are_those_of_moments_drawn_from_the_law_before() -> None:
+    """Squares, means and correlations about a common number each, with noise on every second moment.
+
+    The mean square of E·w, of its part along w and of that at the constant, over what is stated of them; of
+    centred predictors x·w and of others.
+    """
+    n, k, sd = 1000, 4, 0.03
+    guess, settled = np.diag([1.0] + [1 / 3] * k), np.full((k + 1, k + 1), np.nan)
+    settled[0, 0] = 1.0
+    generator = np.random.default_rng(12)
+
+    def common(low: float, high: float) -> float:
+        while not low < (found := generator.normal(0, 0.5)) < high:
+            pass
+        return float(found)
+
+    sums = np.zeros((2, 2, 3))
+    for turn in range(600):
+        scatter = generator.normal(size=(2, k)) / math.sqrt(n)
+        squares = np.array([1.0, *(1 + common(-0.5, 0.5) + scatter[0]) / 3])
+        means = np.array([1.0, *np.sqrt(squares[1:]) * (common(-0.8, 0.8) + scatter[1])])
+        spread = np.sqrt(squares - means**2)
+        own = np.triu(generator.normal(size=(k + 1, k + 1)), 1) / math.sqrt(n)
+        true = np.outer(means, means) + np.outer(spread, spread) * (common(-0.25, 0.8) + own + own.T)
+        true[np.diag_indices(k + 1)] = squares
+        noise = np.triu(generator.normal(size=(k + 1, k + 1)), 1) * sd / math.sqrt(2)
+        noise = noise + noise.T + np.diag(generator.normal(size=k + 1)) * sd
+        mean, variance, tied, alike = _entries(
+            guess, true + noise, sd**2 * (np.eye(k + 1) + 1) / 2, settled, 0, float(n)
+        )
+        move = generator.normal(size=k + 1)
+        move[0] = -means[1:] @ move[1:] if turn % 2 else move[0]
+        move /= math.sqrt(move @ true @ move)
+        stated = RowMoments(mean, variance, float(n), 0, tied=tied, alike=alike).unsure(move[None])[0]
+        wrong = (mean - true) @ move
+        sums[0, turn % 2] += wrong @ wrong, (move @ wrong) ** 2, wrong[0] ** 2
+        sums[1, turn % 2] += np.trace(stated), move @ stated @ move, stated[0, 0]
+    ratios = sums[0] / sums[1]
+    assert (ratios > 0.75).all()
+    assert (ratios < 1.25).all()
 
 
 def test_moments_that_every_record_has_alike_are_known() -> None:
