@@ -287,7 +287,7 @@ def test_a_linear_model_takes_one_round_where_a_second_could_not_clip_closer() -
 
 
 def test_columns_whose_spread_the_noise_hides_are_named() -> None:
-    """Values at one end of wide bounds: 90 % intervals of such a column hold less than two thirds."""
+    """Values at one end of wide bounds: intervals of such a column hold far less than they say."""
     pandas = pytest.importorskip("pandas")
     generator = np.random.default_rng(8)
     wide, narrow = generator.uniform(size=1000), 0.85 + 0.06 * generator.normal(size=1000)
