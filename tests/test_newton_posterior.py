@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -314,17 +315,21 @@ def answered(setting: PublicSetting, seed: int) -> Outcome:
     )
 
 
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "default"])
 @pytest.mark.parametrize(("family", "epsilon"), [("binomial", "0.5"), ("poisson", "1"), ("gaussian", "1")])
-def test_draws_have_the_moments_of_the_density_on_a_grid(family: str, epsilon: str) -> None:
+def test_draws_have_the_moments_of_the_density_on_a_grid(family: str, epsilon: str, declared: bool) -> None:
     """4,000 weighted draws, of which some hundreds count: means within 0.25 deviations, deviations 15 %."""
     setting = asked(family, 1500, epsilon)
+    if not declared:
+        spreads = column_spreads(setting.model.guess(setting.design), setting.design)
+        setting = replace(setting, prior=replace(setting.prior, spreads=spreads))
     outcome = answered(setting, 2)
     law = outcome.posterior
     (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
     target.maximum()
-    target.doubt(
-        target.combined(law.mean[None, :], np.log(law.weights @ law.sigma_squared)[None]), law.covariance
-    )
+    if not declared and family != "poisson":
+        sigma = np.log(law.weights @ law.sigma_squared)[None]
+        target.doubt(target.combined(law.mean[None, :], sigma), law.covariance)
     axes = [np.linspace(m - 6 * s, m + 6 * s, 61) for m, s in zip(law.mean, law.std(), strict=True)]
     logs = np.log(np.quantile(law.sigma_squared, np.linspace(0, 1, 41)))
     sigmas = np.linspace(logs[0], logs[-1], 41) if family == "gaussian" else np.zeros(1)

@@ -228,7 +228,6 @@ class _Target(ABC):
         self.prior, self.seen, self.moments = prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
         self.vague: FloatArray | None = None
-        self.steep = False
 
     @abstractmethod
     def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
@@ -241,12 +240,11 @@ class _Target(ABC):
     def doubt(self, found: _Combined, covariance: FloatArray) -> None:
         """Fix the covariance of E·δ at its mean over a law of the coefficients, δ their way to the rounds.
 
-        At each w by itself it grows with δ², and far coefficients are hardly refuted: whatever was released,
-        another curvature would explain it, and more so the more coefficients there are.
+        At each w by itself it grows with δ², and far coefficients are hardly refuted but by the prior, which
+        is wide where none is declared: whatever was released, another curvature would explain it.
         """
-        if not self.steep:
-            ways = np.vstack([found.ways[:1], found.level * np.linalg.cholesky(covariance).T])
-            self.vague = self.moments.unsure(self.moments.records * ways).sum(axis=0)
+        ways = np.vstack([found.ways[:1], found.level * np.linalg.cholesky(covariance).T])
+        self.vague = self.moments.unsure(self.moments.records * ways).sum(axis=0)
 
     def covariance(self, found: _Combined) -> FloatArray:
         """Of what is left: of chance, of what is not known of the curvature, and of noise."""
@@ -311,7 +309,6 @@ class _Curved(_Target):
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
-        self.steep = model.steep
         self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
         self.points = np.array([one.point for one in seen])
         at = moments.predictors(self.points)
@@ -453,7 +450,8 @@ def posterior(
     """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
     every = [(target, target.maximum()) for target in targets_of(model, design, prior, seen, n)]
     most = max(law.evidence for _, law in every)
-    found = [_sampled(target, law) for target, law in every if law.evidence > most - _HARDLY]
+    averaged = prior.spreads is not None and not model.steep and len(prior.mean) <= _MOST_SAMPLED
+    found = [_sampled(target, law, averaged) for target, law in every if law.evidence > most - _HARDLY]
     chances = _weights(np.array([one.evidence for one in found]), 0.0)
     draws, log_sigma = (
         np.concatenate([getattr(one, name) for one in found]) for name in ("draws", "log_sigma")
@@ -480,8 +478,11 @@ class _Sampled:
     evidence: float
 
 
-def _sampled(target: _Target, law: NormalLaw) -> _Sampled:
-    """Draws with weights, from Student laws that are moved to where the weights are, stage by stage."""
+def _sampled(target: _Target, law: NormalLaw, averaged: bool) -> _Sampled:
+    """Draws with weights, from Student laws that are moved to where the weights are, stage by stage.
+
+    ``averaged``: what is not known of the curvature counts at its mean over the law so far.
+    """
     generator = np.random.default_rng(0)
     size = len(law.mean)
     free = size + (law.log_sigma[1] > 0)
@@ -490,7 +491,7 @@ def _sampled(target: _Target, law: NormalLaw) -> _Sampled:
     covariance[:size, :size] = law.covariance
     covariance[size, size] = law.log_sigma[1] ** 2
     for number in _STAGES if size <= _MOST_SAMPLED else _STAGES[-1:]:
-        if size <= _MOST_SAMPLED:
+        if averaged:
             target.doubt(target.combined(mean[None, :size], mean[size:]), covariance[:size, :size])
         root = np.linalg.cholesky(covariance[:free, :free])
         half = generator.normal(size=(number // 2, free))
