@@ -586,6 +586,10 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
             squares = np.einsum("ki,...ij,kj->...k", family.moves, matrices, family.moves)
         return np.asarray(share**2 * np.where(np.isnan(squares), np.inf, squares).max(axis=-1))
 
+    def above(corners: FloatArray) -> FloatArray:
+        """Of what bounds each corner of a cell, the largest: it bounds the cell."""
+        return np.asarray(largest(corners).max(axis=1, initial=0.0))
+
     def each(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
         """A bound in each cell, the value in its middle (0: not seen), the covariance there, and the mode."""
         middles = cells.mean(axis=1)
@@ -597,7 +601,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
             few = max(1, _AT_ONCE // _NODES[d][level][0] ** d)
             for part in (left[first : first + few] for first in range(0, len(left), few)):
                 law = family.laws(middles[part], nu, begin[part], level)
-                bound[part] = largest(law.bounds(cells[part] - middles[part][:, None])).max(axis=1)
+                bound[part] = above(law.bounds(cells[part] - middles[part][:, None]))
                 own[part] = np.where(law.seen, largest(law.covariances), 0.0)
                 bound[part] = np.minimum(bound[part], _rough(cells[part], own[part], law.covariances))
                 metric[part[law.seen]], modes[part[law.seen]] = law.covariances[law.seen], law.modes[law.seen]
@@ -625,8 +629,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
             ):
                 matrices, found, seen = law.bounds(cells[part])
                 own[part] = np.where(seen, largest(found), 0.0)
-                above = largest(matrices).max(axis=1, initial=0.0)
-                bound[part] = np.minimum(above, _rough(cells[part], own[part], found))
+                bound[part] = np.minimum(above(matrices), _rough(cells[part], own[part], found))
                 metric[part[seen]] = found[seen]
             left = left[own[left] == 0]
         return bound, own, metric, begin
