@@ -224,7 +224,7 @@ class Units:
         signed = [any(min(table) < 0 for _, table in column.factors) for column in design.columns]
         ranges = np.where(signed, 2, 1) / np.maximum(np.abs(np.diag(mixing)), 1e-300)
         offset = np.zeros(design.d)
-        if model.squares:
+        if model.normal:
             coder = design.response.coder
             assert isinstance(coder, Grid)
             mixing = mixing * (coder.width / 2)
@@ -324,12 +324,23 @@ class Fit(Answer):
     def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
         """The standard deviation of the errors of a gaussian model: median and interval, in the response's
         units."""
-        if not self.question.model.squares:
+        if not self.question.model.normal:
             raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
         tail, width = (1 - as_level(level)) / 2, self.question.design.response.coder.width  # type: ignore[attr-defined]
         sigma = np.sqrt(self.posterior.sigma_squared)[:, None] * width / 2
         middle, low, high = self.posterior.quantiles(sigma, (0.5, tail, 1 - tail))
         return float(middle[0]), float(low[0]), float(high[0])
+
+    def dispersion(self, level: float = 0.95) -> tuple[float, float, float]:
+        """The variance of counts over their mean, given the columns: 1 of a Poisson law; and an interval.
+
+        The intervals of the coefficients allow for what is above 1 for sure.
+        """
+        if self.question.family != "poisson":
+            raise InvalidInput(f"family={self.question.family!r} has no dispersion; it is of poisson models")
+        (more, error), reach = self.outcome.posterior.excess, -float(ndtri((1 - as_level(level)) / 2))
+        low, high = 1 + more - reach * error, 1 + more + reach * error
+        return max(1 + more, 0.0), max(low, 0.0), max(high, 0.0)
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """A dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if any."""
@@ -456,11 +467,17 @@ class Fit(Answer):
         listed = "; ".join(f"{name}: {', '.join(map(str, given))}" for name, given in asked.levels.items())
         facts = [("Formula", asked.formula), ("Family", asked.family), ("Declared bounds", declared)]
         facts += [("Declared levels", listed)] if listed else []
+        notes = ["The intervals account for the noise; coefficients are in the units of the columns."]
+        if asked.family == "poisson" and (found := self.dispersion())[1] > 1:
+            notes.append(
+                f"Counts scatter about {found[0]:.2g} times as much as Poisson ones ({found[1]:.2g} to "
+                f"{found[2]:.2g}); the intervals allow for it."
+            )
         return Words(
             headline=f"{stamp} {asked.family} regression: {asked.formula}",
             name=f"Regression {asked.formula} ({asked.family})",
             facts=tuple(facts),
-            notes=("The intervals account for the noise; coefficients are in the units of the columns.",),
+            notes=tuple(notes),
             reading=(_READING,),
             warnings=self.warnings,
         )

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from discreet._typing import FloatArray
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import ResponseModel
+from discreet.regression.newton.models import EXCESSES, UNKNOWN_EXCESS, ResponseModel
 from discreet.regression.newton.moments import (
     RowMoments,
     clipped_moments,
@@ -143,6 +143,8 @@ class NormalLaw:
     log_sigma: tuple[float, float, float]
     evidence: float = 0.0
     """log p(released), up to a constant."""
+    excess: tuple[float, float] = (0.0, 0.0)
+    """As in :class:`Posterior`."""
 
     @property
     def unsure(self) -> float:
@@ -164,6 +166,8 @@ class Posterior:
     moments: RowMoments | None
     noise_free: FloatArray
     effective: float = 1.0
+    excess: tuple[float, float] = (0.0, 0.0)
+    """How much more responses scatter than the model has it, over that, and the deviation of its error."""
 
     @property
     def mean(self) -> FloatArray:
@@ -228,6 +232,7 @@ class _Target(ABC):
         self.prior, self.seen, self.moments = prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
         self.vague: FloatArray | None = None
+        self.excess = 0.0, 0.0
 
     @abstractmethod
     def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
@@ -294,7 +299,7 @@ class _Target(ABC):
                 break
         log = float(self.log_density(point[None, :], np.array(sigma[:1]))[0])
         log += float(np.linalg.slogdet(covariance)[1]) / 2
-        return NormalLaw(point, (covariance + covariance.T) / 2, self.moments, sigma, log)
+        return NormalLaw(point, (covariance + covariance.T) / 2, self.moments, sigma, log, self.excess)
 
 
 class _Curved(_Target):
@@ -309,6 +314,7 @@ class _Curved(_Target):
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
+        self.model = model
         self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
         self.points = np.array([one.point for one in seen])
         at = moments.predictors(self.points)
@@ -325,20 +331,48 @@ class _Curved(_Target):
         """A quarter of what a straight line leaves out on the way counts as error: rows are not normal; and
         so does what is not known of the mean weight."""
         moments, here = self.moments, point[None, :]
-        slopes, errors = [], []
+        slopes, errors, tables = [], [], []
         at = moments.predictors(here)
-        every = zip(self.seen, self.curves, self.starts, self.unsure, self.slopes, strict=True)
-        for one, curve, start, unsure, first in every:
-            means = curve.expected(*at)
+        expected = [curve.expected(*at) for curve in self.curves]
+        excesses = [self.model.excesses(one.clip, *at) for one in self.seen]
+        self.excess = self._excess(point, expected, [ratios for _, ratios in excesses])
+        excess = max(self.excess[0] - self.excess[1], 0.0)
+        every = zip(
+            self.seen, self.curves, self.starts, self.unsure, self.slopes, expected, excesses, strict=True
+        )
+        for one, curve, start, unsure, first, means, (moved, ratios) in every:
             straight = moments.weighted(here, means[1])[0] @ (one.point - point)
             bent = one.gradient - start - moments.sums(here, means[0])[0] - straight
             bent = bent + (first - means[1, 0, 0]) / 2 * (self.rest @ (one.point - point))
             slopes.append(float(means[1, 0, 0]))
             wrong = float(bent @ bent) / 16 + unsure * float(straight @ straight)
+            size = moments.records**2 * float(np.trace(moments.mean)) / len(point)
+            wrong += size * float(np.interp(excess, EXCESSES, moved))
             errors.append(one.gradient_variance + wrong / len(point))
+            tables.append(curve.tables * np.array([[1.0], [1.0], [np.interp(excess, EXCESSES, ratios)]]))
         self.weigh(slopes, errors)
-        tables = np.tensordot(self.shares, np.array([curve.tables for curve in self.curves]), 1)
-        self.curve = replace(self.curves[0], tables=tables)
+        self.curve = replace(self.curves[0], tables=np.tensordot(self.shares, np.array(tables), 1))
+
+    def _excess(
+        self, point: FloatArray, expected: Sequence[FloatArray], ratios: Sequence[FloatArray]
+    ) -> tuple[float, float]:
+        """How much more responses scatter than the model has it, from the squares of all rounds.
+
+        A round's squares have besides what is left between its point and the truth; that, and a fiftieth of
+        what is expected, count as error: rows are not normal.
+        """
+        n, total, precision = self.moments.records, 0.0, UNKNOWN_EXCESS**-2
+        for one, first, means, ratio in zip(self.seen, self.slopes, expected, ratios, strict=True):
+            if not one.square_variance:
+                continue
+            gap, slope, scatter = one.point - point, (first + means[1, 0, 0]) / 2, max(means[2, 0, 0], 1e-9)
+            misfit = slope**2 * max(float(gap @ self.moments.mean @ gap), 0.0) / scatter
+            more = one.square / (n * scatter) - misfit - 1
+            per = EXCESSES[3] / max(ratio[3] - 1, 0.01)
+            found = per * more if more < 0 else float(np.interp(1 + more, ratio, EXCESSES))
+            error = one.square_variance / (n * scatter) ** 2 + misfit**2 + (2 + 1 / scatter) / n + 0.02**2
+            total, precision = total + found / (error * per**2), precision + 1 / (error * per**2)
+        return total / precision, precision**-0.5
 
     def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
         moments = self.moments
@@ -354,13 +388,13 @@ class _Curved(_Target):
 
 
 class _Straight(_Target):
-    """A response whose mean is the predictor, with residuals clipped if ``squares``: σ² unknown then."""
+    """A response whose mean is the predictor, with residuals clipped if ``normal``: σ² unknown then."""
 
     def __init__(
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
-        self.clipped = model.squares
+        self.clipped = model.normal
 
     def clipping(
         self, one: Evidence, points: FloatArray, log_sigma: FloatArray
@@ -463,7 +497,8 @@ def posterior(
     exact = seen_as.slope @ np.linalg.solve(seen_as.sampling[0], seen_as.slope)
     free = np.asarray(np.linalg.inv(exact + best.target.prior.precision), dtype=np.float64)
     effective = float(chances @ [one.effective for one in found])
-    return Posterior(draws, weights, np.exp(log_sigma), best.target.moments, free, effective)
+    target = best.target
+    return Posterior(draws, weights, np.exp(log_sigma), target.moments, free, effective, target.excess)
 
 
 @dataclass(frozen=True)

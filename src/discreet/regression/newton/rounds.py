@@ -70,12 +70,13 @@ class Schedule:
         predictors so unsure after the first that two of their deviations are the bounds of the response: the
         second could not clip residuals, and would look from a point where they are larger.
         """
-        if question.model.squares:
+        if question.model.normal:
             first = Fraction(1, 3)
             if question.unsure(first) > 1 / 4:
                 return cls((Fraction(1),), (0.15,), squares=0.1)
             return cls((first, 1 - first), (0.3, 0.15), squares=0.1)
-        few = cls((Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)), (0.2,) * 4)
+        shares = Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)
+        few = cls(shares, (0.2,) * 4, squares=0.02 if question.model.squares else 0.0)
         if descends(question.design, question.model, aim, question.n is not None):
             return cls((), (), descent=Fraction(1), steps=question.steps())
         return few

@@ -8,13 +8,13 @@ from typing import Any
 from discreet._text import nearest
 from discreet.errors import InvalidInput
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Link, ResponseModel
+from discreet.regression.newton.models.base import EXCESSES, UNKNOWN_EXCESS, Link, ResponseModel
 from discreet.regression.newton.models.binomial import BinomialModel
 from discreet.regression.newton.models.gaussian import GaussianModel
 from discreet.regression.newton.models.multinomial import MultinomialModel
 from discreet.regression.newton.models.poisson import PoissonModel
 
-__all__ = ["MODELS", "Link", "ResponseModel", "model_of"]
+__all__ = ["EXCESSES", "MODELS", "UNKNOWN_EXCESS", "Link", "ResponseModel", "model_of"]
 
 MODELS: dict[str, type[ResponseModel]] = {
     one.family: one for one in (GaussianModel, BinomialModel, MultinomialModel, PoissonModel)

@@ -22,6 +22,10 @@ POINT_BITS = 16
 """Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
 
 
+EXCESSES = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
+"""Variances of a response over that of the model, less 1."""
+UNKNOWN_EXCESS = 0.3
+"""The deviation of that before anything is seen."""
 _FARTHEST = 2.0**28
 """No coefficient of a point is larger, so that predictors stay below 2⁵³."""
 
@@ -81,6 +85,8 @@ class ResponseModel(ABC):
     weight_bits: ClassVar[int] = 12
     squares: ClassVar[bool] = False
     """Whether the sum of squared residuals is wanted."""
+    normal: ClassVar[bool] = False
+    """Whether errors are normal, with an unknown variance σ²."""
     outputs: int = 1
     """Coefficient vectors: one less than the classes of a multinomial response, else one."""
 
@@ -164,6 +170,15 @@ class ResponseModel(ABC):
         """The expected response by predictor, of curved models; a straight line else."""
         line = np.array([-64.0, 64.0])
         return ResponseCurve.of(line, np.ones(2), np.ones(2))
+
+    def excesses(
+        self, clip: float, centre: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Of responses that scatter more than the model has it, by each of :data:`EXCESSES`: how far their
+        mean is from the model's, squared, and their mean squared residual over the model's. For records whose
+        predictors are normal.
+        """
+        return np.zeros(len(EXCESSES)), 1 + EXCESSES
 
     def guess(self, design: Design) -> FloatArray:
         """The curvature per record, over its weight if that varies, for rows spread over the bounds."""

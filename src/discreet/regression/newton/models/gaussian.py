@@ -25,7 +25,7 @@ class GaussianModel(ResponseModel):
     link_bits = 13
     residual_bits = 13
     weight_bits = 0
-    squares = True
+    squares = normal = True
     deviation = 1.0  # no mean response is further from the middle of its bounds
     level_deviation = 3**-0.5  # as if spread evenly over them
 

@@ -8,13 +8,21 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaincc, gammaln
+from scipy.special import betainc, gammainc, gammaincc, gammaln
 
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models.base import Extremes, InSql, Link, ResponseModel, indexed
-from discreet.regression.newton.moments import ResponseCurve
+from discreet.regression.newton.models.base import (
+    EXCESSES,
+    UNKNOWN_EXCESS,
+    Extremes,
+    InSql,
+    Link,
+    ResponseModel,
+    indexed,
+)
+from discreet.regression.newton.moments import NODES, WEIGHTS, ResponseCurve
 
 if TYPE_CHECKING:
     from discreet.regression.newton.posterior import NormalLaw
@@ -29,7 +37,7 @@ class PoissonModel(ResponseModel):
     """
 
     family = "poisson"
-    curved = steep = True
+    curved = steep = squares = True
     deviation = 2.0
     level_deviation = 3.0
 
@@ -57,7 +65,11 @@ class PoissonModel(ResponseModel):
         return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))
 
     def clip(self, found: NormalLaw, cost: float) -> float | None:
-        """Where a coefficient's variance, of sampling and noise, is least, with room for unsure rates."""
+        """Where a coefficient's error, of sampling, noise and clipping, is least, with room for unsure rates.
+
+        Clipping moves coefficients where counts scatter more than Poisson ones, in one direction of all: by
+        as much as they do for sure, or may while little is known of it.
+        """
         moments = found.moments
         centre, variance = moments.predictors(found.mean[None, :])
         typical = moments.records * float(np.trace(moments.mean)) / len(found.mean)
@@ -65,9 +77,13 @@ class PoissonModel(ResponseModel):
         least = min(self.most, 1 + math.ceil(2 * math.sqrt(found.unsure) * rate))
         windows = np.unique(np.geomspace(least, self.most, 24).astype(int))
         worth = []
+        more, unsure = found.excess
+        excess = max(more - unsure, unsure**2 / UNKNOWN_EXCESS)
         for window in windows.tolist():
             _, slope, scatter = self.curve(window).expected(centre, variance + found.unsure)[:, 0, 0]
-            worth.append((scatter * typical + cost * (window + 0.5) ** 2) / max(slope, 1e-9) ** 2)
+            moved = np.interp(excess, EXCESSES, self.excesses(window, centre, variance + found.unsure)[0])
+            missed = moments.records * typical * moved / len(found.mean)
+            worth.append((scatter * typical + cost * (window + 0.5) ** 2 + missed) / max(slope, 1e-9) ** 2)
         return float(windows[int(np.argmin(worth))])
 
     def most_reach(self) -> int:
@@ -81,7 +97,7 @@ class PoissonModel(ResponseModel):
         mean, weight, low, high = link.tables
         unit = 2.0**self.residual_bits
         residual = np.concatenate([mean - low * unit, high * unit - mean])
-        return Extremes(residual**2, np.tile(weight**2, 2), np.zeros(1))
+        return Extremes(residual**2, np.tile(weight**2, 2), residual**4)
 
     def residuals(self, link: Link, predictor: FloatArray, response: Any) -> FloatArray:
         mean, _, low, high = (indexed(table, link, predictor) for table in link.tables)
@@ -95,6 +111,23 @@ class PoissonModel(ResponseModel):
 
     def curve(self, clip: float) -> ResponseCurve:
         return _curve(round(clip), self.most)
+
+    def excesses(
+        self, clip: float, centre: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """As if counts were negative binomial ones, with a variance of 1 + excess times their mean."""
+        grid, first, second = _tails(self.most)
+        eta = centre[0] + math.sqrt(variance[0]) * NODES
+        at = np.rint(np.clip((eta - grid[0]) / (grid[1] - grid[0]), 0, len(grid) - 1)).astype(np.intp)
+        middle = np.minimum(np.rint(np.exp(grid[at])), self.most)
+        low = np.maximum(middle - clip, 0).astype(np.intp)
+        high = np.minimum(middle + clip, self.most).astype(np.intp)
+        mean = low + first[:, at, high] - first[:, at, low]
+        square = low**2 + second[:, at, high] - second[:, at, low]
+        residual = square - 2 * mean[0] * mean + mean[0] ** 2
+        chances = WEIGHTS[:, 0]
+        moved, scatter = (mean - mean[0]) ** 2 @ chances, residual @ chances
+        return moved, np.maximum.accumulate(scatter) / max(float(scatter[0]), 1e-12)
 
 
 def windowed(
@@ -118,6 +151,23 @@ def windowed(
     (mean, slope, square), (lower, start, lower_square) = parts(high), parts(low)
     mean = mean - lower + low
     return mean, slope - start, np.maximum(square - lower_square + low**2 - mean**2, 0.0), low, high
+
+
+@cache
+def _tails(most: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A grid of predictors; and Σ P(Y > k) and Σ (2k + 1)·P(Y > k) over k < q, by excess, predictor and q.
+
+    E min(max(Y, l), h) is l plus the difference of the first sums at h and l, and its square's mean l² plus
+    that of the second.
+    """
+    grid = np.linspace(-6.0, math.log(most) + 1, 129)
+    rate, k = np.exp(grid)[:, None], np.arange(most)
+    beyond = np.array(
+        [betainc(k + 1, rate / e, e / (1 + e)) if e else gammainc(k + 1, rate) for e in EXCESSES]
+    )
+    first, second = (np.cumsum(beyond * weight, axis=2) for weight in (1, 2 * k + 1))
+    padded = [(0, 0), (0, 0), (1, 0)]
+    return grid, np.pad(first, padded), np.pad(second, padded)
 
 
 @cache
