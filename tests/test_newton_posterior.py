@@ -29,7 +29,7 @@ from discreet.regression.newton.moments import (
     learned,
     moments_of,
 )
-from discreet.regression.newton.posterior import CoefficientPrior, Evidence, targets_of
+from discreet.regression.newton.posterior import CoefficientPrior, Evidence, _Target, targets_of
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
 from discreet.regression.newton.sums import RowBlock, exact_sums
 
@@ -367,6 +367,23 @@ def test_what_is_not_known_of_curvatures_counts_at_its_mean_over_the_law(family:
     assert target.vague is not None
     assert target.vague == pytest.approx(each.mean(axis=0), rel=0.05, abs=0.02 * np.trace(target.vague))
     assert np.trace(target.vague) > 1.1 * np.trace(moments.unsure(moments.records * found.ways)[0])
+
+
+@pytest.mark.parametrize(
+    ("family", "declared", "averaged"),
+    [("binomial", False, True), ("gaussian", False, True), ("poisson", False, False)]
+    + [(family, True, False) for family in ("binomial", "gaussian", "poisson")],
+)
+def test_it_counts_so_only_where_no_prior_is_declared_and_not_for_counts(
+    family: str, declared: bool, averaged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = asked(family, 1500, "1")
+    if not declared:
+        setting = replace(setting, prior=CoefficientPrior.weak(setting.design, setting.model))
+    calls = []
+    monkeypatch.setattr(_Target, "doubt", lambda *given: calls.append(given))
+    assert answered(setting, 2).posterior.effective > 0
+    assert bool(calls) == averaged
 
 
 def test_more_budget_narrows_intervals_down_to_those_without_noise() -> None:
