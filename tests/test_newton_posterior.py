@@ -386,6 +386,44 @@ def test_it_counts_so_only_where_no_prior_is_declared_and_not_for_counts(
     assert bool(calls) == averaged
 
 
+@pytest.mark.parametrize("family", ["binomial", "gaussian", "poisson"])
+def test_the_density_is_normal_with_the_stated_covariance_times_the_prior(family: str) -> None:
+    setting = asked(family, 1500, "1")
+    outcome = answered(setting, 4)
+    (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    law = target.maximum()
+    points = law.mean + np.random.default_rng(1).normal(size=(20, 2)) @ np.linalg.cholesky(law.covariance).T
+    logs = np.full(20, law.log_sigma[0])
+    found = target.combined(points, logs)
+    wanted = [
+        stats.multivariate_normal.logpdf(left, np.zeros(2), covariance)
+        for left, covariance in zip(found.left, target.covariance(found), strict=True)
+    ]
+    prior = stats.multivariate_normal.logpdf(points, setting.prior.mean, setting.prior.covariance)
+    gap = target.log_density(points, logs) - wanted - prior - target.squares(points, logs)
+    assert gap == pytest.approx(gap[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("family", ["binomial", "gaussian", "poisson"])
+def test_the_maximum_is_where_all_steps_lead(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = asked(family, 1500, "1")
+    outcome = answered(setting, 5)
+    (early,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    found = early.maximum()
+    monkeypatch.setattr("discreet.regression.newton.posterior._ARRIVED", 0.0)
+    (late,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    last = late.maximum()
+    assert (np.abs(found.mean - last.mean) < 0.02 * np.sqrt(np.diag(last.covariance))).all()
+
+
+def test_turned_rows_have_turned_sums() -> None:
+    moments = RowMoments(np.array([[1.0, 0.2], [0.2, 0.4]]), np.zeros((2, 2)), 100.0, 0)
+    points, means = np.array([[0.3, 1.0], [-0.5, 0.4]]), np.array([[0.7, 0.6], [0.2, -0.1], [0.1, 0.3]])
+    turn = np.array([[1.1, 0.0], [-0.3, 0.8]])
+    wanted = turn @ moments.weighted(points, means) @ turn.T
+    assert moments.weighted(points, means, turn) == pytest.approx(wanted)
+
+
 def test_more_budget_narrows_intervals_down_to_those_without_noise() -> None:
     wide, narrow, most = (
         answered(asked("binomial", 4000, epsilon), 3).posterior for epsilon in ("0.3", "3", "40")
