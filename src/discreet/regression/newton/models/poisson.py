@@ -78,7 +78,7 @@ class PoissonModel(ResponseModel):
         windows = np.unique(np.geomspace(least, self.most, 24).astype(int))
         worth = []
         more, unsure = found.excess
-        excess = max(more - unsure, unsure**2 / UNKNOWN_EXCESS)
+        excess = max(more - unsure / 2, min(unsure**2 / UNKNOWN_EXCESS, UNKNOWN_EXCESS))
         for window in windows.tolist():
             _, slope, scatter = self.curve(window).expected(centre, variance + found.unsure)[:, 0, 0]
             moved = np.interp(excess, EXCESSES, self.excesses(window, centre, variance + found.unsure)[0])
