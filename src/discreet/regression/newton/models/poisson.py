@@ -22,7 +22,7 @@ from discreet.regression.newton.models.base import (
     ResponseModel,
     indexed,
 )
-from discreet.regression.newton.moments import NODES, WEIGHTS, ResponseCurve
+from discreet.regression.newton.moments import ResponseCurve
 
 if TYPE_CHECKING:
     from discreet.regression.newton.posterior import NormalLaw
@@ -117,15 +117,16 @@ class PoissonModel(ResponseModel):
     ) -> tuple[FloatArray, FloatArray]:
         """As if counts were negative binomial ones, with a variance of 1 + excess times their mean."""
         grid, first, second = _tails(self.most)
-        eta = centre[0] + math.sqrt(variance[0]) * NODES
-        at = np.rint(np.clip((eta - grid[0]) / (grid[1] - grid[0]), 0, len(grid) - 1)).astype(np.intp)
-        middle = np.minimum(np.rint(np.exp(grid[at])), self.most)
+        # By the whole grid: windows jump from rate to rate, and a few nodes would depend on where.
+        scale = max(math.sqrt(variance[0]), (grid[1] - grid[0]) / 4)
+        chances = np.exp(-(((grid - np.clip(centre[0], grid[0], grid[-1])) / scale) ** 2) / 2)
+        chances /= chances.sum()
+        at, middle = np.arange(len(grid)), np.minimum(np.rint(np.exp(grid)), self.most)
         low = np.maximum(middle - clip, 0).astype(np.intp)
         high = np.minimum(middle + clip, self.most).astype(np.intp)
         mean = low + first[:, at, high] - first[:, at, low]
         square = low**2 + second[:, at, high] - second[:, at, low]
         residual = square - 2 * mean[0] * mean + mean[0] ** 2
-        chances = WEIGHTS[:, 0]
         moved, scatter = (mean - mean[0]) ** 2 @ chances, residual @ chances
         return moved, np.maximum.accumulate(scatter) / max(float(scatter[0]), 1e-12)
 
