@@ -76,6 +76,27 @@ def test_coefficients_are_in_the_units_of_the_columns() -> None:
     within(fit, dict.fromkeys(fit.names, 0.0))
 
 
+def test_dispersion_is_one_of_a_poisson_law() -> None:
+    frame = people(20_000)
+    fit = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
+    middle, low, high = fit.dispersion()
+    assert 0.8 < low < 1 < high < 1.2
+    assert low < middle < high
+    assert fit.dispersion(0.5)[1] > low
+    assert "scatter" not in " ".join(fit.words().notes)
+    frame["visits"] = 3
+    same = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
+    assert same.dispersion()[2] < 0.2
+    generator = np.random.default_rng(1)
+    frame["visits"] = generator.poisson(generator.gamma(np.exp(-1 + 0.02 * frame["age"])))
+    wild = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
+    middle, low, high = wild.dispersion()
+    assert 1.5 < low < 2 < high < 2.5
+    assert f"{middle:.2g} times as much as Poisson ones" in " ".join(wild.words().notes)
+    with pytest.raises(InvalidInput, match="of poisson models"):
+        asked("vote ~ age", "binomial").fit(frame, source=SeededEntropy(1)).dispersion()
+
+
 def test_relations_and_records_left_out() -> None:
     frame = people(20_000)
     fit = asked("vote ~ age + sex", "binomial", relation="add-remove").fit(frame, source=SeededEntropy(1))
