@@ -34,6 +34,7 @@ from discreet.regression.newton.moments import (
 from discreet.regression.newton.sums import Round, RoundSums
 
 _STEPS = 12
+_HALVINGS = 8
 _ARRIVED = 1e-3
 """A step of fewer standard deviations is the last."""
 _MOST_SAMPLED = 40
@@ -282,7 +283,8 @@ class _Target(ABC):
         return np.asarray(np.where(log_sigma > 1.0, -np.inf, log))
 
     def maximum(self) -> NormalLaw:
-        """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most."""
+        """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most, and
+        by less where that is worse, as beyond the largest count, where nothing has a slope."""
         point = self.seen[-1].point
         for _ in range(_STEPS):
             sigma = self.sigma(point)
@@ -294,7 +296,13 @@ class _Target(ABC):
             covariance = np.linalg.inv(precision)
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
-            point = point + move * min(1.0, 1.0 / max(far, 1e-12))
+            step = move * min(1.0, 1.0 / max(far, 1e-12))
+            for _ in range(_HALVINGS):
+                here, there = self.log_density(np.array([point, point + step]), np.array(sigma[:1] * 2))
+                if there > here - 1:
+                    break
+                step = step / 2
+            point = point + step
             if float(move @ precision @ move) < _ARRIVED**2:
                 break
         log = float(self.log_density(point[None, :], np.array(sigma[:1]))[0])

@@ -175,4 +175,4 @@ def _tails(most: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _curve(window: int, most: int) -> ResponseCurve:
     grid = np.linspace(-math.log(most) - 4, math.log(most) + 4, 801)
     _, slope, scatter, _, _ = windowed(grid, window, most)
-    return ResponseCurve.of(grid, slope, scatter)
+    return ResponseCurve.of(grid, np.maximum(slope, 1e-6), np.maximum(scatter, 1e-6))
