@@ -97,6 +97,24 @@ def test_dispersion_is_one_of_a_poisson_law() -> None:
         asked("vote ~ age", "binomial").fit(frame, source=SeededEntropy(1)).dispersion()
 
 
+@pytest.mark.parametrize(("most", "level"), [(20, 40), (2048, 1900), (2048, 10**4)])
+def test_counts_near_their_bound_are_fitted(most: int, level: int) -> None:
+    """Beyond the bound nothing has a slope: steps do not end there, and a fit does."""
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": generator.uniform(0, 1, 5000), "y": generator.poisson(level, 5000)})
+    question = regression(
+        "y ~ x", epsilon=1, delta="1e-6", family="poisson", bounds={"x": (0, 1), "y": (0, most)}
+    )
+    for seed in range(3):
+        fit = question.fit(frame, source=SeededEntropy(seed))
+        assert np.isfinite([*fit.mean(), *fit.std(), *fit.dispersion()]).all()
+        if level < most:
+            within(fit, {"Intercept": np.log(level), "x": 0})
+            assert fit.std()[0] < 0.01
+        else:
+            assert fit.mean()[0] > np.log(most)
+
+
 def test_relations_and_records_left_out() -> None:
     frame = people(20_000)
     fit = asked("vote ~ age + sex", "binomial", relation="add-remove").fit(frame, source=SeededEntropy(1))

@@ -29,9 +29,9 @@ from discreet.regression.newton.moments import (
     learned,
     moments_of,
 )
-from discreet.regression.newton.posterior import CoefficientPrior, Evidence, targets_of
+from discreet.regression.newton.posterior import CoefficientPrior, Evidence, evidence, maximum, targets_of
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
-from discreet.regression.newton.sums import RowBlock, exact_sums
+from discreet.regression.newton.sums import Round, RowBlock, exact_sums
 
 grids = pytest.importorskip("discreet.data.grids")
 levels = pytest.importorskip("discreet.data.levels")
@@ -380,6 +380,33 @@ def test_a_narrow_window_counts_as_error_where_counts_scatter() -> None:
     for target in (free, tight):
         target.look(point, 0.0)
     assert tight.noise > 10 * free.noise
+
+
+def test_what_a_round_missed_by_is_no_scatter() -> None:
+    """A round that looked 0.3 from the truth has larger squares, and they are those of a Poisson law."""
+    setting, generator = asked("poisson", 50_000, "10"), np.random.default_rng(1)
+    x = generator.integers(-1024, 1025, 50_000)
+    truth = np.array([0.3, 0.5])
+    counts = generator.poisson(np.exp(truth[0] + truth[1] * x / 1024)).clip(0, 12)
+    rows = RowBlock(np.column_stack([np.full(len(x), 1024.0), x]), counts)
+    link = setting.model.link(setting.design, truth - [0.3, 0.0])
+    turn = Round(link, setting.noise(link, Fraction(10**6), 0.2, 0.02), Fraction(1))
+    found = evidence(
+        setting.model, setting.design, turn, exact_sums(setting.model, setting.design, link, [rows])
+    )
+    (target,) = targets_of(setting.model, setting.design, setting.prior, [found], setting.n)
+    target.look(truth, 0.0)
+    assert abs(target.excess[0]) < 0.06
+
+
+def test_windows_are_wide_while_little_is_known_of_scatter() -> None:
+    setting = asked("poisson", 50_000, "10")
+    law = maximum(setting.model, setting.design, setting.prior, answered(setting, 1).seen, setting.n)
+    clips = [
+        setting.model.clip(replace(law, excess=(0.0, error)), setting.cost(Fraction(1, 2)))
+        for error in (0.01, 0.3, 3.0)
+    ]
+    assert clips[0] < clips[1] == clips[2]
 
 
 def test_rounds_without_squares_say_nothing_of_scatter() -> None:
