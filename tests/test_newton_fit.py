@@ -76,6 +76,45 @@ def test_coefficients_are_in_the_units_of_the_columns() -> None:
     within(fit, dict.fromkeys(fit.names, 0.0))
 
 
+def test_dispersion_is_one_of_a_poisson_law() -> None:
+    frame = people(20_000)
+    fit = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
+    middle, low, high = fit.dispersion()
+    assert 0.8 < low < 1 < high < 1.2
+    assert low < middle < high
+    assert fit.dispersion(0.5)[1] > low
+    assert "scatter" not in " ".join(fit.words().notes)
+    frame["visits"] = 3
+    same = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
+    assert 0 == same.dispersion()[1] < same.dispersion()[2] < 0.2
+    generator = np.random.default_rng(1)
+    frame["visits"] = generator.poisson(generator.gamma(np.exp(-1 + 0.02 * frame["age"])))
+    wild = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
+    middle, low, high = wild.dispersion()
+    assert 1.5 < low < 2 < high < 2.5
+    assert f"{middle:.2g} times as much as Poisson ones" in " ".join(wild.words().notes)
+    with pytest.raises(InvalidInput, match="of poisson models"):
+        asked("vote ~ age", "binomial").fit(frame, source=SeededEntropy(1)).dispersion()
+
+
+@pytest.mark.parametrize(("most", "level"), [(20, 40), (2048, 1900), (2048, 10**4)])
+def test_counts_near_their_bound_are_fitted(most: int, level: int) -> None:
+    """Beyond the bound nothing has a slope: steps do not end there, and a fit does."""
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": generator.uniform(0, 1, 5000), "y": generator.poisson(level, 5000)})
+    question = regression(
+        "y ~ x", epsilon=1, delta="1e-6", family="poisson", bounds={"x": (0, 1), "y": (0, most)}
+    )
+    for seed in range(3):
+        fit = question.fit(frame, source=SeededEntropy(seed))
+        assert np.isfinite([*fit.mean(), *fit.std(), *fit.dispersion()]).all()
+        if level < most:
+            within(fit, {"Intercept": np.log(level), "x": 0})
+            assert fit.std()[0] < 0.01
+        else:
+            assert fit.mean()[0] > np.log(most)
+
+
 def test_relations_and_records_left_out() -> None:
     frame = people(20_000)
     fit = asked("vote ~ age + sex", "binomial", relation="add-remove").fit(frame, source=SeededEntropy(1))

@@ -17,8 +17,8 @@ from discreet.declarations import Relation
 from discreet.privacy.curves import largest_gaussian
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.design import Column, Design, Variable, design
-from discreet.regression.newton.models import MODELS
-from discreet.regression.newton.models.poisson import windowed
+from discreet.regression.newton.models import EXCESSES, MODELS
+from discreet.regression.newton.models.poisson import PoissonModel, windowed
 from discreet.regression.newton.moments import (
     ResponseCurve,
     RowMoments,
@@ -29,9 +29,16 @@ from discreet.regression.newton.moments import (
     learned,
     moments_of,
 )
-from discreet.regression.newton.posterior import CoefficientPrior, Evidence, _Target, targets_of
+from discreet.regression.newton.posterior import (
+    CoefficientPrior,
+    Evidence,
+    _Target,
+    evidence,
+    maximum,
+    targets_of,
+)
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
-from discreet.regression.newton.sums import RowBlock, exact_sums
+from discreet.regression.newton.sums import Round, RowBlock, exact_sums
 
 grids = pytest.importorskip("discreet.data.grids")
 levels = pytest.importorskip("discreet.data.levels")
@@ -49,6 +56,35 @@ def test_a_window_of_counts_has_the_moments_of_its_law(window: int) -> None:
         assert mean[at] == pytest.approx(counts @ law, abs=1e-9)
         assert variance[at] == pytest.approx(counts**2 @ law - (counts @ law) ** 2, abs=1e-8)
         assert slope[at] == pytest.approx(counts @ (moved - law) / step, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("most", "window", "centre", "variance"), [(20, 3, 1.0, 0.25), (20, 20, 2.5, 0.0), (2, 1, 0.0, 0.1)]
+)
+def test_counts_that_scatter_more_have_the_moments_of_their_law(
+    most: int, window: int, centre: float, variance: float
+) -> None:
+    """Negative binomial counts around each of many rates, summed up, in the window of that rate."""
+    counts, every = np.arange(3000), []
+    predictors = centre + math.sqrt(variance) * np.linspace(-5, 5, 200 if variance else 1)
+    for rate in np.exp(predictors):
+        middle = min(round(rate), most)
+        kept = np.clip(counts, max(middle - window, 0), min(middle + window, most))
+        laws = [stats.poisson.pmf(counts, rate)]
+        laws += [stats.nbinom.pmf(counts, rate / excess, 1 / (1 + excess)) for excess in EXCESSES[1:]]
+        mean = kept @ laws[0]
+        every.append([((kept @ law - mean) ** 2, (kept - mean) ** 2 @ law) for law in laws])
+    chances = stats.norm.pdf(predictors, centre, math.sqrt(variance) or 1.0)
+    wanted = np.tensordot(chances / chances.sum(), np.array(every), 1).T
+    moved, ratios = PoissonModel(most).excesses(window, np.array([centre]), np.array([variance]))
+    assert moved == pytest.approx(wanted[0], rel=0.2, abs=1e-5)
+    assert ratios == pytest.approx(wanted[1] / wanted[1][0], rel=0.02)
+
+
+def test_ratios_never_fall() -> None:
+    """With rare counts and narrow windows squares fall again where counts scatter much: most are 0."""
+    _, ratios = PoissonModel(20).excesses(3, np.array([-3.0]), np.array([0.2]))
+    assert (np.diff(ratios) >= 0).all()
 
 
 @pytest.mark.parametrize("clip", [0.1, 1.0, 5.0, math.inf])
@@ -294,12 +330,14 @@ def asked(family: str, size: int, epsilon: str) -> PublicSetting:
     return PublicSetting(made, model, prior, budget, Relation.REPLACE_ONE, size)
 
 
-def answered(setting: PublicSetting, seed: int) -> Outcome:
+def answered(setting: PublicSetting, seed: int, excess: float = 0.0) -> Outcome:
     generator = np.random.default_rng(seed)
     assert setting.n is not None
     x = generator.integers(-1024, 1025, setting.n)
     eta = 0.3 + 0.5 * x / 1024
     response: Any = generator.poisson(np.exp(eta)).clip(0, 12)
+    if excess:
+        response = generator.poisson(generator.gamma(np.exp(eta) / excess, excess)).clip(0, 12)
     if setting.model.family == "binomial":
         response = (generator.random(setting.n) < expit(eta)).astype(np.int64)
     if setting.model.family == "gaussian":
@@ -313,6 +351,82 @@ def answered(setting: PublicSetting, seed: int) -> Outcome:
         lambda link, curved: exact_sums(setting.model, setting.design, link, blocks, curved),
         SeededEntropy(seed),
     )
+
+
+@pytest.mark.parametrize(("size", "epsilon"), [(2_000, "3"), (20_000, "3"), (1_000, "100")])
+def test_the_scatter_of_counts_is_found(size: int, epsilon: str) -> None:
+    """Of 16 sets of counts the errors are as large as they say."""
+    setting = asked("poisson", size, epsilon)
+    errors, ratios = [], []
+    for excess in (0.0, 0.5, 1.0, 2.0):
+        for seed in range(4):
+            law = answered(setting, seed, excess).posterior
+            errors.append((law.excess[0] - excess) / law.excess[1])
+            ratios.append(law.excess[1] / (1 + excess))
+    assert 0.1 < np.mean(np.square(errors)) < 2
+    assert max(ratios) < (0.12 if size == 20_000 else 0.6)
+
+
+def test_counts_that_scatter_more_have_wider_intervals_and_windows() -> None:
+    setting = asked("poisson", 50_000, "10")
+    calm, wild = (answered(setting, 1, excess) for excess in (0.0, 1.0))
+    ratio = wild.posterior.std() / calm.posterior.std()
+    assert ratio == pytest.approx(math.sqrt(2), rel=0.1)
+    assert wild.rounds[-1][0].link.clip > 1.5 * calm.rounds[-1][0].link.clip
+    assert abs(calm.posterior.excess[0]) < 0.05
+
+
+def test_a_narrow_window_counts_as_error_where_counts_scatter() -> None:
+    """All rounds with the same narrow windows: what they take from counts moves coefficients."""
+    setting = asked("poisson", 50_000, "10")
+    outcome = answered(setting, 1, 1.0)
+    (free,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    narrow = [replace(one, clip=1.0) for one in outcome.seen]
+    (tight,) = targets_of(setting.model, setting.design, setting.prior, narrow, setting.n)
+    point = outcome.posterior.mean
+    for target in (free, tight):
+        target.look(point, 0.0)
+    assert tight.noise > 10 * free.noise
+
+
+def test_what_a_round_missed_by_is_no_scatter() -> None:
+    """A round that looked 0.3 from the truth has larger squares, and they are those of a Poisson law."""
+    setting, generator = asked("poisson", 50_000, "10"), np.random.default_rng(1)
+    x = generator.integers(-1024, 1025, 50_000)
+    truth = np.array([0.3, 0.5])
+    counts = generator.poisson(np.exp(truth[0] + truth[1] * x / 1024)).clip(0, 12)
+    rows = RowBlock(np.column_stack([np.full(len(x), 1024.0), x]), counts)
+    link = setting.model.link(setting.design, truth - [0.3, 0.0])
+    turn = Round(link, setting.noise(link, Fraction(10**6), 0.2, 0.02), Fraction(1))
+    found = evidence(
+        setting.model, setting.design, turn, exact_sums(setting.model, setting.design, link, [rows])
+    )
+    (target,) = targets_of(setting.model, setting.design, setting.prior, [found], setting.n)
+    target.look(truth, 0.0)
+    assert abs(target.excess[0]) < 0.06
+
+
+def test_windows_are_wide_while_little_is_known_of_scatter() -> None:
+    setting = asked("poisson", 50_000, "10")
+    law = maximum(setting.model, setting.design, setting.prior, answered(setting, 1).seen, setting.n)
+    clips = [
+        setting.model.clip(replace(law, excess=(0.0, error)), setting.cost(Fraction(1, 2)))
+        for error in (0.01, 0.3, 3.0)
+    ]
+    assert clips[0] < clips[1] == clips[2]
+
+
+def test_rounds_without_squares_say_nothing_of_scatter() -> None:
+    """Documents of fits that had none: their intervals are as they were."""
+    setting = asked("poisson", 20_000, "3")
+    outcome = answered(setting, 1, 1.0)
+    bare = [replace(one, square=0.0, square_variance=0.0) for one in outcome.seen]
+    (target,) = targets_of(setting.model, setting.design, setting.prior, bare, setting.n)
+    target.look(outcome.posterior.mean, 0.0)
+    more, error = target.excess
+    assert more < error / 2
+    assert error > 0.5
+    assert (target.curve.tables == np.tensordot(target.shares, [c.tables for c in target.curves], 1)).all()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "default"])

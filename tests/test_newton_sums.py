@@ -171,7 +171,7 @@ def test_a_bound_per_person_multiplies_the_noise() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sums_are_those_of_plain_integers(family: str) -> None:
-    """The oracle: Python integers, record by record, for the gradient and the curvature."""
+    """The oracle: Python integers, record by record, for all three sums."""
     made = declared(family, "a + b")
     model = model_of(family, made)
     block = every_record(made, model)
@@ -181,6 +181,7 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
         gradient = np.zeros((model.outputs, made.d), dtype=object)
         size = made.d * model.outputs
         curvature = np.zeros((size, size), dtype=object)
+        square = 0
         for row, answer in zip(block.rows.astype(int).tolist(), block.response.tolist(), strict=True):
             eta = [sum(x * w for x, w in zip(row, ws, strict=True)) for ws in point.tolist()]
             e = [
@@ -189,6 +190,7 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
             ]
             at = np.array([e if model.outputs > 1 else e[0]], dtype=float)
             residual = np.atleast_2d(model.residuals(link, at, np.array([answer])))[0]
+            square += int(residual[0]) ** 2 if model.squares else 0
             weight = model.weights(link, at)
             for k in range(model.outputs):
                 gradient[k] += np.array([int(residual[k]) * x for x in row], dtype=object)
@@ -200,6 +202,7 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
                     curvature[k * made.d : (k + 1) * made.d, other * made.d : (other + 1) * made.d] += outer
         assert found.gradient == tuple(gradient.ravel())
         assert found.curvature == tuple(curvature[np.triu_indices(size)])
+        assert found.square == square
 
 
 def table(number: int = 400) -> Any:

@@ -28,8 +28,8 @@ _PASSES = 3
 _SCATTERS = 12
 _SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
 """Of numbers that are learned together, those that scatter more than samples do."""
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
-WEIGHTS = np.column_stack([WEIGHTS, WEIGHTS * NODES, WEIGHTS * (NODES**2 - 1)]) / WEIGHTS.sum()
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+_WEIGHTS = np.column_stack([_WEIGHTS, _WEIGHTS * _NODES, _WEIGHTS * (_NODES**2 - 1)]) / _WEIGHTS.sum()
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class ResponseCurve:
 
     def expected(self, centre: FloatArray, variance: FloatArray) -> FloatArray:
         """E f, E fz and E f(z² − 1), f the response, its slope, its variance: by f, mean and point."""
-        eta = centre[:, None] + np.sqrt(variance)[:, None] * NODES
+        eta = centre[:, None] + np.sqrt(variance)[:, None] * _NODES
         place = np.clip((eta - self.start) / self.step, 0, self.tables.shape[1] - 1.001)
         low = place.astype(np.intp)
         values = np.diff(self.tables)[:, low]
         values *= place - low
         values += self.tables[:, low]
-        return (values @ WEIGHTS).transpose(0, 2, 1)
+        return (values @ _WEIGHTS).transpose(0, 2, 1)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from discreet.regression.newton.moments import (
 from discreet.regression.newton.sums import Round, RoundSums
 
 _STEPS = 12
+_HALVINGS = 8
 _ARRIVED = 1e-3
 """A step of fewer standard deviations is the last."""
 _MOST_SAMPLED = 40
@@ -282,7 +283,8 @@ class _Target(ABC):
         return np.asarray(np.where(log_sigma > 1.0, -np.inf, log))
 
     def maximum(self) -> NormalLaw:
-        """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most."""
+        """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most, and
+        by less where that is worse, as beyond the largest count, where nothing has a slope."""
         point = self.seen[-1].point
         for _ in range(_STEPS):
             sigma = self.sigma(point)
@@ -294,7 +296,13 @@ class _Target(ABC):
             covariance = np.linalg.inv(precision)
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
-            point = point + move * min(1.0, 1.0 / max(far, 1e-12))
+            step = move * min(1.0, 1.0 / max(far, 1e-12))
+            for _ in range(_HALVINGS):
+                here, there = self.log_density(np.array([point, point + step]), np.array(sigma[:1] * 2))
+                if there > here - 1:
+                    break
+                step = step / 2
+            point = point + step
             if float(move @ precision @ move) < _ARRIVED**2:
                 break
         log = float(self.log_density(point[None, :], np.array(sigma[:1]))[0])
@@ -336,7 +344,7 @@ class _Curved(_Target):
         expected = [curve.expected(*at) for curve in self.curves]
         excesses = [self.model.excesses(one.clip, *at) for one in self.seen]
         self.excess = self._excess(point, expected, [ratios for _, ratios in excesses])
-        excess = max(self.excess[0] - self.excess[1], 0.0)
+        excess = max(self.excess[0] - self.excess[1] / 2, 0.0)
         every = zip(
             self.seen, self.curves, self.starts, self.unsure, self.slopes, expected, excesses, strict=True
         )
@@ -358,21 +366,35 @@ class _Curved(_Target):
     ) -> tuple[float, float]:
         """How much more responses scatter than the model has it, from the squares of all rounds.
 
-        A round's squares have besides what is left between its point and the truth; that, and a fiftieth of
-        what is expected, count as error: rows are not normal.
+        A round's squares have besides what is left between its point and the truth; that, and what is not
+        known of the mean weight, count as error. The records' own part, with the fourth moments of negative
+        binomial counts, is common to all rounds, and so is a fiftieth of what is expected: rows are not
+        normal.
         """
-        n, total, precision = self.moments.records, 0.0, UNKNOWN_EXCESS**-2
-        for one, first, means, ratio in zip(self.seen, self.slopes, expected, ratios, strict=True):
+        n, excess = self.moments.records, np.linspace(-1.0, EXCESSES[-1], 1481)
+        total, precision, chance = np.zeros(len(excess)), 1e-9, np.zeros(len(excess))
+        every = zip(self.seen, self.slopes, self.unsure, expected, ratios, strict=True)
+        for one, first, unsure, means, ratio in every:
             if not one.square_variance:
                 continue
             gap, slope, scatter = one.point - point, (first + means[1, 0, 0]) / 2, max(means[2, 0, 0], 1e-9)
             misfit = slope**2 * max(float(gap @ self.moments.mean @ gap), 0.0) / scatter
-            more = one.square / (n * scatter) - misfit - 1
-            per = EXCESSES[3] / max(ratio[3] - 1, 0.01)
-            found = per * more if more < 0 else float(np.interp(1 + more, ratio, EXCESSES))
-            error = one.square_variance / (n * scatter) ** 2 + misfit**2 + (2 + 1 / scatter) / n + 0.02**2
-            total, precision = total + found / (error * per**2), precision + 1 / (error * per**2)
-        return total / precision, precision**-0.5
+            known = one.square_variance / (n * scatter) ** 2 + misfit**2 + unsure
+            less = np.minimum(excess, 0.0)
+            second = np.interp(excess, EXCESSES, ratio) + less * (ratio[1] - 1) / EXCESSES[1]
+            second = np.maximum(second, 0.0)
+            fourth = second**2 * (2 + (1 + 6 * (excess - less)) / scatter)
+            fourth = np.minimum(fourth, second * (one.clip + 0.5) ** 2 / scatter)
+            total += (one.square / (n * scatter) - misfit - second) / known
+            chance += np.sqrt(fourth / n + (0.02 * second) ** 2) / known
+            precision += 1 / known
+        spread = 1 / precision + (chance / precision) ** 2
+        logs = -((total / precision) ** 2) / spread / 2 - np.log(spread) / 2
+        logs -= np.log1p((excess / UNKNOWN_EXCESS) ** 2)
+        chances = np.exp(logs - logs.max())
+        chances /= chances.sum()
+        mean = float(chances @ excess)
+        return mean, math.sqrt(float(chances @ (excess - mean) ** 2))
 
     def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
         moments = self.moments

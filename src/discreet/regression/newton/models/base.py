@@ -25,7 +25,7 @@ POINT_BITS = 16
 EXCESSES = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
 """Variances of a response over that of the model, less 1."""
 UNKNOWN_EXCESS = 0.3
-"""The deviation of that before anything is seen."""
+"""Before anything is seen it is as likely as not to be nearer to 0 than this: a Cauchy law."""
 _FARTHEST = 2.0**28
 """No coefficient of a point is larger, so that predictors stay below 2⁵³."""
 

@@ -22,7 +22,7 @@ from discreet.regression.newton.models.base import (
     ResponseModel,
     indexed,
 )
-from discreet.regression.newton.moments import NODES, WEIGHTS, ResponseCurve
+from discreet.regression.newton.moments import ResponseCurve
 
 if TYPE_CHECKING:
     from discreet.regression.newton.posterior import NormalLaw
@@ -78,7 +78,7 @@ class PoissonModel(ResponseModel):
         windows = np.unique(np.geomspace(least, self.most, 24).astype(int))
         worth = []
         more, unsure = found.excess
-        excess = max(more - unsure, unsure**2 / UNKNOWN_EXCESS)
+        excess = max(more - unsure / 2, min(unsure**2 / UNKNOWN_EXCESS, UNKNOWN_EXCESS))
         for window in windows.tolist():
             _, slope, scatter = self.curve(window).expected(centre, variance + found.unsure)[:, 0, 0]
             moved = np.interp(excess, EXCESSES, self.excesses(window, centre, variance + found.unsure)[0])
@@ -117,15 +117,16 @@ class PoissonModel(ResponseModel):
     ) -> tuple[FloatArray, FloatArray]:
         """As if counts were negative binomial ones, with a variance of 1 + excess times their mean."""
         grid, first, second = _tails(self.most)
-        eta = centre[0] + math.sqrt(variance[0]) * NODES
-        at = np.rint(np.clip((eta - grid[0]) / (grid[1] - grid[0]), 0, len(grid) - 1)).astype(np.intp)
-        middle = np.minimum(np.rint(np.exp(grid[at])), self.most)
+        # By the whole grid: windows jump from rate to rate, and a few nodes would depend on where.
+        scale = max(math.sqrt(variance[0]), (grid[1] - grid[0]) / 4)
+        chances = np.exp(-(((grid - np.clip(centre[0], grid[0], grid[-1])) / scale) ** 2) / 2)
+        chances /= chances.sum()
+        at, middle = np.arange(len(grid)), np.minimum(np.rint(np.exp(grid)), self.most)
         low = np.maximum(middle - clip, 0).astype(np.intp)
         high = np.minimum(middle + clip, self.most).astype(np.intp)
         mean = low + first[:, at, high] - first[:, at, low]
         square = low**2 + second[:, at, high] - second[:, at, low]
         residual = square - 2 * mean[0] * mean + mean[0] ** 2
-        chances = WEIGHTS[:, 0]
         moved, scatter = (mean - mean[0]) ** 2 @ chances, residual @ chances
         return moved, np.maximum.accumulate(scatter) / max(float(scatter[0]), 1e-12)
 
@@ -174,4 +175,4 @@ def _tails(most: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _curve(window: int, most: int) -> ResponseCurve:
     grid = np.linspace(-math.log(most) - 4, math.log(most) + 4, 801)
     _, slope, scatter, _, _ = windowed(grid, window, most)
-    return ResponseCurve.of(grid, slope, scatter)
+    return ResponseCurve.of(grid, np.maximum(slope, 1e-6), np.maximum(scatter, 1e-6))
