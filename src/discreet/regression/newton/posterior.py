@@ -233,6 +233,7 @@ class _Target(ABC):
         self.prior, self.seen, self.moments = prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
         self.vague: FloatArray | None = None
+        self.halvings = 0
         self.excess = 0.0, 0.0
 
     @abstractmethod
@@ -284,7 +285,7 @@ class _Target(ABC):
 
     def maximum(self) -> NormalLaw:
         """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most, and
-        by less where that is worse, as beyond the largest count, where nothing has a slope."""
+        those of counts by less where that is worse, as beyond the largest, where nothing has a slope."""
         point = self.seen[-1].point
         for _ in range(_STEPS):
             sigma = self.sigma(point)
@@ -297,7 +298,7 @@ class _Target(ABC):
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
             step = move * min(1.0, 1.0 / max(far, 1e-12))
-            for _ in range(_HALVINGS):
+            for _ in range(self.halvings):
                 here, there = self.log_density(np.array([point, point + step]), np.array(sigma[:1] * 2))
                 if there > here - 1:
                     break
@@ -322,7 +323,7 @@ class _Curved(_Target):
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
         super().__init__(prior, seen, moments)
-        self.model = model
+        self.model, self.halvings = model, _HALVINGS if model.steep else 0
         self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
         self.points = np.array([one.point for one in seen])
         at = moments.predictors(self.points)

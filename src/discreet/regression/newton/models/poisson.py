@@ -4,7 +4,7 @@ truth."""
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,7 +154,7 @@ def windowed(
     return mean, slope - start, np.maximum(square - lower_square + low**2 - mean**2, 0.0), low, high
 
 
-@cache
+@lru_cache(maxsize=4)
 def _tails(most: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """A grid of predictors; and Σ P(Y > k) and Σ (2k + 1)·P(Y > k) over k < q, by excess, predictor and q.
 
