@@ -482,6 +482,9 @@ def targets_of(
 ) -> list[_Target]:
     """The density of the coefficients for each scale of the prior."""
     records = float(n) if n is not None else _records(model, seen)
+    if model.curved and n is None and design.constant is None:
+        # Only the constant column's weights tell how many records the squares are of.
+        seen = [replace(one, square_variance=0.0) for one in seen]
     moments = moments_of(model, design, seen, records)
     kind = _Curved if model.curved else _Straight
     spreads = column_spreads(moments.mean, design)
