@@ -11,6 +11,7 @@
     python benchmarks/regression.py accuracy --data FOLDER
     python benchmarks/regression.py linear --data FOLDER
     python benchmarks/regression.py spark --n 100000 1000000 10000000
+    python benchmarks/regression.py file --n 100000 1000000 10000000
 
 ``coverage`` simulates records from a known model and fits them by the estimator of :func:`discreet.regress`,
 with noise from a seed (so nothing in it is private): 90 % intervals, averaged over coefficients. It needs
@@ -36,7 +37,8 @@ Abalone and MNIST (files as in reproductions/README.md; it needs the reproductio
 with full-batch accelerated private gradient descent and with ordinary regression. Times are those of one
 processor. ``linear`` compares the gaussian model with AdaSSP on Abalone's rings and on the diabetes data of
 scikit-learn. ``spark`` times logistic fits of simulated records in Parquet files, with ten columns, on Spark
-on this machine (it needs PySpark and Java). Nothing here is a test: no figure is asserted.
+on this machine (it needs PySpark and Java); ``file`` those of files with twenty columns without Spark, each
+in a process of its own, with the most memory that it took. Nothing here is a test: no figure is asserted.
 """
 
 from __future__ import annotations
@@ -749,6 +751,53 @@ def spark(options: argparse.Namespace) -> None:
     session.stop()
 
 
+def file(options: argparse.Namespace) -> None:
+    """Seconds and memory of a fit of a Parquet file in four passes, by the number of records."""
+    import duckdb
+
+    names = [f"x{j}" for j in range(1, 21)]
+    eta = " + ".join(f"{math.cos(j):.3f} * {name}" for j, name in enumerate(names))
+    columns = ", ".join(f"2 * random() - 1 AS {name}" for name in names)
+    print(
+        f"{'records':>12} {'file, MB':>9} {'seconds':>8} {'µs a record':>11} {'most memory, MB':>16}",
+        flush=True,
+    )
+    with TemporaryDirectory(dir=options.folder) as folder:
+        for n in options.n:
+            path = Path(folder) / f"{n}.parquet"
+            chosen = (
+                f"SELECT *, random() < 1 / (1 + exp(-({eta}))) AS y FROM (SELECT {columns} FROM range({n}))"
+            )
+            with duckdb.connect() as made:
+                made.execute(f"COPY ({chosen}) TO '{path}'")
+            with get_context("spawn").Pool(1) as pool:
+                seconds, memory = pool.apply(_fitted_file, (str(path), names, n))
+            size = path.stat().st_size / 1e6
+            print(
+                f"{n:12,} {size:9,.0f} {seconds:8.1f} {seconds / n * 1e6:11.2f} {memory:16,.0f}", flush=True
+            )
+            path.unlink()
+
+
+def _fitted_file(path: str, names: list[str], n: int) -> tuple[float, float]:
+    import resource
+
+    import discreet
+
+    started = time.perf_counter()
+    discreet.regress(
+        f"y ~ {' + '.join(names)}",
+        path,
+        family="binomial",
+        bounds=dict.fromkeys(names, (-1, 1)),
+        levels={"y": (False, True)},
+        n=n,
+        epsilon=1,
+        delta=DELTA,
+    ).mean()
+    return time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -801,6 +850,12 @@ def main() -> None:
     one.add_argument("--threads", type=int, default=os.cpu_count())
     one.add_argument("--memory", default="4g")
     one.set_defaults(run=spark)
+    one = commands.add_parser("file")
+    one.add_argument("--n", nargs="+", type=int, default=[10**5, 10**6, 10**7])
+    one.add_argument(
+        "--folder", type=Path, help="where the file is made; the usual place for such files else"
+    )
+    one.set_defaults(run=file)
     options = parser.parse_args()
     options.run(options)
 
