@@ -743,7 +743,7 @@ def spark(options: argparse.Namespace) -> None:
                 levels={"y": (False, True)},
                 n=n,
                 epsilon=1,
-                delta=DELTA,
+                delta=min(DELTA, Fraction(1, 100 * n)),
             )
             taken = time.perf_counter() - started
             off = np.abs(fit.mean() - [0.0, *(math.cos(j) for j in range(10))]) / fit.std()
@@ -793,7 +793,7 @@ def _fitted_file(path: str, names: list[str], n: int) -> tuple[float, float]:
         levels={"y": (False, True)},
         n=n,
         epsilon=1,
-        delta=DELTA,
+        delta=min(DELTA, Fraction(1, 100 * n)),
     ).mean()
     return time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
