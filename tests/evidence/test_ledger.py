@@ -154,7 +154,7 @@ def test_a_server_that_may_forget_is_refused(on_postgres: Ledger, server: postgr
             owner.execute("SELECT pg_reload_conf()")
         time.sleep(0.5)
         drivers.spend(on_postgres, "q")
-        with on_postgres._store._connected() as connection:
+        with on_postgres._store._transaction(write=False) as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
         owner.execute("ALTER SYSTEM RESET synchronous_commit")
         owner.execute("SELECT pg_reload_conf()")

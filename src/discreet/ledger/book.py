@@ -6,47 +6,131 @@ import difflib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from discreet._json import LONGEST
+from discreet import errors
+from discreet._json import LONGEST, fields_as_json
 from discreet._typing import EpsilonLike
 from discreet.declarations import Relation, as_relation, as_unit
-from discreet.errors import (
-    BudgetExceededError,
-    CorruptLedgerError,
-    FileError,
-    InvalidInput,
-    LedgerError,
-    PrivacyWarning,
-    RequestConflictError,
-    TooLargeError,
-    UnknownDatasetError,
-    warn,
-)
+from discreet.errors import BudgetExceededError, FileError, InvalidInput
+from discreet.ledger import chain
 from discreet.ledger.budgets import Budget, price_of
-from discreet.ledger.chain import (
-    LONGEST_LINE,
-    ROOT,
-    Entry,
-    as_canonical,
-    checked,
-    digest,
-    export_lines,
-    exported,
-    scope_after,
-)
-from discreet.ledger.statements import Account, Price, Receipt, Verification
+from discreet.ledger.chain import Entry, Scope, as_canonical, digest, scope_after
 from discreet.ledger.store import ENTRIES, Store
 from discreet.privacy.guarantee import Guarantee
 
 
 def _step(label: str) -> None:
     """Called wherever a crash would matter; the tests put something here that kills the process."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a charge did, and its result. ``hash``, kept elsewhere, later shows a rollback of the ledger.
+
+    ``spent`` and ``cap`` are those right after the charge. ``repeated``: the request had been charged before,
+    and ``result`` is what was stored then.
+    """
+
+    dataset: str
+    sequence: int
+    request_id: str
+    plan_hash: str
+    guarantee: Mapping[str, Any]
+    charged: Budget
+    spent: Budget
+    cap: Budget
+    result: bytes
+    repeated: bool
+    hash: str
+
+    @classmethod
+    def of(cls, entry: Entry, *, repeated: bool) -> Receipt:
+        """The receipt of a charge."""
+        own = {one.name: getattr(entry, one.name) for one in fields(cls) if one.name != "repeated"}
+        return cls(**own, repeated=repeated)
+
+    def __str__(self) -> str:
+        verb = "Charged earlier, not again" if self.repeated else "Charged"
+        return (
+            f"{verb}: {self.charged} to {self.dataset} (row {self.sequence}); "
+            f"spent {self.spent} of {self.cap}; request id {self.request_id}; hash {self.hash}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the result."""
+        return fields_as_json(self, "result")
+
+
+@dataclass(frozen=True)
+class Account:
+    """The state of one dataset. ``entries`` counts its entries, ``head`` is the hash of the newest.
+
+    ``unit`` is the column that tells apart the people whom the budget protects; None for records, and for
+    people as long as no charge has named one.
+    """
+
+    dataset: str
+    relation: str
+    cap: Budget
+    spent: Budget
+    entries: int
+    head: str
+    unit: str | None = None
+
+    @property
+    def remaining(self) -> Budget:
+        """What is left."""
+        return self.cap - self.spent
+
+    def __str__(self) -> str:
+        whom = self.relation if self.unit is None else f"{self.relation} by {self.unit}"
+        return f"{self.dataset}: {self.remaining} left of {self.cap}; spent {self.spent} ({whom})"
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Account:
+        """Reads :meth:`to_dict`."""
+        dataset, relation, head = (str(content[name]) for name in ("dataset", "relation", "head"))
+        cap, spent = (Budget.from_dict(content[name]) for name in ("cap", "spent"))
+        return cls(dataset, relation, cap, spent, int(content["entries"]), head)
+
+    def to_dict(self) -> dict[str, Any]:
+        left_out = ("unit",) if self.unit is None else ()
+        return {**fields_as_json(self, *left_out), "remaining": self.remaining.to_dict()}
+
+
+@dataclass(frozen=True)
+class Price:
+    """What something would cost, and whether it fits under the cap at this moment. Nothing was spent."""
+
+    dataset: str
+    asked: Budget
+    spent: Budget
+    cap: Budget
+
+    @property
+    def fits(self) -> bool:
+        return (self.spent + self.asked).fits(self.cap)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**fields_as_json(self), "fits": self.fits}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A sound ledger: how many entries, the hash of the last, and remarks that are no errors."""
+
+    entries: int
+    head: str
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return fields_as_json(self)
 
 
 class Ledger:
@@ -104,28 +188,18 @@ class Ledger:
         name = _as_name(dataset, "dataset")
         cap = Budget.cap(epsilon, delta, zcdp)
         related = as_relation(relation)
-        scope = _scope(related, as_unit(unit, related))
+        scope = related, as_unit(unit, related)
+        attempts: set[str] = set()
 
         def work(connection: sa.Connection) -> None:
-            if (there := _one(connection, _NEWEST, of_dataset=name)) is not None:
-                if (there.kind, there.hash) == ("create", attempted.get("hash")):
-                    return
+            there = _one(connection, _NEWEST, of_dataset=name)
+            if there is None:
+                attempts.add(_append(connection, name, "create", scope, cap, cap.zero(), cap.zero()).hash)
+            elif there.hash not in attempts:
                 raise InvalidInput(
                     f"dataset={name!r} exists already with the cap {there.cap}; use set_cap to change that"
                 )
-            entry = _next(
-                connection,
-                dataset=name,
-                kind="create",
-                relation=scope,
-                cap=cap,
-                charged=cap.zero(),
-                spent=cap.zero(),
-            )
-            attempted["hash"] = entry.hash
-            connection.execute(ENTRIES.insert(), entry.row())
 
-        attempted: dict[str, str] = {}
         self._store.run(work, write=True, create=True)
         return self.show(name)
 
@@ -148,23 +222,10 @@ class Ledger:
                     "create another dataset; the same people then have two budgets, which add up"
                 )
             if not last.spent.fits(cap):
-                raise BudgetExceededError(
-                    f"the cap of dataset={dataset!r} cannot be {cap}: {last.spent} is spent already",
-                    cap=cap,
-                    spent=last.spent,
-                    asked=cap.zero(),
-                )
+                said = f"the cap of dataset={dataset!r} cannot be {cap}: {last.spent} is spent already"
+                raise BudgetExceededError(said, cap, last.spent, cap.zero())
             if cap != last.cap:
-                entry = _next(
-                    connection,
-                    dataset=dataset,
-                    kind="cap",
-                    relation=last.relation,
-                    cap=cap,
-                    charged=cap.zero(),
-                    spent=last.spent,
-                )
-                connection.execute(ENTRIES.insert(), entry.row())
+                _append(connection, dataset, "cap", last.scope, cap, cap.zero(), last.spent)
 
         self._store.run(work, write=True)
         return self.show(dataset)
@@ -178,9 +239,8 @@ class Ledger:
 
         def work(connection: sa.Connection) -> Account:
             last = _state(connection, dataset)
-            count = sa.select(sa.func.count()).where(ENTRIES.c.dataset == dataset)
+            entries = connection.scalar(sa.select(sa.func.count()).where(ENTRIES.c.dataset == dataset)) or 0
             relation, unit = last.scope
-            entries = connection.scalar(count) or 0
             return Account(dataset, str(relation), last.cap, last.spent, entries, last.hash, unit)
 
         return self._store.run(work)
@@ -190,8 +250,7 @@ class Ledger:
 
         def work(connection: sa.Connection) -> list[Entry]:
             _state(connection, dataset)
-            rows = connection.execute(_ALL.where(ENTRIES.c.dataset == dataset)).mappings()
-            return [Entry.from_row(dict(row)) for row in rows]
+            return list(_every(connection, dataset))
 
         return self._store.run(work)
 
@@ -199,25 +258,22 @@ class Ledger:
         """The receipt of a request by its id alone, for whoever shows it; :meth:`recall` is for a retry."""
         if not request_id.isprintable():  # no such id was ever charged, and a database may choke on it
             return None
-
-        def work(connection: sa.Connection) -> Receipt | None:
-            _state(connection, dataset)
-            found = _one(connection, _REQUEST, of_dataset=dataset, of_request=request_id)
-            return None if found is None else Receipt.of(found, repeated=False)
-
-        return self._store.run(work)
+        return self._receipt(_REQUEST, of_dataset=dataset, of_request=request_id)
 
     def receipt_of(self, document: str | bytes) -> Receipt | None:
         """The receipt of the charge whose result is this document, to the byte; None if there is none."""
         if not isinstance(document, str | bytes):
             raise InvalidInput("document must be the text or the bytes of a release")
-        stored = _as_bytes(document)
+        return self._receipt(_ALL.where(ENTRIES.c.result == _as_bytes(document)).limit(1))
 
-        def work(connection: sa.Connection) -> Receipt | None:
-            found = _one(connection, _ALL.where(ENTRIES.c.result == stored).limit(1))
-            return None if found is None else Receipt.of(found, repeated=False)
+    def _receipt(self, query: sa.Select[Any], **values: str) -> Receipt | None:
+        def work(connection: sa.Connection) -> Entry | None:
+            if "of_dataset" in values:
+                _state(connection, values["of_dataset"])
+            return _one(connection, query, **values)
 
-        return self._store.run(work)
+        found = self._store.run(work)
+        return None if found is None else Receipt.of(found, repeated=False)
 
     # Spending.
 
@@ -226,21 +282,20 @@ class Ledger:
         if not guarantees:
             raise InvalidInput("guarantees are missing: price needs at least one")
         last = self._store.run(lambda connection: _state(connection, dataset))
-        asked = last.cap.zero()
+        asked, scope = last.cap.zero(), last.scope
         for guarantee in guarantees:
             if isinstance(guarantee, Guarantee):
-                last = replace(last, relation=_bound(last, guarantee))
+                scope = scope_after(dataset, scope, guarantee)
             asked += price_of(guarantee, last.cap.unit)
         return Price(dataset, asked, last.spent, last.cap)
 
     def recall(self, dataset: str, request_id: str, *, plan: Mapping[str, Any]) -> Receipt | None:
         """The receipt and result of a request that was charged already, or None. Opens no data."""
-        request_id = _as_name(request_id, "request_id")
-        plan_hash = digest(as_canonical(plan, "plan"))
+        name, plan_hash = _as_name(request_id, "request_id"), digest(as_canonical(plan, "plan"))
 
         def work(connection: sa.Connection) -> Receipt | None:
             _state(connection, dataset)
-            found = _find(connection, dataset, request_id, plan_hash)
+            found = _find(connection, dataset, name, plan_hash)
             return None if found is None else Receipt.of(found, repeated=True)
 
         return self._store.run(work)
@@ -269,67 +324,55 @@ class Ledger:
         done, because how long that took may depend on the data.
         """
         begun = datetime.now(UTC) if begun is None else begun
-        request_id = secrets.token_hex(16) if request_id is None else _as_name(request_id, "request_id")
+        name = secrets.token_hex(16) if request_id is None else _as_name(request_id, "request_id")
         plan_hash = digest(as_canonical(plan, "plan"))
         terms = guarantee.to_dict()
         as_canonical(terms, "guarantee")
+        asked_for = {"request_id": name, "plan_hash": plan_hash, "plan": dict(plan), "guarantee": terms}
         attempts: set[str] = set()
 
-        def look(connection: sa.Connection) -> tuple[Entry | None, Entry, Budget]:
-            last = _state(connection, dataset)
-            found = _find(connection, dataset, request_id, plan_hash)
+        def earlier(connection: sa.Connection, last: Entry) -> Receipt | None:
+            """The receipt of this request, if it was charged already; else it must fit."""
+            found = _find(connection, dataset, name, plan_hash)
             if found is None:
-                return None, last, _affordable(last, guarantee)
+                _check_affordable(last, guarantee)
+                return None
             if price_of(guarantee, last.cap.unit) != found.charged:
                 raise _conflict(found)
-            return found, last, found.charged
+            return Receipt.of(found, repeated=found.hash not in attempts)
 
-        def first_look(connection: sa.Connection) -> tuple[Entry | None, str | None]:
-            found, last, _ = look(connection)
-            return found, None if found is not None else _assumed(connection, last, guarantee)
+        def look(connection: sa.Connection) -> Receipt | None:
+            last = _state(connection, dataset)
+            found = earlier(connection, last)
+            if found is None:
+                _warn_of_assumptions(connection, last, guarantee)
+            return found
 
         def charge(connection: sa.Connection) -> Receipt:
             _step("locked")
-            found, last, asked = look(connection)
-            if found is not None:
-                return Receipt.of(found, repeated=found.hash not in attempts)
+            last = _state(connection, dataset)
+            if (found := earlier(connection, last)) is not None:
+                return found
             _step("compared")
-            entry = _next(
-                connection,
-                dataset=dataset,
-                kind="charge",
-                relation=_bound(last, guarantee),
-                begun=begun,
-                cap=last.cap,
-                charged=asked,
-                spent=last.spent + asked,
-                request_id=request_id,
-                plan_hash=plan_hash,
-                plan=dict(plan),
-                guarantee=terms,
-                result=result,
-            )
+            scope = scope_after(dataset, last.scope, guarantee)
+            asked = price_of(guarantee, last.cap.unit)
+            spent, more = last.spent + asked, {**asked_for, "result": result}
+            entry = _append(connection, dataset, "charge", scope, last.cap, asked, spent, begun, **more)
             attempts.add(entry.hash)
-            connection.execute(ENTRIES.insert(), entry.row())
             _step("inserted")
             return Receipt.of(entry, repeated=False)
 
-        found, assumed = self._store.run(first_look)
-        if found is not None:
-            return Receipt.of(found, repeated=True)
-        if assumed is not None:
-            warn(assumed, PrivacyWarning)
+        if (found := self._store.run(look)) is not None:
+            return found
         _step("checked")
         result = _as_bytes(compute())
         _step("computed")
         try:
             receipt = self._store.run(charge, write=True)
-        except LedgerError as error:
-            error.request_id = request_id
-            error.args = (
-                f"{error.args[0]}. No result has left; try again with request_id={request_id!r}, which "
-                "charges at most once",
-            )
+        except errors.LedgerError as error:
+            error.request_id = name
+            advice = f"No result has left; try again with request_id={name!r}, which charges at most once"
+            error.args = (f"{error.args[0]}. {advice}",)
             raise
         _step("committed")
         return receipt
@@ -356,7 +399,7 @@ class Ledger:
 
         def work(connection: sa.Connection) -> None:
             with draft.open("wb") as file:
-                file.writelines(export_lines(checked(_every(connection))))
+                file.writelines(chain.export_lines(chain.checked(_every(connection))))
                 file.flush()
                 os.fsync(file.fileno())
 
@@ -375,8 +418,8 @@ class Ledger:
         """:meth:`verify` for an exported file, of which every single byte is checked."""
         try:
             with Path(path).open("rb") as file:
-                lines = iter(lambda: file.readline(LONGEST_LINE), b"")
-                return _verification(exported(lines), [expect] if isinstance(expect, str) else expect)
+                lines = iter(lambda: file.readline(chain.LONGEST_LINE), b"")
+                return _verification(chain.exported(lines), [expect] if isinstance(expect, str) else expect)
         except OSError as error:
             raise FileError(f"path={os.fspath(path)!r} cannot be read: {error.strerror}") from None
 
@@ -395,24 +438,22 @@ _CREATED = sa.select(ENTRIES.c.dataset).where(ENTRIES.c.kind == "create").order_
 
 def _one(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Entry | None:
     row = connection.execute(query, values).mappings().first()
-    return None if row is None else Entry.from_row(dict(row))
+    return None if row is None else Entry.from_row(row)
 
 
-def _every(connection: sa.Connection) -> Iterator[Entry]:
-    for row in connection.execute(_ALL.execution_options(yield_per=500)).mappings():
-        yield Entry.from_row(dict(row))
+def _every(connection: sa.Connection, dataset: str | None = None) -> Iterator[Entry]:
+    query = _ALL if dataset is None else _ALL.where(ENTRIES.c.dataset == dataset)
+    return map(Entry.from_row, connection.execute(query.execution_options(yield_per=500)).mappings())
 
 
 def _state(connection: sa.Connection, dataset: str) -> Entry:
     """The newest entry of the dataset, which holds its cap and what is spent."""
     if isinstance(dataset, str) and (found := _one(connection, _NEWEST, of_dataset=dataset)):
         return found
-    names = connection.scalars(_CREATED).all()
-    near = difflib.get_close_matches(str(dataset), names, n=1, cutoff=0.5)
-    hint = (
-        f"did you mean {near[0]!r}?" if near else "create it first: discreet ledger create NAME --epsilon E"
-    )
-    raise UnknownDatasetError(f"dataset={dataset!r} is not in the ledger; {hint}")
+    near = difflib.get_close_matches(str(dataset), connection.scalars(_CREATED).all(), n=1, cutoff=0.5)
+    create = "create it first: discreet ledger create NAME --epsilon E"
+    hint = f"did you mean {near[0]!r}?" if near else create
+    raise errors.UnknownDatasetError(f"dataset={dataset!r} is not in the ledger; {hint}")
 
 
 def _find(connection: sa.Connection, dataset: str, request_id: str, plan_hash: str) -> Entry | None:
@@ -423,68 +464,68 @@ def _find(connection: sa.Connection, dataset: str, request_id: str, plan_hash: s
     return entry
 
 
-def _conflict(entry: Entry) -> RequestConflictError:
-    return RequestConflictError(
+def _conflict(entry: Entry) -> errors.RequestConflictError:
+    return errors.RequestConflictError(
         f"request_id={entry.request_id!r} of dataset={entry.dataset!r} belongs to another plan or price "
         f"(row {entry.sequence}); a retry must ask for exactly the same, a new question needs a new id"
     )
 
 
-def _scope(relation: Relation, unit: str | None) -> str:
-    """A relation and a unit in one text, as the entries have it."""
-    return str(relation) if unit is None else f"{relation}:{unit}"
-
-
-def _bound(last: Entry, guarantee: Guarantee) -> str:
-    """The relation and unit of the dataset after this charge, as entries have it."""
-    return _scope(*scope_after(last.dataset, last.scope, guarantee))
-
-
-def _assumed(connection: sa.Connection, last: Entry, guarantee: Guarantee) -> str | None:
-    """What the earlier charges of a dataset are taken for, where they do not say it themselves."""
-    if _bound(last, guarantee) != last.relation and last.spent != last.cap.zero():
-        return (
-            f"earlier charges to dataset={last.dataset!r} do not name the column that tells people apart; "
-            f"they are taken to be for the unit {guarantee.unit!r}, as this one"
+def _warn_of_assumptions(connection: sa.Connection, last: Entry, guarantee: Guarantee) -> None:
+    """Says what the earlier charges of a dataset are taken for, where they do not say it themselves."""
+    earlier = f"earlier charges to dataset={last.dataset!r}"
+    if scope_after(last.dataset, last.scope, guarantee) != last.scope and last.spent != last.cap.zero():
+        errors.warn(
+            f"{earlier} do not name the column that tells people apart; they are taken to be for the unit "
+            f"{guarantee.unit!r}, as this one",
+            errors.PrivacyWarning,
         )
-    if last.scope[0] is Relation.REPLACE_ONE and last.is_old:
-        rows = connection.execute(_ALL.where(ENTRIES.c.dataset == last.dataset)).mappings()
-        kinds = [(entry.plan or {}).get("question") for entry in (Entry.from_row(dict(row)) for row in rows)]
+    elif last.scope[0] is Relation.REPLACE_ONE and last.is_old:
+        kinds = [(entry.plan or {}).get("question") for entry in _every(connection, last.dataset)]
         if number := kinds.count("conditional"):
-            return (
-                f"{number} earlier charges to dataset={last.dataset!r} are conditional releases of discreet "
-                "0.1.0: they hold within public groups only, and count here as if they held for replace-one"
+            errors.warn(
+                f"{number} {earlier} are conditional releases of discreet 0.1.0: they hold within public "
+                "groups only, and count here as if they held for replace-one",
+                errors.PrivacyWarning,
             )
-    return None
 
 
-def _affordable(last: Entry, guarantee: Guarantee) -> Budget:
-    _bound(last, guarantee)
+def _check_affordable(last: Entry, guarantee: Guarantee) -> None:
+    scope_after(last.dataset, last.scope, guarantee)
     asked = price_of(guarantee, last.cap.unit)
     if not (last.spent + asked).fits(last.cap):
         raise BudgetExceededError(
             f"dataset={last.dataset!r} cannot afford it: cap {last.cap}; spent {last.spent}; asked {asked}; "
             f"left {last.cap - last.spent}. Nothing was charged; ask for less, or raise the cap",
-            cap=last.cap,
-            spent=last.spent,
-            asked=asked,
+            last.cap,
+            last.spent,
+            asked,
         )
-    return asked
 
 
-def _next(connection: sa.Connection, begun: datetime | None = None, **values: Any) -> Entry:
-    """The entry that continues the chain; the caller holds the lock."""
+def _append(
+    connection: sa.Connection,
+    dataset: str,
+    kind: str,
+    scope: Scope,
+    cap: Budget,
+    charged: Budget,
+    spent: Budget,
+    begun: datetime | None = None,
+    **more: Any,
+) -> Entry:
+    """The next entry of the chain, inserted; the caller holds the lock."""
     head = _one(connection, _HEAD)
     now = datetime.now(UTC)
     hour, latest = _hour((begun or now).astimezone(UTC).isoformat()), _hour(now.isoformat())
+    number, previous = 1, chain.ROOT
     if head is not None:  # a request that took longer than a later one stands after it, not before
         hour = max(hour, min(_hour(head.time), latest))
-    return Entry(
-        sequence=1 if head is None else head.sequence + 1,
-        previous=ROOT if head is None else head.hash,
-        time=hour,
-        **values,
-    ).sealed()
+        number, previous = head.sequence + 1, head.hash
+    relation = ":".join(filter(None, scope))
+    entry = Entry(number, dataset, kind, relation, cap, charged, spent, hour, previous, **more).sealed()
+    connection.execute(ENTRIES.insert(), entry.row())
+    return entry
 
 
 def _hour(time: str) -> str:
@@ -494,8 +535,8 @@ def _hour(time: str) -> str:
 
 def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verification:
     missing = set(expect)
-    count, head, latest, notes = 0, ROOT, "", []
-    for entry in checked(entries):
+    count, head, latest, notes = 0, chain.ROOT, "", []
+    for entry in chain.checked(entries):
         missing.discard(entry.hash)
         if latest and _hour(entry.time) < _hour(latest):
             notes.append(
@@ -503,7 +544,7 @@ def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verificati
             )
         count, head, latest = entry.sequence, entry.hash, max(latest, entry.time)
     if missing:
-        raise CorruptLedgerError(
+        raise errors.CorruptLedgerError(
             f"the entry with the hash {min(missing)} is not among the {count} of this ledger: it was put "
             "back to an older copy, or this is another ledger"
         )
@@ -514,16 +555,11 @@ def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verificati
 
 
 def _as_name(value: str, name: str) -> str:
-    if (
-        not isinstance(value, str)
-        or not 0 < len(value) <= 200
-        or value != value.strip()
-        or not value.isprintable()
-    ):
-        raise InvalidInput(
-            f"{name}={value!r} must be text of 1 to 200 printable characters without white space at its ends"
-        )
-    return value
+    if isinstance(value, str) and 0 < len(value) <= 200 and value == value.strip() and value.isprintable():
+        return value
+    raise InvalidInput(
+        f"{name}={value!r} must be text of 1 to 200 printable characters without white space at its ends"
+    )
 
 
 def _as_bytes(result: bytes | str) -> bytes:
@@ -531,5 +567,5 @@ def _as_bytes(result: bytes | str) -> bytes:
         raise InvalidInput("compute must return bytes or text; nothing was charged")
     content = result.encode() if isinstance(result, str) else result
     if len(content) > LONGEST:
-        raise TooLargeError(f"the result has more than {LONGEST >> 20} MB, which no ledger keeps")
+        raise errors.TooLargeError(f"the result has more than {LONGEST >> 20} MB, which no ledger keeps")
     return content

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
@@ -46,34 +46,28 @@ class Budget:
                 "a cap is epsilon (pure), epsilon and delta, or zcdp: give one of these three, "
                 "such as epsilon=1, or epsilon=1 with delta='1e-6', or zcdp='0.5'"
             )
-        if zcdp is not None:
-            return cls(zcdp=as_epsilon(zcdp, "zcdp"))
-        assert epsilon is not None
-        if delta is None:
-            return cls(epsilon=as_epsilon(epsilon))
-        part = as_epsilon(delta, "delta")
-        if part >= 1:
-            raise InvalidInput(
-                f"delta={delta!r} must be below 1; a usual choice is far below 1/n, such as 1e-6"
-            )
-        return cls(as_epsilon(epsilon), part)
+        given = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
+        cap = cls(**{name: as_epsilon(value, name) for name, value in given.items() if value is not None})
+        if cap.delta is not None and cap.delta >= 1:
+            raise InvalidInput(f"delta={delta!r} must be below 1; a usual choice is far below 1/n: 1e-6")
+        return cap
 
     @property
     def unit(self) -> str:
         return "+".join(self._parts())
 
     def zero(self) -> Budget:
-        return self._each(lambda _: Fraction(0))
+        return self - self
 
     def fits(self, cap: Budget) -> bool:
         """No part is above its part of the cap; compared exactly."""
         return all(value <= getattr(cap, name) for name, value in self._parts().items())
 
     def __add__(self, other: Budget) -> Budget:
-        return self._each(lambda name: self._parts()[name] + getattr(other, name))
+        return Budget(**{name: value + getattr(other, name) for name, value in self._parts().items()})
 
     def __sub__(self, other: Budget) -> Budget:
-        return self._each(lambda name: self._parts()[name] - getattr(other, name))
+        return Budget(**{name: value - getattr(other, name) for name, value in self._parts().items()})
 
     def __str__(self) -> str:
         symbols = {"epsilon": "ε", "delta": "δ", "zcdp": "ρ"}
@@ -97,9 +91,6 @@ class Budget:
     def _parts(self) -> dict[str, Fraction]:
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
 
-    def _each(self, value: Callable[[str], Fraction]) -> Budget:
-        return Budget(**{name: value(name) for name in self._parts()})
-
 
 def readable(value: Fraction) -> str:
     """The exact number: a decimal where a short one is exact, else p/q with its size."""
@@ -120,40 +111,39 @@ def price_of(guarantee: Guarantee | Budget, unit: str) -> Budget:
     Pure: ε, if δ = 0. (ε, δ): both, which add up under basic composition. zCDP: ε²/2 if δ = 0 (Bun and
     Steinke 2016, Proposition 1.4), or the guarantee's own ρ, whichever is less.
     """
-    if isinstance(guarantee, Budget):
-        if guarantee.unit != unit:
-            raise _no_price(str(guarantee), unit)
+    if isinstance(guarantee, Guarantee):
+        epsilon, delta = guarantee.exact_epsilon, guarantee.exact_delta
+        if unit == "zcdp":
+            offers = [] if (own := guarantee.zcdp()) is None else [own]
+            if epsilon is not None and delta == 0:
+                offers.append(epsilon * epsilon / 2)
+            if offers:
+                return Budget(zcdp=min(offers))
+        elif epsilon is not None and (delta == 0 if unit == "epsilon" else delta < 1):
+            return Budget(epsilon, None if unit == "epsilon" else delta)
+        if not guarantee.is_private:
+            raise NotPrivateError(
+                "the output carries no privacy guarantee, so it has no price and no ledger admits it"
+            )
+    elif guarantee.unit == unit:
         return guarantee
-    epsilon, delta = guarantee.exact_epsilon, guarantee.exact_delta
-    bounded = epsilon is not None and delta < 1
-    if unit == "epsilon" and bounded and delta == 0:
-        return Budget(epsilon=epsilon)
-    if unit == "epsilon+delta" and bounded:
-        return Budget(epsilon, delta)
-    if unit == "zcdp":
-        offers = [] if (own := guarantee.zcdp()) is None else [own]
-        if epsilon is not None and delta == 0:
-            offers.append(epsilon * epsilon / 2)
-        if offers:
-            return Budget(zcdp=min(offers))
-    if not guarantee.is_private:
-        raise NotPrivateError(
-            "the output carries no differential privacy guarantee, so it has no price and no ledger admits it"
-        )
-    raise _no_price(str(guarantee), unit)
-
-
-def _no_price(what: str, unit: str) -> GuaranteeMismatchError:
-    kinds = {
-        "epsilon": "pure ε, which only guarantees with δ = 0 have",
-        "epsilon+delta": "(ε, δ), which guarantees with a finite ε have, or get by `guarantee.to_dp(delta)`",
-        "zcdp": "ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have",
-    }
-    hint = "choose another mechanism"
-    if unit == "epsilon":
-        hint = "ask without δ, as shares and means can be asked"
-    return GuaranteeMismatchError(
-        f"{what} has no price under this dataset's cap: the cap is in {kinds[unit]}; "
-        f"{hint}, or create a dataset with another unit for such questions: the same people then have two "
-        "budgets, which add up"
+    kind, hint = _UNITS[unit]
+    raise GuaranteeMismatchError(
+        f"{guarantee} has no price under this dataset's cap: the cap is in {kind}; {hint}, or create a "
+        "dataset with another unit for such questions: the same people then have two budgets, which add up"
     )
+
+
+_OTHER = "choose another mechanism"
+_UNITS = {
+    "epsilon": (
+        "pure ε, which only guarantees with δ = 0 have",
+        "ask without δ, as shares and means can be asked",
+    ),
+    "epsilon+delta": (
+        "(ε, δ), which guarantees with a finite ε have, or get by `guarantee.to_dp(delta)`",
+        _OTHER,
+    ),
+    "zcdp": ("ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have", _OTHER),
+}
+"""What the cap of a unit is in, and what to do with a guarantee that has no price in it."""

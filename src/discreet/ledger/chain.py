@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from discreet._json import fields_as_json, read_json
 from discreet.declarations import Relation
@@ -19,19 +20,18 @@ from discreet.errors import CorruptLedgerError, DiscreetError, GuaranteeMismatch
 from discreet.ledger.budgets import Budget, price_of
 from discreet.privacy.guarantee import Guarantee
 
-FORMAT = "discreet/ledger"
 FORMAT_VERSION = 1
 ROOT = "0" * 64
 """What the first entry has for the hash of the entry before it."""
 LONGEST_LINE = 256 * 2**20
 """Bytes of one line of an export, which holds a whole result."""
+Scope: TypeAlias = tuple[Relation, str | None]
+"""Whom a dataset counts: the relation, and the column that tells people apart."""
 
 
 def canonical(value: Any) -> str:
     """The one text of a JSON value: sorted keys, no white space, ASCII. Hashes and exports are made of it."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=_plain
-    )
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
 
 
 def _plain(value: Any) -> str:
@@ -42,15 +42,11 @@ def _plain(value: Any) -> str:
 
 def as_canonical(value: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, Mapping):
-        raise InvalidInput(
-            f"{name} must be a mapping of public parameters, such as {{'mechanism': 'lattice'}}"
-        )
+        raise InvalidInput(f"{name} must be a mapping of public parameters, such as {{'n': 100}}")
     try:
         return canonical(dict(value))
     except (TypeError, ValueError, RecursionError):
-        raise InvalidInput(
-            f"{name} must hold finite numbers, text, truth values, lists and mappings only"
-        ) from None
+        raise InvalidInput(f"{name} must hold finite numbers, text, truth values, lists, mappings") from None
 
 
 def digest(text: str | bytes) -> str:
@@ -86,8 +82,8 @@ class Entry:
     hash: str = ""
 
     @property
-    def scope(self) -> tuple[Relation, str | None]:
-        """The relation and the unit that the dataset counts from this entry on."""
+    def scope(self) -> Scope:
+        """Whom the dataset counts from this entry on."""
         relation, _, unit = self.relation.partition(":")
         return Relation(relation), unit or None
 
@@ -111,50 +107,43 @@ class Entry:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Entry:
-        values = dict(content)
-        for name in _AMOUNTS:
-            values[name] = Budget.from_dict(values[name])
-        if values["result"] is not None:
-            values["result"] = base64.b64decode(values["result"], validate=True)
-        return cls(**values)
+        """Reads :meth:`to_dict`; the result may be bytes already."""
+        amounts = {name: Budget.from_dict(content[name]) for name in _AMOUNTS}
+        result = content["result"]
+        if isinstance(result, str):
+            result = base64.b64decode(result, validate=True)
+        return cls(**{**content, **amounts, "result": result})
 
     def row(self) -> dict[str, Any]:
         """The entry as columns: nested values as canonical text, the result as bytes."""
         values: dict[str, Any] = {**self.to_dict(), "result": self.result}
-        for name in _NESTED:
-            values[name] = None if values[name] is None else canonical(values[name])
-        return values
+        return {**values, **{name: canonical(values[name]) for name in _NESTED if values[name] is not None}}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Entry:
         """Reads what :meth:`row` wrote and checks its hash: no state is taken from a damaged row."""
-        try:
-            values = dict(row)
-            for name in _NESTED:
-                values[name] = None if values[name] is None else read_json(values[name])
-            for name in _AMOUNTS:
-                values[name] = Budget.from_dict(values[name])
-            if values["result"] is not None:
-                values["result"] = bytes(values["result"])
-            entry = cls(**values)
-            sound = entry.sealed().hash == entry.hash and entry.row() == {**row, "result": entry.result}
-        except (
-            TypeError,
-            ValueError,
-            KeyError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-            InvalidInput,
-        ):
-            sound = False
-        if not sound:
-            raise broken(row.get("sequence"), "its content does not match its hash")
-        return entry
+
+        def read() -> Entry | None:
+            nested = {name: read_json(row[name]) for name in _NESTED if row[name] is not None}
+            entry = cls.from_dict({**row, **nested})
+            return entry if entry.sealed().hash == entry.hash and entry.row() == dict(row) else None
+
+        return _sound(read, row.get("sequence"), "its content does not match its hash")
 
 
 _AMOUNTS = ("cap", "charged", "spent")
 _NESTED = (*_AMOUNTS, "plan", "guarantee")
+
+
+def _sound(read: Callable[[], Entry | None], row: Any, otherwise: str) -> Entry:
+    """What was read of a row; an error that names the row where that is nothing, or cannot be done."""
+    try:
+        entry = read()
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError, InvalidInput):
+        entry = None
+    if entry is None:
+        raise broken(row, otherwise)
+    return entry
 
 
 def broken(row: Any, why: str) -> CorruptLedgerError:
@@ -226,37 +215,33 @@ def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) ->
     return None
 
 
-def covers(scope: tuple[Relation, str | None], guarantee: Guarantee) -> bool:
+def covers(scope: Scope, guarantee: Guarantee) -> bool:
     """Whether a budget for this relation and unit takes the guarantee as it is."""
     relation, unit = scope
     return guarantee.relation.implies(relation) and guarantee.unit == unit
 
 
-_OF_PERSONS = (Relation.REPLACE_ONE, Relation.REPLACE_PERSON)
-"""Relations whose guarantees say something about a whole person, by a bound on what one person has."""
-
-
-def scope_after(
-    dataset: str, scope: tuple[Relation, str | None], guarantee: Guarantee
-) -> tuple[Relation, str | None]:
+def scope_after(dataset: str, scope: Scope, guarantee: Guarantee) -> Scope:
     """The relation and unit of a dataset after a charge; a guarantee for others is refused.
 
     Where people are protected and no unit is known yet, the first guarantee that names one decides.
     """
     if covers(scope, guarantee):
         return scope
-    if scope == (Relation.REPLACE_PERSON, None) and guarantee.relation is Relation.REPLACE_PERSON:
-        return guarantee.relation, guarantee.unit
-    relation, unit = scope
+    (relation, unit), own = scope, guarantee.relation
+    of_people = relation is Relation.REPLACE_PERSON
+    if of_people and unit is None and own is relation:
+        return own, guarantee.unit
     counted = str(relation) if unit is None else f"{relation}, unit {unit!r}"
-    hint = (
-        f"it needs a dataset of its own, created with relation={str(guarantee.relation)!r}; the same people "
-        "then have two budgets, which add up"
-    )
-    if relation is Relation.REPLACE_PERSON and guarantee.relation in _OF_PERSONS:
+    if of_people and own in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
         hint = (
             "state it for the people of this one by a declared bound, "
             f"guarantee.for_unit({unit or 'COLUMN'!r}, at_most=NUMBER), or create another dataset for it"
+        )
+    else:
+        hint = (
+            f"it needs a dataset of its own, created with relation={str(own)!r}; the same people "
+            "then have two budgets, which add up"
         )
     raise GuaranteeMismatchError(
         f"the guarantee is for {guarantee.protects} and dataset={dataset!r} counts {counted}: relations "
@@ -280,7 +265,7 @@ def _line(content: Mapping[str, Any]) -> bytes:
     return canonical(content).encode() + b"\n"
 
 
-_HEADER = _line({"format": FORMAT, "version": FORMAT_VERSION})
+_HEADER = _line({"format": "discreet/ledger", "version": FORMAT_VERSION})
 
 
 def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
@@ -296,7 +281,7 @@ def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
     line = next(source, b"")
     for following in source:
         count += 1
-        yield _parsed(line, count)
+        yield _sound(partial(_parsed, line), count, "it is not written as an export writes it")
         whole.update(line)
         line = following
     if line != _line({"digest": whole.hexdigest(), "entries": count}):
@@ -305,12 +290,6 @@ def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
         )
 
 
-def _parsed(line: bytes, row: int) -> Entry:
-    try:
-        entry = Entry.from_dict(read_json(line, LONGEST_LINE))
-        same = _line(entry.to_dict()) == line
-    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError, InvalidInput):
-        same = False
-    if not same:
-        raise broken(row, "it is not written as an export writes it")
-    return entry
+def _parsed(line: bytes) -> Entry | None:
+    entry = Entry.from_dict(read_json(line, LONGEST_LINE))
+    return entry if _line(entry.to_dict()) == line else None

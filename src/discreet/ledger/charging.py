@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from discreet.errors import InvalidInput
-from discreet.ledger.book import Ledger
-from discreet.ledger.statements import Receipt
+from discreet.ledger.book import Ledger, Receipt
 from discreet.privacy.guarantee import Guarantee
 
 LedgerLike: TypeAlias = Ledger | str | os.PathLike[str]

@@ -35,22 +35,14 @@ BOOK = sa.Table(
     sa.Column("id", sa.Integer, sa.CheckConstraint("id = 1"), primary_key=True, autoincrement=False),
     sa.Column("version", sa.Integer, nullable=False),
 )
+_FILLED = ("dataset", "kind", "relation", "cap", "charged", "spent", "time", "previous")
+_OF_CHARGES = ("request_id", "plan_hash", "plan", "guarantee")
 ENTRIES = sa.Table(
     "discreet_entries",
     metadata,
     sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("relation", sa.Text, nullable=False),
-    sa.Column("cap", sa.Text, nullable=False),
-    sa.Column("charged", sa.Text, nullable=False),
-    sa.Column("spent", sa.Text, nullable=False),
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("previous", sa.Text, nullable=False),
-    sa.Column("request_id", sa.Text),
-    sa.Column("plan_hash", sa.Text),
-    sa.Column("plan", sa.Text),
-    sa.Column("guarantee", sa.Text),
+    *(sa.Column(name, sa.Text, nullable=False) for name in _FILLED),
+    *(sa.Column(name, sa.Text) for name in _OF_CHARGES),
     sa.Column("result", sa.LargeBinary),
     sa.Column("hash", sa.Text, nullable=False, unique=True),
     sa.UniqueConstraint("dataset", "request_id"),
@@ -100,22 +92,16 @@ def parse(address: str | os.PathLike[str]) -> sa.URL:
     text = os.fspath(address)
     if not text:
         raise InvalidInput("url is empty; give a path such as 'ledger.db', or 'postgresql://host/database'")
-    if text == ":memory:":
-        raise InvalidInput("url=':memory:' would be forgotten, and a ledger must last: give a path")
-    if "://" not in text:
-        return sa.URL.create("sqlite", database=text)
     try:
-        url = sa.make_url(text)
+        url = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
         backend = url.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise InvalidInput(
             "url is not a database address; write sqlite:///ledger.db or postgresql://host/name"
         ) from None
     if backend == "sqlite":
-        if not url.database or url.database == ":memory:":
-            raise InvalidInput(
-                f"url={text!r} names no file, and a ledger must last: write sqlite:///ledger.db"
-            )
+        if url.database in (None, "", ":memory:"):
+            raise InvalidInput(f"url={text!r} names no file, and a ledger must last: write sqlite:///l.db")
         if url.query:
             raise InvalidInput("url: a SQLite ledger takes no options after '?'; a path may hold one")
         return sa.URL.create("sqlite", database=url.database)
@@ -126,22 +112,16 @@ def parse(address: str | os.PathLike[str]) -> sa.URL:
     )
 
 
-_HARMLESS = {
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "service",
-    "sslmode",
-    "connect_timeout",
-    "application_name",
-}
+_SHOWN = ["host", "hostaddr", "port", "dbname", "service", "sslmode", "connect_timeout", "application_name"]
 
 
 def shown(url: sa.URL) -> str:
     """An address for people: no password, and after '?' only values that cannot be one."""
-    query = {name: value if name in _HARMLESS else "***" for name, value in url.query.items()}
+    query = {name: value if name in _SHOWN else "***" for name, value in url.query.items()}
     return url.set(query=query).render_as_string(hide_password=True).replace("+psycopg:", ":", 1)
+
+
+_MAKE_ONE = "make one with `discreet ledger create NAME --epsilon E`, or Ledger.create"
 
 
 # ---- the store -----------------------------------------------------------------------------------------
@@ -160,9 +140,8 @@ class Store:
             try:
                 import psycopg  # noqa: F401
             except ImportError:
-                raise LedgerError(
-                    f"a ledger on PostgreSQL needs a driver: {how_to_install('postgres')}"
-                ) from None
+                advice = how_to_install("postgres")
+                raise LedgerError(f"a ledger on PostgreSQL needs a driver: {advice}") from None
         self._reset()
         _STORES.add(self)
 
@@ -204,18 +183,11 @@ class Store:
 
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[sa.Connection]:
-        with self._connected() as connection:
+        with self._lock:
+            engine = self._engine = self._engine or self._make_engine()
+        with engine.connect() as connection:
             yield connection.execution_options(discreet_write=write)
             connection.commit()
-
-    @contextmanager
-    def _connected(self) -> Iterator[sa.Connection]:
-        with self._lock:
-            if self._engine is None:
-                self._engine = self._make_engine()
-            engine = self._engine
-        with engine.connect() as connection:
-            yield connection
 
     def _take_lock(self, connection: sa.Connection) -> None:
         """The one row that all writers lock; it also says whether the schema is still the one we know.
@@ -234,46 +206,44 @@ class Store:
     # Connections.
 
     def _make_engine(self) -> sa.Engine:
-        if self.is_sqlite:
+        if not self.is_sqlite:
+            seconds = max(2, int(self.timeout))
             engine = sa.create_engine(
-                "sqlite://", creator=lambda: self.open_sqlite(), poolclass=QueuePool, hide_parameters=True
+                self.url,
+                isolation_level="READ COMMITTED",
+                hide_parameters=True,
+                connect_args={"connect_timeout": seconds, "application_name": "discreet"},
             )
-
-            @sa.event.listens_for(engine, "connect")
-            def _remember(connection: Any, record: Any) -> None:
-                record.info["file"] = _identity(self.path)
-
-            @sa.event.listens_for(engine, "begin")
-            def _begin(connection: sa.Connection) -> None:
-                write = connection.get_execution_options().get("discreet_write")
-                connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
+            sa.event.listen(engine, "connect", self._configure_postgres)
             return engine
         engine = sa.create_engine(
-            self.url,
-            isolation_level="READ COMMITTED",
-            hide_parameters=True,
-            connect_args={"connect_timeout": max(2, int(self.timeout)), "application_name": "discreet"},
+            "sqlite://", creator=lambda: self.open_sqlite(), poolclass=QueuePool, hide_parameters=True
         )
 
         @sa.event.listens_for(engine, "connect")
-        def _set_up(connection: Any, record: Any) -> None:
-            milliseconds = int(1000 * self.timeout)
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET lock_timeout = {milliseconds}")
-                # A client that died in a transaction must not keep the lock from everyone else.
-                cursor.execute(f"SET idle_in_transaction_session_timeout = {max(10_000, milliseconds)}")
-                cursor.execute("SELECT current_setting('fsync'), current_setting('synchronous_commit')")
-                fsync, synchronous = cursor.fetchone()
-                if fsync != "on":
-                    raise LedgerError(
-                        "the PostgreSQL server runs with fsync=off and may forget charges; set it to on"
-                    )
-                if synchronous in ("off", "local"):
-                    cursor.execute("SET synchronous_commit = on")
-            connection.commit()
+        def _remember(connection: Any, record: Any) -> None:
+            record.info["file"] = _identity(self.path)
+
+        @sa.event.listens_for(engine, "begin")
+        def _begin(connection: sa.Connection) -> None:
+            write = connection.get_execution_options().get("discreet_write")
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
         return engine
+
+    def _configure_postgres(self, connection: Any, record: Any) -> None:
+        milliseconds = int(1000 * self.timeout)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {milliseconds}")
+            # A client that died in a transaction must not keep the lock from everyone else.
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {max(10_000, milliseconds)}")
+            cursor.execute("SELECT current_setting('fsync'), current_setting('synchronous_commit')")
+            fsync, synchronous = cursor.fetchone()
+            if fsync != "on":
+                raise LedgerError("the PostgreSQL server has fsync=off and may forget charges; set it to on")
+            if synchronous in ("off", "local"):
+                cursor.execute("SET synchronous_commit = on")
+        connection.commit()
 
     def open_sqlite(self) -> Any:
         """A connection to the existing file, in autocommit mode: transactions are begun explicitly."""
@@ -321,19 +291,14 @@ class Store:
                 raise LedgerError(f"the ledger {str(path)!r} is a folder; name a file in it")
             if not path.exists():
                 if not create:
-                    raise MissingLedgerError(
-                        f"there is no ledger {str(path)!r}; make one with "
-                        "`discreet ledger create NAME --epsilon E`, or Ledger.create"
-                    )
+                    raise MissingLedgerError(f"there is no ledger {str(path)!r}; {_MAKE_ONE}")
                 path.touch(mode=0o600)
         except OSError as error:
             raise LedgerError(f"the ledger {str(path)!r} cannot be opened: {error.strerror}") from None
 
     def _check_version(self, version: int | None, create: bool = False) -> None:
         if not version and not create:
-            raise LedgerError(
-                f"{self.name} holds no ledger yet; make one with `discreet ledger create NAME --epsilon E`"
-            )
+            raise LedgerError(f"{self.name} holds no ledger yet; {_MAKE_ONE}")
         if version and version > VERSION:
             raise LedgerError(
                 f"{self.name} has schema version {version} and this program knows {VERSION}: update discreet"
@@ -349,15 +314,10 @@ class Store:
             return LedgerError(f"the ledger {self.name} refuses this user, password or name of a database")
         for pattern, text in _TROUBLE:
             if re.match(pattern, code):
-                return LedgerError(f"the ledger {self.name} {text.format(seconds=self.timeout)}")
-        if re.match("SQLITE_(CORRUPT|NOTADB)|XX00[12]", code):
-            return CorruptLedgerError(
-                f"the ledger {self.name} is damaged or is no database; put it aside and restore a copy"
-            )
-        kind = code or type(original or error).__name__
-        return LedgerError(
-            f"the ledger {self.name} cannot be used ({kind}); see whether the database is in order"
-        )
+                kind = CorruptLedgerError if "CORRUPT" in pattern else LedgerError
+                return kind(f"the ledger {self.name} {text.format(seconds=self.timeout)}")
+        what = code or type(original or error).__name__
+        return LedgerError(f"the ledger {self.name} cannot be used ({what}); is the database in order?")
 
 
 _TROUBLE = (
@@ -378,6 +338,7 @@ _TROUBLE = (
         "cannot be opened: it is gone, or its folder is not writable, which it must be also for reading",
     ),
     ("SQLITE_IOERR", "cannot be read or written: the disk reports an error"),
+    ("SQLITE_(CORRUPT|NOTADB)|XX00[12]", "is damaged or no database; put it aside and restore a copy"),
     (
         "08|57P|^$",
         "is out of reach: the server does not answer; see whether it runs and the address is right",
@@ -387,9 +348,7 @@ _TROUBLE = (
 
 # While a connection is being made PostgreSQL's driver has no code, only words. In another language they are
 # not matched; then the attempts go on until the timeout and the error says "out of reach".
-_REFUSED_AT_CONNECT = re.compile(
-    'database ".*" does not exist|authentication failed|no pg_hba.conf|role ".*"'
-)
+_REFUSED_AT_CONNECT = re.compile('database ".*" does not exist|authentication failed|no pg_hba|role ".*"')
 
 
 def configure_sqlite(execute: Callable[[str], Any], timeout: float) -> None:
@@ -422,9 +381,7 @@ def _version(connection: sa.Connection) -> int:
 
 
 def _connection_lost(error: SQLAlchemyError) -> bool:
-    if not isinstance(error, DBAPIError):
-        return False
-    if hasattr(error.orig, "sqlite_errorname"):
+    if not isinstance(error, DBAPIError) or hasattr(error.orig, "sqlite_errorname"):
         return False
     code = getattr(error.orig, "sqlstate", None) or ""
     no_server = not code and not _REFUSED_AT_CONNECT.search(str(error.orig))

@@ -14,9 +14,8 @@ from typing import Any
 
 from discreet.documents.answer import Answer, load_answer
 from discreet.errors import FileError, InvalidInput, NoiseWarning, PrivacyWarning, RequestConflictError
-from discreet.ledger import Ledger
+from discreet.ledger import Account, Ledger, Price
 from discreet.ledger.charging import Charge
-from discreet.ledger.statements import Account, Price
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.asking import Asked, cautions
 from discreet.studio.forms import ReleaseForm
