@@ -11,7 +11,7 @@ import pytest
 
 from discreet.privacy import convolution
 from discreet.privacy.composite_curves import Largest, composed
-from discreet.privacy.convolution import Composition, Profile, discretise
+from discreet.privacy.convolution import Composition, discretise
 from discreet.privacy.curves import Approximate, Gaussian
 
 
@@ -91,17 +91,14 @@ def test_a_profile_on_the_grid_is_never_below_itself(mu_squared: Fraction) -> No
     """A Gaussian forced through the grid; the exact curve comes from enclosures."""
     gaussian = Gaussian(mu_squared)
     forced = Largest((gaussian, Gaussian(mu_squared / 2)))
-    composition = Composition([(Profile(forced.profiles, math.inf), 1)])
+    composition = Composition([(forced, 1)])
     for epsilon in np.linspace(0, 4, 9) * gaussian.mu:
         exact = gaussian.delta_at(float(epsilon))
         assert exact <= composition.delta(float(epsilon)) <= exact * 1.001 + 1e-11
 
 
 def test_losses_on_a_common_grid_are_not_spread() -> None:
-    parts = [
-        (Profile(Approximate(e).profiles, float(e), (e, Fraction(0))), 3)
-        for e in map(Fraction, ("1/4", "3/4"))
-    ]
+    parts = [(Approximate(e), 3) for e in map(Fraction, ("1/4", "3/4"))]
     composition = Composition(parts)
     assert composition.delta(3.0 - 1e-9) == pytest.approx(
         float(
@@ -147,5 +144,5 @@ def test_what_is_cut_off_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
         for j in range(number + 1)
         if (2 * j - number) * own > epsilon
     )
-    whole = convolution.Composition([(Approximate(Fraction(1, 10)).convolvable, number)])
+    whole = convolution.Composition([(Approximate(Fraction(1, 10)), number)])
     assert whole.delta(epsilon) >= exact

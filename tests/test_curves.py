@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import discreet
 from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet.privacy.composite_curves import Composed, Group, Largest, composed
-from discreet.privacy.convolution import Profile, discretise
+from discreet.privacy.convolution import discretise
 from discreet.privacy.curves import Approximate, Curve, Gaussian
 
 HALF = Approximate(Fraction(1, 2))
@@ -178,7 +178,7 @@ def test_composition_agrees_with_dp_accounting() -> None:
 
 def test_discrete_law_is_a_law_and_dominates() -> None:
     curve = BetaFamily().curve((Fraction(6), Fraction(12)), 100, Fraction(1))
-    losses = discretise(Profile(curve.profiles, curve.end), 4.0, 0.01)
+    losses = discretise(curve, 4.0, 0.01)
     assert losses.masses.sum() + losses.infinite == pytest.approx(1.0, abs=1e-12)
     assert (losses.masses >= 0).all()
     places = 0.01 * (losses.first + np.arange(len(losses.masses)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from discreet.numerics.enclosures import up
 from discreet.privacy.convolution import Composition
 from discreet.privacy.curves import Approximate, Curve, Gaussian, as_delta
 
+Profiles: TypeAlias = Callable[[Curve, FloatArray], FloatArray]
 _INFINITE_LOSS = 700.0
 _MOST_CONVOLVED = 2**22  # beyond, the grid is coarse against one loss, and Rényi orders may be ahead
 _MOST_OUTPUTS = 10**11  # beyond, the convolution takes memory without a bound: orders only
@@ -31,8 +33,37 @@ def _as_count(value: int, name: str) -> None:
         raise InvalidInput(f"{name}={value!r} must be a whole number, at least 1")
 
 
+class _Derived(Curve):
+    """A curve made of others in the same way whether their profiles are sure or in floats."""
+
+    @property
+    @abstractmethod
+    def inner(self) -> tuple[Curve, ...]: ...
+
+    @abstractmethod
+    def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+        """The profile by those of the inner curves."""
+
+    def profile(self, epsilon: float) -> float:
+        def sure(curve: Curve, at: FloatArray) -> FloatArray:
+            return np.array([curve.delta_at(float(at[0]))])
+
+        return float(self.derived(sure, np.array([epsilon]))[0])
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        return self.derived(lambda curve, at: curve.profiles(at), epsilons)
+
+    @property
+    def vectorised(self) -> bool:
+        return all(curve.vectorised for curve in self.inner)
+
+    @property
+    def work(self) -> float:
+        return sum(curve.work for curve in self.inner)
+
+
 @dataclass(frozen=True)
-class Largest(Curve):
+class Largest(_Derived):
     """The larger of several curves, at every order and every ε: parts of which one record touches one."""
 
     curves: tuple[Curve, ...]
@@ -43,12 +74,8 @@ class Largest(Curve):
             raise InvalidInput("the largest of no curves is no curve")
 
     @property
-    def vectorised(self) -> bool:
-        return all(curve.vectorised for curve in self.curves)
-
-    @property
-    def work(self) -> float:
-        return sum(curve.work for curve in self.curves)
+    def inner(self) -> tuple[Curve, ...]:
+        return self.curves
 
     @property
     def max_order(self) -> float:
@@ -57,42 +84,27 @@ class Largest(Curve):
     def renyi(self, order: float) -> float:
         return max(curve.renyi(order) for curve in self.curves)
 
-    def profile(self, epsilon: float) -> float:
-        return max(curve.delta_at(epsilon) for curve in self.curves)
-
-    def profiles(self, epsilons: FloatArray) -> FloatArray:
-        return np.asarray(np.max([curve.profiles(epsilons) for curve in self.curves], axis=0))
+    def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+        return np.asarray(np.max([profiles(curve, epsilons) for curve in self.curves], axis=0))
 
     @property
     def end(self) -> float:
         return max(curve.end for curve in self.curves)
 
     def zcdp(self) -> Fraction | None:
-        rates = [curve.zcdp() for curve in self.curves]
-        known = [rate for rate in rates if rate is not None]
-        return max(known) if len(known) == len(rates) else None
+        known = [rate for curve in self.curves if (rate := curve.zcdp()) is not None]
+        return max(known) if len(known) == len(self.curves) else None
 
 
 @dataclass(frozen=True)
-class _Around(Curve):
+class _Around(_Derived):
     """What another curve becomes: its profile carries the guarantee, and no order is bounded."""
 
     curve: Curve
 
     @property
-    def vectorised(self) -> bool:
-        return self.curve.vectorised
-
-    @property
-    def work(self) -> float:
-        return self.curve.work
-
-    @property
-    def max_order(self) -> float:
-        return 1.0
-
-    def renyi(self, order: float) -> float:
-        return math.inf
+    def inner(self) -> tuple[Curve, ...]:
+        return (self.curve,)
 
 
 @dataclass(frozen=True)
@@ -109,18 +121,11 @@ class Group(_Around):
     def end(self) -> float:
         return self.size * self.curve.end if self.curve.delta_at(self.curve.end) == 0 else math.inf
 
-    def profile(self, epsilon: float) -> float:
-        return float(
-            self._grown(np.array([self.curve.delta_at(epsilon / self.size)]), np.array([epsilon]))[0]
-        )
-
-    def profiles(self, epsilons: FloatArray) -> FloatArray:
-        return self._grown(self.curve.profiles(epsilons / self.size), epsilons)
-
-    def _grown(self, delta: FloatArray, epsilon: FloatArray) -> FloatArray:
-        small = np.minimum(np.maximum(epsilon, 1e-9), _INFINITE_LOSS)  # at 0 the ratio is the size; it grows
+    def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+        delta = profiles(self.curve, epsilons / self.size)
+        small = np.clip(epsilons, 1e-9, _INFINITE_LOSS)  # at 0 the ratio is the size; it grows
         ratio = np.expm1(small) / np.expm1(small / self.size) * (1 + 1e-12)
-        grown = np.where(epsilon > _INFINITE_LOSS, 1.0, np.minimum(1.0, delta * ratio))
+        grown = np.where(epsilons > _INFINITE_LOSS, 1.0, np.minimum(1.0, delta * ratio))
         return np.asarray(np.where(delta == 0, 0.0, grown), dtype=np.float64)
 
 
@@ -158,13 +163,9 @@ class Inexact(_Around):
         epsilons = np.linspace(0.0, min(_INFINITE_LOSS, self.curve.end), 1 << 15)
         return float(epsilons[np.argmin(self._with_tau(self.curve.profiles(epsilons), epsilons))])
 
-    def profile(self, epsilon: float) -> float:
-        at = min(epsilon, self.end)
-        return float(self._with_tau(np.array([self.curve.delta_at(at)]), np.array([at]))[0])
-
-    def profiles(self, epsilons: FloatArray) -> FloatArray:
+    def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
         at = np.minimum(epsilons, self.end)
-        return self._with_tau(self.curve.profiles(at), at)
+        return self._with_tau(profiles(self.curve, at), at)
 
     def _with_tau(self, delta: FloatArray, epsilon: FloatArray) -> FloatArray:
         added = (1 + np.exp(np.minimum(epsilon, _INFINITE_LOSS))) * float(self.tau)
@@ -211,9 +212,6 @@ class Tabulated(Curve):
     def end(self) -> float:
         return self.epsilons[-1]
 
-    def profile(self, epsilon: float) -> float:
-        return float(self.profiles(np.array([epsilon]))[0])
-
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         known = np.exp(np.minimum(self.epsilons, _INFINITE_LOSS))
         chords = np.interp(np.exp(np.minimum(epsilons, _INFINITE_LOSS)), known, self.deltas) * (1 + 1e-12)
@@ -222,7 +220,7 @@ class Tabulated(Curve):
         return np.asarray(np.minimum(chords, 1.0), dtype=np.float64)
 
     def zcdp(self) -> Fraction | None:
-        return None if self.pure is None else self.pure * self.pure / 2
+        return None if self.pure is None else Approximate(self.pure).zcdp()
 
 
 @dataclass(frozen=True)
@@ -248,7 +246,7 @@ class Composed(Curve):
     @property
     def work(self) -> float:
         each = (
-            5e-4 if curve.convolvable.response else 0.1 if curve.vectorised else 100 * curve.work
+            5e-4 if curve.response else 0.1 if curve.vectorised else 100 * curve.work
             for curve, _ in self.parts
         )
         return 0.1 + sum(each)
@@ -264,34 +262,26 @@ class Composed(Curve):
     def renyi(self, order: float) -> float:
         return math.fsum(count * curve.renyi(order) for curve, count in self.parts)
 
-    def delta_at(self, epsilon: float) -> float:
-        """Never exactly 0 where the losses reach beyond ε: a bound that has underflowed is none."""
-        found = super().delta_at(epsilon)
-        basic = self._basic
-        inside = epsilon < self._reach if basic is None else epsilon < basic[0]
-        return max(found, 1e-300) if inside else found
-
     @cached_property
     def _reach(self) -> float:
         return math.fsum(min(count * curve.end, 1e300) for curve, count in self.parts) * (1 + 1e-12)
 
     def profile(self, epsilon: float) -> float:
         """The least of what basic composition, the Rényi curve and the convolution of profiles give."""
-        basic = self._basic
-        if basic is not None and epsilon >= basic[0]:
-            return up(basic[1])
-        convolved = self._convolved(epsilon)
-        if self.max_order <= 1 or (convolved > _TINY and self._outputs <= _MOST_CONVOLVED):
-            return convolved
-        return min(convolved, self.rdp_delta_at(epsilon))  # the orders reach further into the tail
+        found = self.rough_profile(epsilon)
+        if self._basic is not None and epsilon >= self._basic[0]:
+            return found
+        if self.max_order > 1 and (found <= _TINY or self._outputs > _MOST_CONVOLVED):
+            found = min(found, self.rdp_delta_at(epsilon))  # the orders reach further into the tail
+        # Never exactly 0 where the losses reach beyond ε: a bound that has underflowed is none.
+        return max(found, 1e-300) if epsilon < self._reach else found
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        return np.array([self.profile(float(epsilon)) for epsilon in epsilons])
 
     def rough_profile(self, epsilon: float) -> float:
-        basic = self._basic
-        if basic is not None and epsilon >= basic[0]:
-            return up(basic[1])
-        return self._convolved(epsilon)
-
-    def _convolved(self, epsilon: float) -> float:
+        if self._basic is not None and epsilon >= self._basic[0]:
+            return up(self._basic[1])
         return self._composition.delta(epsilon) if self._outputs <= _MOST_OUTPUTS else 1.0
 
     def epsilon_at(self, delta: float) -> float:
@@ -315,16 +305,11 @@ class Composed(Curve):
 
     @cached_property
     def _composition(self) -> Composition:
-        return Composition([(curve.convolvable, count) for curve, count in self.parts])
+        return Composition(self.parts)
 
     def zcdp(self) -> Fraction | None:
-        total = Fraction(0)
-        for curve, count in self.parts:
-            rate = curve.zcdp()
-            if rate is None:
-                return None
-            total += count * rate
-        return total
+        known = [count * rate for curve, count in self.parts if (rate := curve.zcdp()) is not None]
+        return sum(known, Fraction(0)) if len(known) == len(self.parts) else None
 
 
 def composed(spent: Sequence[tuple[Curve, int]]) -> Curve:

@@ -29,6 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray
+from discreet.numerics.search import boundary
+from discreet.privacy.curves import Curve
 
 _POINTS = 1 << 17
 _DEVIATIONS = 24.0  # a grid of _POINTS spans so many standard deviations of the composed loss
@@ -40,15 +42,6 @@ _DIRECT = 1 << 17  # below this many multiplications a direct convolution beats 
 _SHORT = 2048  # laws up to this length are not cut
 
 
-class Profile(NamedTuple):
-    """Upper bounds on δ(ε), elementwise for an array of ε ≥ 0, and from where on δ no longer falls."""
-
-    delta: Callable[[FloatArray], FloatArray]
-    end: float
-    response: tuple[Fraction, Fraction] | None = None
-    """(ε, δ) of a curve of all (ε, δ)-private mechanisms: losses ±ε and, with mass δ, infinity."""
-
-
 class Losses(NamedTuple):
     """A discrete law of the privacy loss: P-masses of the losses (first + i)·Δ, and of an infinite one."""
 
@@ -57,17 +50,17 @@ class Losses(NamedTuple):
     infinite: float
 
 
-def discretise(profile: Profile, reach: float, step: float) -> Losses:
+def discretise(curve: Curve, reach: float, step: float) -> Losses:
     """The pessimistic discrete law of a profile on the grid of multiples of ``step``, up to ``reach``."""
-    if profile.response is not None:
-        return _response(profile, step)
+    if curve.response is not None:
+        return _response(curve.end, float(curve.response[1]), step)
     if step > 700.0:  # one cell is beyond the doubles: every loss above 0 counts as infinite
-        lost = float(np.clip(profile.delta(np.zeros(1)), 0.0, 1.0)[0])
+        lost = float(np.clip(curve.profiles(np.zeros(1)), 0.0, 1.0)[0])
         return Losses(np.array([1.0 - lost]), 0, lost)
     # A loss beyond the doubles counts as infinite: what is left of δ there is in ``infinite``.
     number = max(1, math.ceil(min(reach, 700.0) / step * (1 - 1e-13)))
     losses = np.asarray(step * np.arange(number + 1), dtype=np.float64)
-    delta = np.minimum.accumulate(np.clip(profile.delta(losses), 0.0, 1.0))
+    delta = np.minimum.accumulate(np.clip(curve.profiles(losses), 0.0, 1.0))
     ratio = np.exp(losses)
     # Differences of e^ε may be small against e^ε: not by subtraction.
     gaps = ratio[:-1] * math.expm1(step)
@@ -90,97 +83,88 @@ def _changes(falls: FloatArray) -> FloatArray:
     return np.asarray(falls - np.append(falls[1:], 0.0))
 
 
-def _response(profile: Profile, step: float) -> Losses:
+def _response(loss: float, infinite: float, step: float) -> Losses:
     """Losses ±ε on the grid: a mass between two points goes to both such that P and Q keep their masses."""
-    assert profile.response is not None
-    loss, infinite = profile.end, min(1.0, float(profile.response[1]) * (1 + 4 * _UNIT))
     number = max(1, math.ceil(loss / step * (1 - 1e-13)))
     masses = np.zeros(2 * number + 1)
     for sign in (1, -1):
-        mass = (1 - float(profile.response[1])) / (1 + math.exp(min(-sign * loss, 700.0))) * (1 + 4 * _UNIT)
+        mass = (1 - infinite) / (1 + math.exp(min(-sign * loss, 700.0))) * (1 + 4 * _UNIT)
         below = min(math.floor(sign * loss / step), number - 1)
         # How far above the lower point, rounded up: the share of the upper one grows with it.
         above = max(0.0, sign * loss - below * step) + 4 * _UNIT * loss
         share = min(1.0, math.expm1(-above) / math.expm1(-step))
         masses[below + number] += mass * (1 - share)
         masses[below + number + 1] += mass * share
-    return Losses(masses, -number, infinite)
+    return Losses(masses, -number, min(1.0, infinite * (1 + 4 * _UNIT)))
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> npt.NDArray[np.intp]:
     """Indices of the lower convex hull of points with increasing x, ends included."""
     kept: list[int] = []
+
+    def above(index: int) -> bool:
+        """Whether the last point kept lies on or above the line from the one before to this one."""
+        a, b = kept[-2:]
+        return bool((y[b] - y[a]) * (x[index] - x[b]) >= (y[index] - y[b]) * (x[b] - x[a]))
+
     for index in range(len(x)):
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
-            if (y[b] - y[a]) * (x[index] - x[b]) >= (y[index] - y[b]) * (x[b] - x[a]):
-                kept.pop()
-            else:
-                break
+        while len(kept) > 1 and above(index):
+            kept.pop()
         kept.append(index)
     return np.array(kept)
 
 
-def grid(profiles: Sequence[tuple[Profile, int]]) -> tuple[list[tuple[Losses, int]], float]:
+def grid(spent: Sequence[tuple[Curve, int]]) -> tuple[list[tuple[Losses, int]], float]:
     """Every profile on one grid that is fine enough and on which the whole composition fits."""
-    total = sum(count for _, count in profiles)
-    reaches = [
-        profile.end if profile.response else min(_LONGEST, _reach(profile, _TAIL / total))
-        for profile, _ in profiles
-    ]
-    counts = [count for _, count in profiles]
-    whole = math.fsum(2 * reach * count for reach, count in zip(reaches, counts, strict=True))
-    deviation = math.sqrt(
-        math.fsum(
-            count * min(reach * reach, _variance(profile, reach))
-            for reach, (profile, count) in zip(reaches, profiles, strict=True)
-        )
-    )
-    span = min(whole, _DEVIATIONS * deviation + 2 * max(reaches))
+    tail = _TAIL / sum(count for _, count in spent)
+    parts = [(curve, count, _reach(curve, tail)) for curve, count in spent]
+    whole = math.fsum(2 * reach * count for _, count, reach in parts)
+    variance = math.fsum(count * min(reach**2, _variance(curve, reach)) for curve, count, reach in parts)
+    span = min(whole, _DEVIATIONS * math.sqrt(variance) + 2 * max(reach for _, _, reach in parts))
     step = max(span / _POINTS, 1e-300)
-    common = _common_step([profile.response[0] if profile.response else None for profile, _ in profiles])
+    common = _common_step([curve.response for curve, _ in spent])
     if common is not None and span / common <= 2 * _POINTS:
         step = common  # every loss is a grid point: nothing is lost to the grid
     else:
         # The losses that matter most end on a grid point, so that one with few values keeps them.
-        main = max(zip(reaches, counts, strict=True), key=math.prod)[0]
+        main = max(parts, key=lambda part: part[1] * part[2])[2]
         step = main / math.floor(main / step) if main >= step else step
-    parts = [(discretise(p, reach, step), count) for reach, (p, count) in zip(reaches, profiles, strict=True)]
-    return parts, step
+    return [(discretise(curve, reach, step), count) for curve, count, reach in parts], step
 
 
-def _variance(profile: Profile, reach: float) -> float:
+def _variance(curve: Curve, reach: float) -> float:
     """About E[loss²]: twice the area under what is left of δ beyond each loss."""
-    if profile.response:
+    if curve.response:
         return reach * reach
     losses = np.linspace(0.0, reach, 257)
-    return 4 * float(np.sum(np.clip(profile.delta(losses), 0.0, 1.0))) * reach / 256
+    return 4 * float(np.sum(np.clip(curve.profiles(losses), 0.0, 1.0))) * reach / 256
 
 
-def _common_step(losses: Sequence[Fraction | None]) -> float | None:
+def _common_step(responses: Sequence[tuple[Fraction, Fraction] | None]) -> float | None:
     """The largest number of which all losses are multiples, rounded to a double; None where there is none."""
     numerator, denominator = 0, 1
-    for loss in losses:
-        if loss is None or denominator > 1 << 60:
+    for response in responses:
+        if response is None or denominator > 1 << 60:
             return None
+        loss = response[0]
         scale = math.lcm(denominator, loss.denominator)
         numerator = math.gcd(numerator * (scale // denominator), loss.numerator * (scale // loss.denominator))
         denominator = scale
     return numerator / denominator if numerator else None
 
 
-def _reach(profile: Profile, tail: float) -> float:
-    high = min(1.0, profile.end)
-    while high < min(profile.end, _LONGEST) and profile.delta(np.array([high]))[0] > tail:
-        high = min(2 * high, profile.end)
-    low = 0.0
-    for _ in range(20):
-        middle = (low + high) / 2
-        if profile.end > middle and profile.delta(np.array([middle]))[0] > tail:
-            low = middle
-        else:
-            high = middle
-    return high
+def _reach(curve: Curve, tail: float) -> float:
+    """About from where on no more than a tail is left of δ."""
+    if curve.response:
+        return curve.end
+
+    def left(loss: float) -> bool:
+        return loss < curve.end and bool(curve.profiles(np.array([loss]))[0] > tail)
+
+    high = min(1.0, curve.end)
+    while high < _LONGEST and left(high):
+        high = min(2 * high, curve.end)
+    return min(_LONGEST, boundary(lambda loss: not left(loss), high, 0.0, relative=0.0, steps=20))
 
 
 @dataclass(frozen=True)
@@ -239,15 +223,15 @@ class _Law:
 
 
 class Composition:
-    """Profiles, each spent ``count`` times, as one law of the loss: upper bounds on δ(ε), and ε of a δ."""
+    """Curves, each spent ``count`` times, as one law of the loss: upper bounds on δ(ε), and ε of a δ."""
 
-    def __init__(self, profiles: Sequence[tuple[Profile, int]]) -> None:
-        self._profiles = profiles
+    def __init__(self, spent: Sequence[tuple[Curve, int]]) -> None:
+        self._spent = spent
         self._laws: dict[float, tuple[_Law, float]] = {}
 
     @cached_property
     def _grid(self) -> tuple[list[tuple[Losses, int]], float]:
-        return grid(self._profiles)
+        return grid(self._spent)
 
     @cached_property
     def _nothing(self) -> bool:
@@ -290,12 +274,12 @@ class Composition:
         """About the least θ ≥ 0 at which a condition on (θ, K, K', K'') holds that then stays true."""
         if enough(0.0, *self.cumulants(0.0)):
             return 0.0
-        high = self._largest_tilt
-        low = high * 1e-18
-        while high > 1.05 * low:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if enough(middle, *self.cumulants(middle)) else (middle, high)
-        return high
+        high = math.log(self._largest_tilt)
+
+        def steep(log_tilt: float) -> bool:
+            return enough(math.exp(log_tilt), *self.cumulants(math.exp(log_tilt)))
+
+        return math.exp(boundary(steep, high, high + math.log(1e-18), relative=0.0, absolute=math.log(1.05)))
 
     def _law(self, tilt: float) -> tuple[_Law, float]:
         """The law of the whole loss at a tilt, and the logarithm of what it was divided by."""
@@ -376,22 +360,16 @@ class Composition:
             return mean >= 0 and k - theta * mean - max(small, 0.0) <= wanted
 
         tilt = self._tilt(enough)
-        law, _ = self._law(tilt)
-        step = self._grid[1]
-        low, high = 0, len(law.masses)  # δ at grid point low is too large, at high it is small enough
-        low = max(0, -law.first)
-        if self._delta(0.0, tilt)[0] <= delta:
+
+        def holds(epsilon: float) -> bool:
+            return self._delta(epsilon, tilt)[0] <= delta
+
+        if holds(0.0):
             return 0.0
-        while high - low > 1:
-            at = (low + high) // 2
-            holds = self._delta(step * (law.first + at), tilt)[0] <= delta
-            low, high = (low, at) if holds else (at, high)
-        left, right = step * (law.first + low), step * (law.first + high)
-        if self._delta(right, tilt)[0] > delta:
+        (law, _), step = self._law(tilt), self._grid[1]
+        low, high = max(0, -law.first), len(law.masses)
+        at = boundary(lambda at: holds(step * (law.first + at)), high, low)
+        right = step * (law.first + at)
+        if at == high and not holds(right):
             return math.inf
-        for _ in range(40):
-            middle = (left + right) / 2
-            left, right = (left, middle) if self._delta(middle, tilt)[0] <= delta else (middle, right)
-            if right - left <= 1e-11 * right:
-                break
-        return right
+        return boundary(holds, right, right - step, relative=1e-11, steps=40)

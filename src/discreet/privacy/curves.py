@@ -27,42 +27,46 @@ from discreet.declarations import as_float, as_rational
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, above, ball, down, enclose, up
 from discreet.numerics.search import RETREATS, boundary, certain, least
-from discreet.privacy.convolution import Profile
 
 _LARGEST_ORDER = 1e7
 _DEEPEST = 40
 
 
 class Curve(ABC):
-    """What one output may reveal; see the module."""
+    """What one output may reveal; see the module. A subclass that says no more bounds no Rényi divergence."""
 
     kind: ClassVar[str]
 
     @property
     def max_order(self) -> float:
         """λ*: the Rényi divergence may be infinite from this order on."""
-        return math.inf
+        return 1.0
 
-    @abstractmethod
     def renyi(self, order: float) -> float:
         """An upper bound on the Rényi divergence of an order that has been checked."""
+        return math.inf
 
-    @abstractmethod
     def profile(self, epsilon: float) -> float:
         """An upper bound on the δ of ``epsilon`` ≥ 0."""
+        return self.rough_profile(epsilon)
 
     def rough_profile(self, epsilon: float) -> float:
         """About ``profile``, quickly: where to look, never what to report."""
         return float(self.profiles(np.array([epsilon]))[0])
 
+    @abstractmethod
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         """Upper bounds on the δ of many ε ≥ 0, in floats: the rounding is inside a margin that is added."""
-        return np.array([self.profile(float(epsilon)) for epsilon in epsilons])
 
     @property
     def end(self) -> float:
         """An ε from which on δ falls no more."""
         return math.inf
+
+    @property
+    def response(self) -> tuple[Fraction, Fraction] | None:
+        """(ε, δ) of a curve of all (ε, δ)-private mechanisms: losses ±ε and, with mass δ, infinity."""
+        return None
 
     @property
     def vectorised(self) -> bool:
@@ -73,11 +77,6 @@ class Curve(ABC):
     def work(self) -> float:
         """About how many seconds ``epsilon_at`` takes, before anything is computed."""
         return 0.1
-
-    @property
-    def convolvable(self) -> Profile:
-        """What composition needs to know."""
-        return Profile(self.profiles, self.end)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values from which :meth:`from_dict` builds the same curve: its kind and its fields."""
@@ -147,8 +146,8 @@ class Curve(ABC):
         """The δ that follows from the Rényi curve alone (Canonne, Kamath and Steinke 2020, Prop. 12)."""
 
         def log_delta(order: float) -> float:
-            above_one = order - 1
-            return above_one * (self.renyi(order) - epsilon) - math.log(above_one) + order * _log1m(1 / order)
+            above_one, rest = order - 1, order * math.log1p(-1 / order)
+            return above_one * (self.renyi(order) - epsilon) - math.log(above_one) + rest
 
         # Not below what floats tell from 0: a bound of exactly 0 would be a claim of its own.
         least = min(0.0, max(_least_over_orders(log_delta, self.max_order), -690.0))
@@ -161,7 +160,7 @@ class Curve(ABC):
             return math.inf
 
         def epsilon(order: float) -> float:
-            return self.renyi(order) + _log1m(1 / order) - math.log(delta * order) / (order - 1)
+            return self.renyi(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
 
         return max(0.0, _least_over_orders(epsilon, self.max_order) * (1 + 1e-12))
 
@@ -233,11 +232,8 @@ class Approximate(Curve):
         return up(self.epsilon)
 
     @property
-    def convolvable(self) -> Profile:
-        return Profile(self.profiles, self.end, (self.epsilon, self.delta))
-
-    def profile(self, epsilon: float) -> float:
-        return float(self.profiles(np.array([epsilon]))[0])
+    def response(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon, self.delta
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         own, delta = up(self.epsilon), up(self.delta)
@@ -273,6 +269,10 @@ class Gaussian(Curve):
     def gaussian_squared(self) -> Fraction | None:
         return self.mu_squared
 
+    @property
+    def max_order(self) -> float:
+        return math.inf
+
     def zcdp(self) -> Fraction | None:
         return self.mu_squared / 2
 
@@ -285,11 +285,7 @@ class Gaussian(Curve):
         rough = self.rough_profile(epsilon)
         if rough == 0.0 and epsilon > 40 * self.mu + float(self.mu_squared):
             return 1e-300  # far in the tail: below e^{−700}
-
-        def value() -> Ball:
-            return gaussian_hockey_stick(self.mu_squared, epsilon)
-
-        return above(enclose(value, absolute=1e-300))
+        return above(enclose(lambda: gaussian_hockey_stick(self.mu_squared, epsilon), absolute=1e-300))
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         from scipy.special import log_ndtr
@@ -313,11 +309,10 @@ def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
     rough = math.exp(boundary(seems, -120.0, 60.0, relative=0.0, absolute=1e-12))
     squares = (Fraction(rough * (1 - share)) for share in (*RETREATS, 0.5))
     found = certain(lambda square: Fraction(Gaussian(square).delta_at(at)) <= delta, squares)
-    if found is not None:
-        return found
-    raise InvalidInput(
-        f"epsilon={float(epsilon):g}, delta={float(delta):g}: no Gaussian loss meets the target"
-    )
+    if found is None:
+        target = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
+        raise InvalidInput(f"{target}: no Gaussian loss meets the target")
+    return found
 
 
 def _least_over_orders(value: Callable[[float], float], max_order: float) -> float:
@@ -337,15 +332,8 @@ def _least_over_orders(value: Callable[[float], float], max_order: float) -> flo
         left, right = high - golden * (high - low), low + golden * (high - low)
         at_left, at_right = value(1 + math.exp(left)), value(1 + math.exp(right))
         best = min(best, at_left, at_right)
-        if at_left < at_right:
-            high = right
-        else:
-            low = left
+        low, high = (low, right) if at_left < at_right else (left, high)
     return best
-
-
-def _log1m(x: float) -> float:
-    return math.log1p(-x)
 
 
 def _log1p_exp(x: float) -> float:
