@@ -211,6 +211,13 @@ def test_group_of_pure_and_of_gaussian() -> None:
     assert grown.rdp(2) == math.inf
 
 
+def test_groups_of_draws_compose() -> None:
+    one = BetaFamily().curve((Fraction(6), Fraction(12)), 100, Fraction(1, 4))
+    pair = Group(one, 2)
+    assert pair.end == math.inf
+    assert pair.epsilon_at(1e-6) < composed([(pair, 3)]).epsilon_at(1e-6) < 3 * pair.epsilon_at(1e-7)
+
+
 def test_group_of_an_approximate_guarantee_against_the_worst_mechanism() -> None:
     """Vadhan's bound for the pair (ε, δ): (sε, δ(e^{sε} − 1)/(e^ε − 1))."""
     group = discreet.Guarantee(Fraction(1, 2), exact_delta=Fraction(1, 1000)).group(2)

@@ -119,7 +119,8 @@ class Group(_Around):
 
     @property
     def end(self) -> float:
-        return self.size * self.curve.end if self.curve.delta_at(self.curve.end) == 0 else math.inf
+        own = self.curve.end
+        return self.size * own if own < math.inf and self.curve.delta_at(own) == 0 else math.inf
 
     def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
         delta = profiles(self.curve, epsilons / self.size)

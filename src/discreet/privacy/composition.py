@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from discreet._typing import EpsilonLike
 from discreet.declarations import Relation, as_epsilon, as_positive, as_relation, as_unit
 from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
 from discreet.numerics.search import boundary
 from discreet.privacy.composite_curves import Largest, composed
+from discreet.privacy.curves import as_probability
 from discreet.privacy.guarantee import Guarantee
 
 
@@ -39,19 +40,12 @@ def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
         return Guarantee(None, relation, basis="composition with an output that has no guarantee", unit=unit)
     if len(parts) == 1 and times == 1:
         return parts[0]
-    epsilon: Fraction | None = Fraction(0)
-    delta = Fraction(0)
-    for part in parts:
-        epsilon = (
-            None if epsilon is None or part.exact_epsilon is None else epsilon + times * part.exact_epsilon
-        )
-        delta += times * part.exact_delta
-    if epsilon is None or delta >= 1:
-        epsilon, delta = None, Fraction(0)
+    epsilons, delta = _epsilons(parts), times * sum((part.exact_delta for part in parts), Fraction(0))
+    finite = epsilons is not None and delta < 1
     return Guarantee(
-        epsilon,
+        times * sum(epsilons, Fraction(0)) if epsilons is not None and finite else None,
         relation,
-        delta,
+        delta if finite else Fraction(0),
         basis=f"composition of {times * len(parts)} outputs",
         assumptions=_assumptions(parts),
         curve=composed([(part.known, times) for part in parts]),
@@ -80,17 +74,15 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
         return Guarantee(None, relation, basis=basis, unit=unit)
     if len(parts) == 1:
         return parts[0]
-    pairs = [part.exact_epsilon for part in parts]
-    known = [epsilon for epsilon in pairs if epsilon is not None]
-    complete = len(known) == len(pairs)
+    epsilons = _epsilons(parts)
     curves = tuple(dict.fromkeys(part.known for part in parts))
     assumptions = _assumptions(parts)
     if relation is not Relation.ADD_REMOVE:
         assumptions += ("the part that each record belongs to is public and does not change",)
     return Guarantee(
-        max(known) if complete else None,
+        None if epsilons is None else max(epsilons),
         relation,
-        max(part.exact_delta for part in parts) if complete else Fraction(0),
+        Fraction(0) if epsilons is None else max(part.exact_delta for part in parts),
         basis=f"parallel composition over {len(parts)} disjoint parts",
         assumptions=assumptions,
         curve=curves[0] if len(curves) == 1 else Largest(curves),
@@ -123,9 +115,7 @@ class Odometer:
         unit: str | None = None,
     ) -> None:
         self.cap = as_epsilon(epsilon)
-        self.delta = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
-        if self.delta >= 1:
-            raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+        self.delta = as_probability(delta)
         if accounting not in ("sum", "renyi"):
             raise InvalidInput(f"accounting={accounting!r} must be 'sum' or 'renyi'")
         if accounting == "renyi" and not self.delta:
@@ -134,13 +124,14 @@ class Odometer:
         self.unit = as_unit(unit, self.relation)
         self.accounting = accounting
         self.history: list[Guarantee] = []
-        self._sum = Fraction(0), Fraction(0)
-        self._rdp = [0.0] * len(self.orders)
+        self._total: tuple[Any, ...] = (Fraction(0),) * 2
+        """(ε, δ), or of ``accounting="renyi"`` the divergence of each order."""
+        if accounting == "renyi":
+            self._total = (0.0,) * len(self.orders)
 
     def spend(self, guarantee: Guarantee) -> None:
         """Records one output that is about to be released; refused, with nothing recorded, above the cap."""
-        if not isinstance(guarantee, Guarantee):
-            raise InvalidInput(f"{type(guarantee).__name__} is not a Guarantee; give mechanism.guarantee")
+        _check_guarantee(guarantee)
         if not guarantee.is_private:
             raise NotPrivateError("the output has no privacy guarantee: no budget admits it")
         if guarantee.unit != self.unit or not guarantee.relation.implies(self.relation):
@@ -148,11 +139,10 @@ class Odometer:
             raise InvalidInput(
                 f"a guarantee for {guarantee.protects} cannot be spent from a budget for {own}"
             )
-        total, rdp = self._after(guarantee)
-        spent = self._epsilon(total, rdp)
-        if spent > self.cap or total[1] > self.delta:
-            asked = f"epsilon {float(spent):.6g}"
-            asked += f" and delta {float(total[1]):.3g}" if self.accounting == "sum" and total[1] else ""
+        total = self._after(guarantee)
+        spent, delta = self._epsilon(total), total[1] if self.accounting == "sum" else 0
+        if spent > self.cap or delta > self.delta:
+            asked = f"epsilon {float(spent):.6g}" + (f" and delta {float(delta):.3g}" if delta else "")
             raise BudgetExceededError(
                 f"the cap is epsilon {float(self.cap):g} at delta {float(self.delta):g}; "
                 f"{self.spent:.6g} is spent, and this would make it {asked}",
@@ -160,50 +150,53 @@ class Odometer:
                 spent=self.spent,
                 asked=guarantee,
             )
-        self._sum, self._rdp = total, rdp
+        self._total = total
         self.history.append(guarantee)
 
-    def _after(self, guarantee: Guarantee) -> tuple[tuple[Fraction, Fraction], list[float]]:
-        if self.accounting == "sum":
-            epsilon = guarantee.exact_epsilon
-            if epsilon is None:
-                raise InvalidInput(
-                    "the guarantee is a curve without a pair (epsilon, delta): choose one with "
-                    "guarantee.to_dp(delta), or use accounting='renyi'"
-                )
-            return (self._sum[0] + epsilon, self._sum[1] + guarantee.exact_delta), self._rdp
-        limit, curve = guarantee.max_order, guarantee.known
-        rdp = [
-            (spent + (curve.renyi(order) if order < limit else math.inf)) * (1 + 2.0**-52)
-            for spent, order in zip(self._rdp, self.orders, strict=True)
-        ]
-        return self._sum, rdp
+    def _after(self, guarantee: Guarantee) -> tuple[Any, ...]:
+        if self.accounting == "renyi":
+            limit, curve = guarantee.max_order, guarantee.known
+            return tuple(
+                (spent + (curve.renyi(order) if order < limit else math.inf)) * (1 + 2.0**-52)
+                for spent, order in zip(self._total, self.orders, strict=True)
+            )
+        if guarantee.exact_epsilon is None:
+            raise InvalidInput(
+                "the guarantee is a curve without a pair (epsilon, delta): choose one with "
+                "guarantee.to_dp(delta), or use accounting='renyi'"
+            )
+        return self._total[0] + guarantee.exact_epsilon, self._total[1] + guarantee.exact_delta
 
-    def _epsilon(self, total: tuple[Fraction, Fraction], rdp: list[float]) -> Fraction | float:
+    def _epsilon(self, total: tuple[Any, ...]) -> Fraction | float:
         if self.accounting == "sum":
-            return total[0]
+            return Fraction(total[0])
         # Which order ends below the cap may depend on the outputs, so each takes an equal share of delta.
         share = math.log(self.delta / len(self.orders))
         return min(
             max(0.0, value + math.log1p(-1 / order) - (share + math.log(order)) / (order - 1)) * (1 + 1e-12)
-            for value, order in zip(rdp, self.orders, strict=True)
+            for value, order in zip(total, self.orders, strict=True)
         )
 
     @property
     def spent(self) -> float:
         """ε spent so far, at the cap's δ."""
-        return float(self._epsilon(self._sum, self._rdp)) if self.history else 0.0
+        return float(self._epsilon(self._total)) if self.history else 0.0
 
     @property
     def remaining(self) -> float:
         """The largest pure ε that would still fit, rounded down."""
         if self.accounting == "sum":
-            return float(self.cap - self._sum[0])
+            return float(self.cap - self._total[0])
 
         def fits(epsilon: Fraction) -> bool:
-            return self._epsilon(*self._after(Guarantee(epsilon))) <= self.cap
+            return self._epsilon(self._after(Guarantee(epsilon))) <= self.cap
 
         return float(boundary(fits, Fraction(0), self.cap, relative=0.0, steps=40))
+
+
+def _check_guarantee(given: object) -> None:
+    if not isinstance(given, Guarantee):
+        raise InvalidInput(f"{type(given).__name__} is not a Guarantee; give mechanism.guarantee")
 
 
 def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation, str | None]:
@@ -215,24 +208,26 @@ def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation,
     if not parts:
         raise InvalidInput("there is nothing to compose: give at least one guarantee")
     for part in parts:
-        if not isinstance(part, Guarantee):
-            raise InvalidInput(f"{type(part).__name__} is not a Guarantee; give mechanism.guarantee")
+        _check_guarantee(part)
     units = {part.unit for part in parts}
     relations = {part.relation for part in parts}
     for relation in sorted(relations):
         if len(units) == 1 and all(other.implies(relation) for other in relations):
             return parts, relation, units.pop()
     different = " and ".join(sorted({part.protects for part in parts}))
-    records, people = Relation.REPLACE_ONE, Relation.REPLACE_PERSON
-    hint = (
-        ", or state all of them for the same people, with guarantee.for_unit(COLUMN, at_most=NUMBER)"
-        if people in relations and relations <= {records, people}
-        else ""
-    )
+    hint = ""
+    if Relation.REPLACE_PERSON in relations and relations <= {Relation.REPLACE_ONE, Relation.REPLACE_PERSON}:
+        hint = ", or state all of them for the same people, with guarantee.for_unit(COLUMN, at_most=NUMBER)"
     raise InvalidInput(
         f"the guarantees are for different relations or units ({different}) and cannot be composed: say what "
         f"each is for{hint}"
     )
+
+
+def _epsilons(parts: list[Guarantee]) -> list[Fraction] | None:
+    """The ε of all the parts; None where one of them has none."""
+    known = [part.exact_epsilon for part in parts if part.exact_epsilon is not None]
+    return known if len(known) == len(parts) else None
 
 
 def _assumptions(parts: list[Guarantee]) -> tuple[str, ...]:

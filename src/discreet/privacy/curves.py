@@ -22,8 +22,8 @@ import numpy as np
 
 from discreet._json import fields_as_json
 from discreet._registry import CURVES
-from discreet._typing import FloatArray
-from discreet.declarations import as_float, as_rational
+from discreet._typing import EpsilonLike, FloatArray
+from discreet.declarations import as_epsilon, as_float, as_rational
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, above, ball, down, enclose, up
 from discreet.numerics.search import RETREATS, boundary, certain, least
@@ -198,6 +198,14 @@ def as_delta(delta: Any, name: str = "delta") -> float:
     if not 0 <= (value := as_float(delta)) < 1:
         raise InvalidInput(f"{name}={delta!r} must be a probability below 1, such as 1e-6")
     return value
+
+
+def as_probability(delta: EpsilonLike) -> Fraction:
+    """δ as an exact number below 1; 0 is one."""
+    exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
+    if exact >= 1:
+        raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+    return exact
 
 
 @dataclass(frozen=True)

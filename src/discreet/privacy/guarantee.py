@@ -16,13 +16,11 @@ from discreet.declarations import Relation, as_epsilon, as_positive, as_rational
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import down, round_up, up
 from discreet.privacy.composite_curves import Group, grouped
-from discreet.privacy.curves import Approximate, Curve
+from discreet.privacy.curves import Approximate, Curve, as_probability
 
 _PATIENCE = 6.0
 """Seconds that a text about a guarantee may take: it may be of a stranger's document."""
 _COMPARED = (Fraction(1, 8), Fraction(1), Fraction(4))
-
-
 _LARGEST = 10**300
 
 
@@ -102,9 +100,7 @@ class Guarantee:
 
     def epsilon_at(self, delta: EpsilonLike) -> float:
         """The smallest ε known for which the output is (ε, δ)-private; infinite where none is."""
-        exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
-        if exact >= 1:
-            raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+        exact = as_probability(delta)
         known = self.known.epsilon_at(down(exact))
         if self.exact_epsilon is not None and exact >= self.exact_delta:
             return min(up(self.exact_epsilon), known)
@@ -112,18 +108,15 @@ class Guarantee:
 
     def to_dp(self, delta: EpsilonLike) -> Guarantee:
         """The same promise as one pair (ε, δ), with the smallest ε known, rounded up; the curve is kept."""
-        exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
-        if self.exact_epsilon is not None and exact == self.exact_delta and self.curve is None:
+        own, exact = self.exact_epsilon, as_probability(delta)
+        if own is not None and exact == self.exact_delta and self.curve is None:
             return self
-        own = self.exact_epsilon
         epsilon = self.epsilon_at(exact)
         if own is not None and exact >= self.exact_delta and up(own) <= epsilon:
             return replace(self, exact_delta=exact, curve=self.known)  # the pair itself is the best known
         if math.isinf(epsilon):
-            raise InvalidInput(
-                f"delta={float(exact):g}: there is no finite epsilon; the smallest delta reached is about "
-                f"{self.delta_at(1000):.3g}"
-            )
+            reached = f"the smallest delta reached is about {self.delta_at(1000):.3g}"
+            raise InvalidInput(f"delta={float(exact):g}: there is no finite epsilon; {reached}")
         return replace(self, exact_epsilon=round_up(epsilon), exact_delta=exact, curve=self.known)
 
     def zcdp(self) -> Fraction | None:
@@ -207,9 +200,8 @@ class Guarantee:
         if not self.is_private:
             return "no differential privacy guarantee"
         if self.exact_epsilon is None:
-            limit = (
-                f"finite below order {self.max_order:g}" if math.isfinite(self.max_order) else "all orders"
-            )
+            finite = math.isfinite(self.max_order)
+            limit = f"finite below order {self.max_order:g}" if finite else "all orders"
             return f"a Rényi curve, {limit}; ε = {self._at_a_millionth():.4g} at δ = 1e-6 ({self.protects})"
         budget = f"ε = {self.epsilon:g}" + (f", δ = {amount(self.delta)}" if self.exact_delta else "")
         return f"{budget} ({self.protects})"
@@ -247,11 +239,12 @@ class Guarantee:
             epsilon = self._at_a_millionth()
             if math.isinf(epsilon) and self.known.work > _PATIENCE:
                 return f"{who} changes the probabilities of outputs as its curve says, which is long."
+            exact, delta = Fraction(1), Fraction(1, 10**6)
             if math.isinf(epsilon):
-                delta = min(Fraction(1), round_up(self.delta_at(1)))
-                return replace(self, exact_epsilon=Fraction(1), exact_delta=delta, curve=None).meaning()
-            millionth = Fraction(1, 10**6)
-            return replace(self, exact_epsilon=round_up(epsilon), exact_delta=millionth, curve=None).meaning()
+                delta = min(exact, round_up(self.delta_at(1)))
+            else:
+                exact = round_up(epsilon)
+            return replace(self, exact_epsilon=exact, exact_delta=delta, curve=None).meaning()
         exponent = self.epsilon
         factor = f"{math.exp(exponent):.4g}" if exponent < 700 else f"e^{exponent:g}"
         text = f"{who} changes the probability of any output by a factor of at most {factor}"
