@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -41,6 +41,8 @@ class Noise(ABC):
     """Whether published values are whole numbers."""
     together: ClassVar[bool] = False
     """Whether the noise of the cells is constrained to sum to zero."""
+    centre: ClassVar[float] = 0.0
+    """About which the noise is symmetric."""
 
     def __post_init__(self) -> None:
         try:
@@ -97,6 +99,9 @@ class Noise(ABC):
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
         """Values as they would be published of true counts: for predictive checks, never for a release."""
 
+    def _shape(self, x: FloatArray | IntArray) -> tuple[int, ...]:
+        return np.broadcast_shapes(x.shape, self.scale.shape)
+
     def over(self, shape: tuple[int, ...]) -> Self:
         """The same noise on an array of cells that is laid out flat."""
         if self.scale.ndim == 0 or len(shape) == 1:
@@ -145,7 +150,7 @@ class DiscreteLaplace(_Kinked):
         return np.asarray(np.where(v >= 0, above, below))
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        stop, shape = -np.expm1(-1 / self.scale), np.broadcast_shapes(x.shape, self.scale.shape)
+        stop, shape = -np.expm1(-1 / self.scale), self._shape(x)
         return np.asarray(x + rng.geometric(stop, shape) - rng.geometric(stop, shape))
 
 
@@ -178,33 +183,6 @@ class LatticeNoise(_Kinked):
         return np.asarray(x + (first - second).reshape(x.shape))
 
 
-class FloorLaplace(_Kinked):
-    """⌊Laplace(b)⌋: a fair coin gives G or −1 − G, P(G = g) = (1 − e^{−1/b})e^{−g/b}."""
-
-    name: ClassVar[str] = "floor-laplace"
-
-    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
-        v = z - x
-        return np.asarray(log1mexp(1 / scale) - math.log(2) - np.where(v >= 0, v, -1 - v) / scale)
-
-    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
-        return super().relative(z + 0.5, x, at, scale)
-
-    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
-        """log P(⌊L⌋ ≤ v) = log P(L < v + 1)."""
-        at = v + 1
-        above = np.log1p(-0.5 * np.exp(-np.maximum(at, 0.0) / scale))
-        return np.asarray(np.where(at >= 0, above, at / scale - math.log(2)))
-
-    def log_sf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
-        """log P(⌊L⌋ ≥ v) = log P(L ≥ v)."""
-        above = np.log1p(-0.5 * np.exp(np.minimum(v, 0.0) / scale))
-        return np.asarray(np.where(v <= 0, above, -v / scale - math.log(2)))
-
-    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        return np.floor(Laplace.draw(self, x, rng))  # type: ignore[arg-type]
-
-
 class Laplace(_Kinked):
     """Continuous Laplace noise, density e^{−|v|/b}/2b. ``scale`` is b."""
 
@@ -219,7 +197,51 @@ class Laplace(_Kinked):
         return np.asarray(np.where(v >= 0, above, v / scale - math.log(2)))
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        return np.asarray(x + rng.laplace(0.0, self.scale, np.broadcast_shapes(x.shape, self.scale.shape)))
+        return np.asarray(x + rng.laplace(0.0, self.scale, self._shape(x)))
+
+
+class FloorLaplace(Laplace):
+    """⌊Laplace(b)⌋: a fair coin gives G or −1 − G, P(G = g) = (1 − e^{−1/b})e^{−g/b}."""
+
+    name: ClassVar[str] = "floor-laplace"
+    integer: ClassVar[bool] = True
+    centre: ClassVar[float] = -0.5
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        v = z - x
+        return np.asarray(log1mexp(1 / scale) - math.log(2) - np.where(v >= 0, v, -1 - v) / scale)
+
+    def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
+        return super().relative(z + 0.5, x, at, scale)
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        """log P(⌊L⌋ ≤ v) = log P(L < v + 1)."""
+        return super().log_cdf(v + 1, scale)
+
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.floor(super().draw(x, rng))
+
+
+class RoundedLaplace(Laplace):
+    """Laplace noise rounded to whole numbers: P(0) = 1 − e^{−1/2b}, P(v) = sinh(1/2b)·e^{−|v|/b}."""
+
+    name: ClassVar[str] = "rounded-laplace"
+    integer: ClassVar[bool] = True
+    relative = Noise.relative
+
+    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
+        half = 0.5 / scale
+        beside = half + log1mexp(2 * half) - math.log(2) - np.abs(z - x) / scale
+        return np.asarray(np.where(z == x, log1mexp(half), beside))
+
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        return [z, z + 1]
+
+    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
+        return super().log_cdf(v + 0.5, scale)
+
+    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
+        return np.rint(super().draw(x, rng))
 
 
 class _Bell(Noise):
@@ -247,7 +269,7 @@ class GaussianNoise(_Bell):
         return np.asarray(log_ndtr(v / scale))
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        return np.asarray(x + rng.normal(0.0, self.scale, np.broadcast_shapes(x.shape, self.scale.shape)))
+        return np.asarray(x + rng.normal(0.0, self.scale, self._shape(x)))
 
 
 class DiscreteGaussian(_Bell):
@@ -265,7 +287,7 @@ class DiscreteGaussian(_Bell):
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
         """Rejection from two-sided geometric noise of a like spread (Canonne, Kamath and Steinke 2020)."""
-        shape = np.broadcast_shapes(x.shape, self.scale.shape)
+        shape = self._shape(x)
         sigma = np.broadcast_to(self.scale, shape).ravel()
         t, found = np.floor(sigma) + 1, np.full(sigma.size, np.nan)
         while (left := np.flatnonzero(np.isnan(found))).size:
@@ -276,10 +298,11 @@ class DiscreteGaussian(_Bell):
         return np.asarray(x + found.reshape(shape))
 
 
-class RoundedGaussian(_Bell):
+class RoundedGaussian(GaussianNoise):
     """Gaussian noise rounded to whole numbers, P(v) = Φ((v+½)/σ) − Φ((v−½)/σ). ``scale`` is σ."""
 
     name: ClassVar[str] = "rounded-gaussian"
+    integer: ClassVar[bool] = True
     relative = Noise.relative
 
     @property
@@ -292,48 +315,23 @@ class RoundedGaussian(_Bell):
         smooth = (slope <= 1) & (scale >= 1)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             near, far = log_ndtr((0.5 - v) / scale), log_ndtr((-0.5 - v) / scale)
-            tails = near + log1mexp(np.maximum(near - far, 0.0))
-        middle = v < 0.5
-        if np.any(middle & ~smooth):
-            few = middle & ~smooth
-            tails[few] = np.log(ndtr((v[few] + 0.5) / scale[few]) - ndtr((v[few] - 0.5) / scale[few]))
+            result = near + log1mexp(np.maximum(near - far, 0.0))
+        few = (v < 0.5) & ~smooth
+        if np.any(few):
+            result[few] = np.log(ndtr((v[few] + 0.5) / scale[few]) - ndtr((v[few] - 0.5) / scale[few]))
             centre = few & (v == 0)
-            tails[centre] = np.log1p(-2 * ndtr(-0.5 / scale[centre]))
-        result = tails
+            result[centre] = np.log1p(-2 * ndtr(-0.5 / scale[centre]))
         if np.any(smooth):
-            u, s, c = v[smooth][:, None], scale[smooth][:, None], slope[smooth][:, None]
-            t = 0.5 * _LEGENDRE_X
-            inner = (0.5 * _LEGENDRE_W * np.exp(-c * t - 0.5 * (t / s) ** 2)).sum(axis=1)
-            result[smooth] = np.log(inner) - 0.5 * (u[:, 0] / s[:, 0]) ** 2 - np.log(s[:, 0]) - _HALF_LOG_2PI
+            u, s, c, t = v[smooth], scale[smooth], slope[smooth][:, None], 0.5 * _LEGENDRE_X
+            inner = (0.5 * _LEGENDRE_W * np.exp(-c * t - 0.5 * (t / s[:, None]) ** 2)).sum(axis=1)
+            result[smooth] = np.log(inner) - 0.5 * (u / s) ** 2 - np.log(s) - _HALF_LOG_2PI
         return np.asarray(result)
 
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
-        return np.asarray(log_ndtr((v + 0.5) / scale))
+        return super().log_cdf(v + 0.5, scale)
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        return np.rint(GaussianNoise.draw(self, x, rng))  # type: ignore[arg-type]
-
-
-class RoundedLaplace(_Kinked):
-    """Laplace noise rounded to whole numbers: P(0) = 1 − e^{−1/2b}, P(v) = sinh(1/2b)·e^{−|v|/b}."""
-
-    name: ClassVar[str] = "rounded-laplace"
-    relative = Noise.relative
-
-    def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
-        half = 0.5 / scale
-        at_zero = log1mexp(half)
-        beside = half + log1mexp(2 * half) - math.log(2) - np.abs(z - x) / scale
-        return np.asarray(np.where(z == x, at_zero, beside))
-
-    def breaks(self, z: FloatArray) -> list[FloatArray]:
-        return [z, z + 1]
-
-    def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
-        return Laplace.log_cdf(self, v + 0.5, scale)  # type: ignore[arg-type]
-
-    def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        return np.rint(Laplace.draw(self, x, rng))  # type: ignore[arg-type]
+        return np.rint(super().draw(x, rng))
 
 
 def log_chance_of_zero(rate: float, k: int) -> float:
@@ -359,9 +357,11 @@ def log_theta(scale: FloatArray) -> FloatArray:
     return np.asarray(np.where(scale < 1, direct, dual + np.log(large) + _HALF_LOG_2PI))
 
 
+@dataclass(frozen=True, eq=False)
 class _Wrapped(Noise):
     """Another noise, and what is not as in that."""
 
+    scale: Any = field(init=False)
     noise: Noise
 
     @property
@@ -372,6 +372,12 @@ class _Wrapped(Noise):
     def variance(self) -> Any:
         return self.noise.variance
 
+    def breaks(self, z: FloatArray) -> list[FloatArray]:
+        return self.noise.breaks(z)
+
+    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
+        return self.noise.reach(scale, nats)
+
 
 @dataclass(frozen=True, eq=False)
 class Clamped(_Wrapped):
@@ -381,36 +387,27 @@ class Clamped(_Wrapped):
     ``lower`` = t − 1.
     """
 
-    noise: Noise
     lower: float = 0.0
     upper: float = math.inf
-
     name: ClassVar[str] = "clamped"
 
-    def __init__(self, noise: Noise, lower: float = 0.0, upper: float = math.inf) -> None:
-        for field, value in (("noise", noise), ("lower", lower), ("upper", upper), ("scale", noise.scale)):
-            object.__setattr__(self, field, value)
-        if not hasattr(noise, "log_cdf"):
-            raise InvalidInput(f"{noise.name} noise cannot be clamped: its cells are not independent")
-        if not lower < upper:
-            raise InvalidInput(f"lower={lower!r} must be below upper={upper!r}")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", self.noise.scale)
+        if not hasattr(self.noise, "log_cdf"):
+            raise InvalidInput(f"{self.noise.name} noise cannot be clamped: its cells are not independent")
+        if not self.lower < self.upper:
+            raise InvalidInput(f"lower={self.lower!r} must be below upper={self.upper!r}")
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         z, x, scale = np.broadcast_arrays(z, x, scale)
         result = self.noise.log_prob(z, x, scale)
-        for ends, value in ((z <= self.lower, self._below), (z >= self.upper, self._above)):
+        # P(noise ≥ v) = P(noise ≤ 2·centre − v).
+        above = x - self.upper + 2 * self.noise.centre
+        for ends, beyond in ((z <= self.lower, self.lower - x), (z >= self.upper, above)):
             if np.any(ends):
                 result = np.array(result)
-                result[ends] = value(x[ends], scale[ends])
+                result[ends] = self.noise.log_cdf(beyond[ends], scale[ends])  # type: ignore[attr-defined]
         return np.asarray(result)
-
-    def _below(self, x: FloatArray, scale: FloatArray) -> FloatArray:
-        return np.asarray(self.noise.log_cdf(self.lower - x, scale))  # type: ignore[attr-defined]
-
-    def _above(self, x: FloatArray, scale: FloatArray) -> FloatArray:
-        if isinstance(self.noise, FloorLaplace):
-            return self.noise.log_sf(self.upper - x, scale)
-        return np.asarray(self.noise.log_cdf(x - self.upper, scale))  # type: ignore[attr-defined]
 
     def breaks(self, z: FloatArray) -> list[FloatArray]:
         z = np.minimum(np.maximum(z, self.lower), self.upper)
@@ -420,9 +417,6 @@ class Clamped(_Wrapped):
         inner = self.noise.peak(np.clip(z, self.lower, self.upper), scale)
         inner = np.where(z <= self.lower, np.floor(self.lower - 50 * scale), inner)
         return np.asarray(np.where(z >= self.upper, np.ceil(self.upper + 50 * scale), inner))
-
-    def reach(self, scale: FloatArray, nats: float) -> FloatArray:
-        return self.noise.reach(scale, nats)
 
     def check(self, z: FloatArray) -> None:
         self.noise.check(z)
@@ -442,30 +436,24 @@ class Clamped(_Wrapped):
 class Partly(_Wrapped):
     """Noise on the cells that were ``published``; nothing is said of the others."""
 
-    noise: Noise
     published: Any
-
     name: ClassVar[str] = "partly published"
 
-    def __init__(self, noise: Noise, published: Any) -> None:
-        shown = np.asarray(published, dtype=bool)
-        scale = np.where(shown, noise.scales(len(shown)), np.nan)  # NaN marks a cell of which nothing is said
-        for field, value in (("noise", noise), ("published", shown), ("scale", scale)):
-            object.__setattr__(self, field, value)
-        if noise.together:
-            raise InvalidInput(f"{noise.name} noise is published for all cells or for none")
+    def __post_init__(self) -> None:
+        if self.noise.together:
+            raise InvalidInput(f"{self.noise.name} noise is published for all cells or for none")
+        shown = np.asarray(self.published, dtype=bool)
+        object.__setattr__(self, "published", shown)
+        # NaN marks a cell of which nothing is said.
+        object.__setattr__(self, "scale", np.where(shown, self.noise.scales(len(shown)), np.nan))
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
-        silent = np.isnan(scale)
-        return np.asarray(np.where(silent, 0.0, self.noise.log_prob(z, x, np.where(silent, 1.0, scale))))
+        said = self.noise.log_prob(z, x, np.where(np.isnan(scale), 1.0, scale))
+        return np.asarray(np.where(np.isnan(scale), 0.0, said))
 
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
-        silent = np.isnan(scale)
-        ratio = self.noise.relative(z, x, at, np.where(silent, 1.0, scale))
-        return np.asarray(np.where(silent, 0.0, ratio))
-
-    def breaks(self, z: FloatArray) -> list[FloatArray]:
-        return self.noise.breaks(z)
+        ratio = self.noise.relative(z, x, at, np.where(np.isnan(scale), 1.0, scale))
+        return np.asarray(np.where(np.isnan(scale), 0.0, ratio))
 
     def peak(self, z: FloatArray, scale: FloatArray) -> FloatArray:
         return self.noise.peak(z, np.where(np.isnan(scale), 1.0, scale))
