@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import TooLargeError
-from discreet.numerics.count_vectors import Separable, Window
+from discreet.numerics.count_vectors import Separable, Window, saddle
 from discreet.numerics.counts import CountLaw
 from discreet.numerics.noises import Noise
 from discreet.numerics.summation import TAIL, Panels, Sums, climb, cut, descend, draw, evaluate
@@ -316,28 +316,23 @@ class Constrained:
 
     @cached_property
     def _saddle(self) -> tuple[Cells, FloatArray, SumOfCells]:
-        """Tilted cells, Σ log Aᵢ(s) − sN, and their sums: Newton's method, to a tenth of a deviation."""
+        """Tilted cells, Σ log Aᵢ(s) − sN, and their sums, of which N is within a tenth of a deviation."""
         rows, width = len(self), len(self.times)
-        s, low, high = np.zeros(rows), np.full(rows, -np.inf), np.full(rows, np.inf)
-        cells, constant, cut_at = self.cells, np.zeros(len(self.cells)), s
-        listed = cells.listed(self.whole)
-        for _ in range(200):
+        cells, constant, cut_at = self.cells, np.zeros(len(self.cells)), np.zeros(rows)
+        moved, listed = cut_at, cells.listed(self.whole)
+        sums = SumOfCells(listed, self.times)
+
+        def moments(s: FloatArray) -> tuple[FloatArray, FloatArray]:
+            nonlocal cells, constant, cut_at, moved, listed, sums
             moved = s - cut_at
             if np.any(np.abs(moved) * cells.extent.reshape(rows, width).max(axis=1) > _TURN):
                 law, constant = self.cells.law.tilted(np.repeat(s, width), float(self.total))
                 cells, cut_at, moved = replace(self.cells, law=law), s, np.zeros(rows)
                 listed = cells.listed(self.whole)
             sums = SumOfCells(listed.tilted(np.repeat(moved, width)), self.times)
-            gap = sums.around - self.total + sums.by_row(sums.sums.offset)
-            missed = np.abs(gap) > 0.1 * np.sqrt(sums.variance) + 1e-9
-            if not missed.any() or np.all(np.abs(s[missed]) > 700):  # 700: the total is an end of the range
-                break
-            high, low = np.where(gap > 0, s, high), np.where(gap < 0, s, low)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                step = np.clip(s - gap / sums.variance, s - 2 - np.abs(s), s + 2 + np.abs(s))
-            outward = np.where(gap > 0, s - 1 - np.abs(s), s + 1 + np.abs(s))
-            middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, outward)
-            s = np.where(missed, np.where((step > low) & (step < high), step, middle), s)
+            return sums.around - self.total + sums.by_row(sums.sums.offset), sums.variance
+
+        saddle(moments, rows, 0.1)
         log_scale = sums.by_row(constant + cells.height + sums.sums.log_total)
         log_scale += moved * (sums.around - self.total) - cut_at * self.total
         return cells, log_scale, sums

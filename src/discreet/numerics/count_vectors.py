@@ -12,7 +12,7 @@ is kept as ``truncation``: drop the constraint to bound the lost mass, divide by
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -221,10 +221,10 @@ def _convolve(a: Window, b: Window) -> Window:
 
 
 def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
-    """θ at which independent bᵢ ∝ Wᵢ e^{θb} have mean sum ``total``, by Newton's method inside a bracket."""
+    """θ at which independent bᵢ ∝ Wᵢ e^{θb} have about the mean sum ``total``."""
 
-    def moments(theta: float) -> tuple[float, float]:
-        mean = variance = 0.0
+    def moments(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, variance = -float(total), 0.0
         for array in arrays:
             index = np.arange(len(array))
             exponent = array + theta * index
@@ -233,28 +233,30 @@ def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
             own = float(mass @ index)
             mean += own
             variance += float(mass @ (index - own) ** 2)
-        return mean, variance
+        return np.array([mean]), np.array([variance])
 
-    theta, low, high = 0.0, -math.inf, math.inf
+    return float(np.clip(saddle(moments, 1, 0.25), -700.0, 700.0)[0])
+
+
+def saddle(
+    moments: Callable[[FloatArray], tuple[FloatArray, FloatArray]], size: int, share: float
+) -> FloatArray:
+    """Tilts s at which means that grow with s are near 0, ``size`` of them; beyond ±700 any will do.
+
+    ``moments(s)`` are the means and the variances, their slopes. Newton's method inside a bracket, until
+    every mean is within that share of a deviation.
+    """
+    s, low, high = np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf)
     for _ in range(200):
-        mean, variance = moments(theta)
-        error = mean - total
-        if abs(error) <= 0.25 * math.sqrt(variance) + 1e-9:
-            return theta
-        if error > 0:
-            high = theta
-        else:
-            low = theta
-        step = theta - error / variance if variance > 0 else math.nan
-        if not low < step < high or not math.isfinite(step):
-            if math.isinf(low):
-                step = 2 * high - 1
-            elif math.isinf(high):
-                step = 2 * low + 1
-            else:
-                step = (low + high) / 2
-        step = min(max(step, theta - 2 - 2 * abs(theta)), theta + 2 + 2 * abs(theta))
-        if abs(step) > 700:  # the total is an end of the range: any steep tilt finds it
-            return math.copysign(700.0, step)
-        theta = step
-    return theta
+        gap, variance = moments(s)
+        missed = np.abs(gap) > share * np.sqrt(variance) + 1e-9
+        if not missed.any() or np.all(np.abs(s[missed]) > 700):
+            break
+        high, low = np.where(gap > 0, s, high), np.where(gap < 0, s, low)
+        room = 2 + 2 * np.abs(s)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.clip(s - gap / variance, s - room, s + room)
+        outward = s - np.sign(gap) * (1 + np.abs(s))
+        middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, outward)
+        s = np.where(missed, np.where((step > low) & (step < high), step, middle), s)
+    return s

@@ -22,39 +22,19 @@ def neighbouring_rows(rows: IntArray) -> IntArray:
     """Index pairs (x, y), x < y, of compositions that differ by moving one record; rows are in lexicographic
     order, as :func:`discreet.numerics.count_vectors.compositions` gives them."""
     n, k = int(rows[0].sum()), rows.shape[1]
-    if (n + 1) ** (k - 1) >= 2**62:
-        return _neighbouring_rows_by_name(rows)
-    key = _keys(rows, n)
+    ways = np.array([[math.comb(m + later, later) for m in range(n + 1)] for later in range(k - 1, 0, -1)])
     found = []
-    for i in range(k):
-        for j in range(i + 1, k):
-            source = np.flatnonzero(rows[:, i] > 0)
-            moved = rows[source].copy()
-            moved[:, i] -= 1
-            moved[:, j] += 1
-            found.append(np.stack([np.searchsorted(key, _keys(moved, n)), source], axis=1))
+    for i, j in itertools.combinations(range(k), 2):
+        source = np.flatnonzero(rows[:, i] > 0)
+        moved = rows[source].copy()
+        moved[:, i] -= 1
+        moved[:, j] += 1
+        # Before a row stand, for every level, those that agree up to there and have fewer records in it.
+        left = n - np.cumsum(moved, axis=1) + moved
+        level = np.arange(k - 1)
+        rank = (ways[level, left[:, :-1]] - ways[level, left[:, 1:]]).sum(axis=1)
+        found.append(np.stack([rank, source], axis=1))
     return np.concatenate(found)
-
-
-def _neighbouring_rows_by_name(rows: IntArray) -> IntArray:
-    """The same for levels so many that a row has no 62-bit number."""
-    index = {row: i for i, row in enumerate(map(tuple, rows.tolist()))}
-    found = []
-    for row, source in index.items():
-        for i, j in itertools.combinations(range(len(row)), 2):
-            if row[i]:
-                moved = list(row)
-                moved[i] -= 1
-                moved[j] += 1
-                found.append((index[tuple(moved)], source))
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
-
-
-def _keys(rows: IntArray, n: int) -> IntArray:
-    key = np.zeros(len(rows), dtype=np.int64)
-    for column in rows.T[:-1]:
-        key = key * (n + 1) + column
-    return key
 
 
 def log_normalisers(log_weights: FloatArray) -> FloatArray:
