@@ -211,44 +211,32 @@ class _Law:
         return _Law(self.masses[low:high], self.first + low, self.error, self.dropped + lost)
 
     def power(self, count: int) -> _Law:
-        square, result = self, None
-        while True:
+        square, result = self, self if count & 1 else None
+        while count := count >> 1:
+            square = square.convolved(square)
             if count & 1:
                 result = square if result is None else result.convolved(square)
-            count >>= 1
-            if not count:
-                assert result is not None
-                return result
-            square = square.convolved(square)
+        assert result is not None
+        return result
 
 
 class Composition:
     """Curves, each spent ``count`` times, as one law of the loss: upper bounds on δ(ε), and ε of a δ."""
 
     def __init__(self, spent: Sequence[tuple[Curve, int]]) -> None:
-        self._spent = spent
+        self._parts, self._step = grid(spent)
+        self._nothing = any(losses.infinite >= 1.0 or not losses.masses.any() for losses, _ in self._parts)
         self._laws: dict[float, tuple[_Law, float]] = {}
-
-    @cached_property
-    def _grid(self) -> tuple[list[tuple[Losses, int]], float]:
-        return grid(self._spent)
-
-    @cached_property
-    def _nothing(self) -> bool:
-        return any(losses.infinite >= 1.0 or not losses.masses.any() for losses, _ in self._grid[0])
 
     @cached_property
     def _atoms(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp], FloatArray]:
         """Log-masses and losses of all parts one after the other, where each begins, and its count."""
-        parts, step = self._grid
-        logs, places, starts = [], [], [0]
-        for losses, _ in parts:
-            present = np.flatnonzero(losses.masses)
-            logs.append(np.log(losses.masses[present]))
-            places.append(step * (losses.first + present))
-            starts.append(starts[-1] + len(present))
-        counts = np.array([count for _, count in parts], dtype=np.float64)
-        return np.concatenate(logs), np.concatenate(places), np.array(starts[:-1]), counts
+        present = [np.flatnonzero(losses.masses) for losses, _ in self._parts]
+        found = list(zip(self._parts, present, strict=True))
+        logs = np.concatenate([np.log(losses.masses[own]) for (losses, _), own in found])
+        places = np.concatenate([self._step * (losses.first + own) for (losses, _), own in found])
+        starts = np.cumsum([0, *map(len, present[:-1])])
+        return logs, places, starts, np.array([count for _, count in self._parts], dtype=np.float64)
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """K(θ) = Σ count·ln E[e^{θ·loss}; loss finite] and its first two derivatives."""
@@ -284,11 +272,10 @@ class Composition:
     def _law(self, tilt: float) -> tuple[_Law, float]:
         """The law of the whole loss at a tilt, and the logarithm of what it was divided by."""
         if tilt not in self._laws:
-            parts, step = self._grid
             heap: list[_Law] = []
             log_scale = 0.0
-            for losses, count in parts:
-                places = step * (losses.first + np.arange(len(losses.masses)))
+            for losses, count in self._parts:
+                places = self._step * (losses.first + np.arange(len(losses.masses)))
                 with np.errstate(divide="ignore"):
                     logs = np.log(losses.masses) + tilt * places
                 top = float(np.max(logs))
@@ -308,7 +295,7 @@ class Composition:
     @cached_property
     def _infinite(self) -> float:
         """An upper bound on the probability of an infinite loss."""
-        finite = math.fsum(count * math.log1p(-losses.infinite) for losses, count in self._grid[0])
+        finite = math.fsum(count * math.log1p(-losses.infinite) for losses, count in self._parts)
         return -math.expm1(finite) * (1 + 1e-12)
 
     def delta(self, epsilon: float) -> float:
@@ -324,7 +311,7 @@ class Composition:
     def _delta(self, epsilon: float, tilt: float) -> tuple[float, float]:
         """An upper bound on δ(ε) from the law at one tilt, and how much of it is allowance for errors."""
         law, log_scale = self._law(tilt)
-        step = self._grid[1]
+        step = self._step
         start = max(0, math.floor(epsilon / step * (1 - 1e-15)) - 1 - law.first)
         places = step * (law.first + np.arange(start, len(law.masses)))
         farthest = step * max(abs(law.first), abs(law.first + len(law.masses)))
@@ -341,7 +328,7 @@ class Composition:
         slack = law.error * float(np.linalg.norm(weights)) * 1.001
         slack += law.dropped * math.exp(min(heaviest, 700.0)) * 1.001
         # Exponents up to |log_scale| + θ·|place| are rounded before they are exponentiated.
-        powers = sum(count for _, count in self._grid[0])
+        powers = sum(count for _, count in self._parts)
         largest = abs(log_scale) + tilt * farthest + abs(epsilon)
         rounding = 16 * _UNIT * (powers + len(law.masses) + 4) + 16 * _UNIT * (powers + 4) * largest
         value = (finite + slack) * (1 + rounding)
@@ -366,7 +353,7 @@ class Composition:
 
         if holds(0.0):
             return 0.0
-        (law, _), step = self._law(tilt), self._grid[1]
+        (law, _), step = self._law(tilt), self._step
         low, high = max(0, -law.first), len(law.masses)
         at = boundary(lambda at: holds(step * (law.first + at)), high, low)
         right = step * (law.first + at)

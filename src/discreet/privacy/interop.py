@@ -57,28 +57,26 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
     square = curve.gaussian_squared
     measure: Any
     loss: Callable[[int], Any]
+    several = True
     if isinstance(curve, Approximate) and curve.delta == 0:
         measure, loss = dp.max_divergence(), lambda records: up(records * curve.epsilon)
     elif square is not None:
         measure, loss = dp.zero_concentrated_divergence(), lambda records: up(records**2 * square / 2)
     elif curve.max_order > 1:
-        measure, loss = (
-            dp.renyi_divergence(),
-            lambda records: lambda order: curve.rdp(order) if records else 0.0,
-        )
+        measure, several = dp.renyi_divergence(), False
+        loss = lambda records: lambda order: curve.rdp(order) if records else 0.0  # noqa: E731
     elif isinstance(curve, Approximate):
         pair = up(curve.epsilon), up(curve.delta)
-        measure = dp.fixed_smoothed_max_divergence()
+        measure, several = dp.fixed_smoothed_max_divergence(), False
         loss = lambda records: pair if records else (0.0, 0.0)  # noqa: E731
     else:
         raise InvalidInput(
             "OpenDP has no measure for this curve; convert it to one pair: guarantee.to_dp(delta)"
         )
-    scales = (isinstance(curve, Approximate) and curve.delta == 0) or square is not None
 
     def privacy_map(distance: Any) -> Any:
         records = int(distance)
-        if records < 0 or (records > 1 and not scales):
+        if records < 0 or (records > 1 and not several):
             raise ValueError("the loss of this measurement is stated for one replaced record")
         return loss(records)
 
