@@ -34,10 +34,9 @@ from discreet.posterior_sampling.family import Family, Natural, added
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.privacy.composite_curves import grouped
 from discreet.privacy.composition import compose
-from discreet.privacy.curves import Curve
+from discreet.privacy.curves import Curve, Target
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
-from discreet.privacy.targets import Target
 from discreet.randomness.entropy import OSEntropy, private_source
 
 _SMALLEST = 2.0**-60

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy as np
 from discreet._json import fields_as_json
 from discreet._registry import CURVES
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import as_epsilon, as_float, as_rational
+from discreet.declarations import as_epsilon, as_float, as_rational, as_target_delta
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, above, ball, down, enclose, up
 from discreet.numerics.search import RETREATS, boundary, certain, least
@@ -321,6 +322,58 @@ def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
         target = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
         raise InvalidInput(f"{target}: no Gaussian loss meets the target")
     return found
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a posterior draw is to reach: ε at δ, or at a Rényi order."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    order: float | None = None
+
+    @classmethod
+    def of(
+        cls, epsilon: EpsilonLike, delta: EpsilonLike | None, order: float | None, n: int, instead: str
+    ) -> Target:
+        """Of ``delta`` and ``order`` one is given; ``instead`` says what can be had without δ."""
+        budget = as_epsilon(epsilon)
+        if order is not None:
+            return cls(budget, order=as_order(order))
+        assert delta is not None
+        return cls(budget, as_target_delta(delta, n, instead))
+
+    @cached_property
+    def mu_squared(self) -> Fraction:
+        """The largest μ² of a Gaussian loss that meets it."""
+        if self.order is not None:
+            return 2 * self.epsilon / Fraction(self.order) * (1 - Fraction(1, 10**13))
+        return largest_gaussian(self.epsilon, self.delta)
+
+    def met(self, curve: Curve, rough: bool = False) -> bool:
+        """Whether a curve is seen to meet it, or seems to."""
+        if self.order is not None:
+            value = curve.rdp(self.order)
+            return math.isfinite(value) and Fraction(value) <= self.epsilon
+        at = down(self.epsilon)
+        return Fraction(curve.rough_profile(at) if rough else curve.delta_at(at)) <= self.delta
+
+    def reached(self, curve: Curve) -> str:
+        """What a curve gives, in the words of the target."""
+        if self.order is None:
+            return f"delta = {curve.delta_at(down(self.epsilon)):.4g} at epsilon = {float(self.epsilon):g}"
+        if self.order >= curve.max_order:
+            return f"finite values below order {curve.max_order:.6g} only"
+        return f"epsilon = {curve.rdp(self.order):.4g} at order {self.order:g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The target as JSON values."""
+        at = {"delta": str(self.delta)} if self.order is None else {"order": self.order}
+        return {"epsilon": str(self.epsilon), **at}
+
+    def __str__(self) -> str:
+        more = f"delta = {float(self.delta):g}" if self.order is None else f"order = {self.order:g}"
+        return f"epsilon = {float(self.epsilon):g} at {more}"
 
 
 def _least_over_orders(value: Callable[[float], float], max_order: float) -> float:

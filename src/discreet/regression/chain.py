@@ -24,9 +24,8 @@ from discreet._typing import EpsilonLike, FloatArray
 from discreet.declarations import as_float, as_positive
 from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError, warn
 from discreet.numerics.enclosures import above, ball, down, enclose, round_up, up
-from discreet.privacy.curves import Curve, Gaussian
+from discreet.privacy.curves import Curve, Gaussian, Target
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.targets import Target
 from discreet.regression.doubles import DoubleNoise
 
 METHODS = ("diffuse", "concentrated", "direct")

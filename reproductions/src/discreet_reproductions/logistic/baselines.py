@@ -10,9 +10,8 @@ import numpy as np
 
 from discreet.declarations import as_epsilon, as_positive, as_target_delta
 from discreet.errors import DiscreetError, InvalidInput
-from discreet.privacy.curves import Approximate
+from discreet.privacy.curves import Approximate, Target
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.targets import Target
 from discreet.randomness.cells import normal_cell
 from discreet.randomness.entropy import OS_ENTROPY
 from discreet.regression.chain import (

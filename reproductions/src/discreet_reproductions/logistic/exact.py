@@ -21,8 +21,7 @@ from discreet.errors import DiscreetError, InvalidInput, NotPrivateError
 from discreet.numerics.enclosures import round_up
 from discreet.numerics.search import boundary
 from discreet.privacy.composite_curves import Inexact
-from discreet.privacy.curves import Curve, Gaussian, largest_gaussian
-from discreet.privacy.targets import Target
+from discreet.privacy.curves import Curve, Gaussian, Target, largest_gaussian
 from discreet.regression.chain import (
     FLOATS,
     DrawDesign,
