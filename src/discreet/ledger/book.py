@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from discreet import errors
 from discreet._json import LONGEST, fields_as_json
-from discreet._typing import EpsilonLike
+from discreet._typing import EpsilonLike, Result
 from discreet.declarations import Relation, as_relation, as_unit
 from discreet.errors import BudgetExceededError, FileError, InvalidInput
 from discreet.ledger import chain
@@ -236,44 +236,34 @@ class Ledger:
 
     def show(self, dataset: str) -> Account:
         """Cap, spent and remaining budget of a dataset."""
-
-        def work(connection: sa.Connection) -> Account:
-            last = _state(connection, dataset)
-            entries = connection.scalar(sa.select(sa.func.count()).where(ENTRIES.c.dataset == dataset)) or 0
-            relation, unit = last.scope
-            return Account(dataset, str(relation), last.cap, last.spent, entries, last.hash, unit)
-
-        return self._store.run(work)
+        count = sa.select(sa.func.count()).where(ENTRIES.c.dataset == dataset)
+        last, entries = self._read(dataset, lambda connection, last: (last, connection.scalar(count) or 0))
+        relation, unit = last.scope
+        return Account(dataset, str(relation), last.cap, last.spent, entries, last.hash, unit)
 
     def history(self, dataset: str) -> list[Entry]:
         """All entries of a dataset, oldest first."""
-
-        def work(connection: sa.Connection) -> list[Entry]:
-            _state(connection, dataset)
-            return list(_every(connection, dataset))
-
-        return self._store.run(work)
+        return self._read(dataset, lambda connection, _: list(_every(connection, dataset)))
 
     def receipt(self, dataset: str, request_id: str) -> Receipt | None:
         """The receipt of a request by its id alone, for whoever shows it; :meth:`recall` is for a retry."""
         if not request_id.isprintable():  # no such id was ever charged, and a database may choke on it
             return None
-        return self._receipt(_REQUEST, of_dataset=dataset, of_request=request_id)
+        asked = {"of_dataset": dataset, "of_request": request_id}
+        found = self._read(dataset, lambda connection, _: _one(connection, _REQUEST, **asked))
+        return None if found is None else Receipt.of(found, repeated=False)
 
     def receipt_of(self, document: str | bytes) -> Receipt | None:
         """The receipt of the charge whose result is this document, to the byte; None if there is none."""
         if not isinstance(document, str | bytes):
             raise InvalidInput("document must be the text or the bytes of a release")
-        return self._receipt(_ALL.where(ENTRIES.c.result == _as_bytes(document)).limit(1))
-
-    def _receipt(self, query: sa.Select[Any], **values: str) -> Receipt | None:
-        def work(connection: sa.Connection) -> Entry | None:
-            if "of_dataset" in values:
-                _state(connection, values["of_dataset"])
-            return _one(connection, query, **values)
-
-        found = self._store.run(work)
+        query = _ALL.where(ENTRIES.c.result == _as_bytes(document)).limit(1)
+        found = self._store.run(lambda connection: _one(connection, query))
         return None if found is None else Receipt.of(found, repeated=False)
+
+    def _read(self, dataset: str, work: Callable[[sa.Connection, Entry], Result]) -> Result:
+        """``work`` in one transaction, given the newest entry of a dataset, which there must be."""
+        return self._store.run(lambda connection: work(connection, _state(connection, dataset)))
 
     # Spending.
 
@@ -281,7 +271,7 @@ class Ledger:
         """What the guarantees would cost together, and whether that fits. Spends and promises nothing."""
         if not guarantees:
             raise InvalidInput("guarantees are missing: price needs at least one")
-        last = self._store.run(lambda connection: _state(connection, dataset))
+        last = self._read(dataset, lambda _, last: last)
         asked, scope = last.cap.zero(), last.scope
         for guarantee in guarantees:
             if isinstance(guarantee, Guarantee):
@@ -292,13 +282,8 @@ class Ledger:
     def recall(self, dataset: str, request_id: str, *, plan: Mapping[str, Any]) -> Receipt | None:
         """The receipt and result of a request that was charged already, or None. Opens no data."""
         name, plan_hash = _as_name(request_id, "request_id"), digest(as_canonical(plan, "plan"))
-
-        def work(connection: sa.Connection) -> Receipt | None:
-            _state(connection, dataset)
-            found = _find(connection, dataset, name, plan_hash)
-            return None if found is None else Receipt.of(found, repeated=True)
-
-        return self._store.run(work)
+        found = self._read(dataset, lambda connection, _: _find(connection, dataset, name, plan_hash))
+        return None if found is None else Receipt.of(found, repeated=True)
 
     def spend(
         self,
@@ -341,8 +326,7 @@ class Ledger:
                 raise _conflict(found)
             return Receipt.of(found, repeated=found.hash not in attempts)
 
-        def look(connection: sa.Connection) -> Receipt | None:
-            last = _state(connection, dataset)
+        def look(connection: sa.Connection, last: Entry) -> Receipt | None:
             found = earlier(connection, last)
             if found is None:
                 _warn_of_assumptions(connection, last, guarantee)
@@ -362,7 +346,7 @@ class Ledger:
             _step("inserted")
             return Receipt.of(entry, repeated=False)
 
-        if (found := self._store.run(look)) is not None:
+        if (found := self._read(dataset, look)) is not None:
             return found
         _step("checked")
         result = _as_bytes(compute())

@@ -120,7 +120,7 @@ class Entry:
         return {**values, **{name: canonical(values[name]) for name in _NESTED if values[name] is not None}}
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Entry:
+    def from_row(cls, row: Mapping[Any, Any]) -> Entry:
         """Reads what :meth:`row` wrote and checks its hash: no state is taken from a damaged row."""
 
         def read() -> Entry | None:

@@ -233,16 +233,13 @@ class Composed(Curve):
 
     parts: tuple[tuple[Curve, int], ...]
     kind: ClassVar[str] = "composed"
+    vectorised = False
 
     def __post_init__(self) -> None:
         if not self.parts:
             raise InvalidInput("a composition of no curves is no curve")
         for _, count in self.parts:
             _as_count(count, "count")
-
-    @property
-    def vectorised(self) -> bool:
-        return False
 
     @property
     def work(self) -> float:

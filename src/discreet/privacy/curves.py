@@ -266,6 +266,7 @@ class Gaussian(Curve):
 
     mu_squared: Fraction
     kind: ClassVar[str] = "gaussian"
+    max_order = math.inf
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu_squared", as_rational(self.mu_squared, "mu_squared", 0))
@@ -277,10 +278,6 @@ class Gaussian(Curve):
     @property
     def gaussian_squared(self) -> Fraction | None:
         return self.mu_squared
-
-    @property
-    def max_order(self) -> float:
-        return math.inf
 
     def zcdp(self) -> Fraction | None:
         return self.mu_squared / 2
