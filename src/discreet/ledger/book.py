@@ -13,11 +13,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from discreet import errors
 from discreet._json import LONGEST, fields_as_json
 from discreet._typing import EpsilonLike, Result
 from discreet.declarations import Relation, as_relation, as_unit
-from discreet.errors import BudgetExceededError, FileError, InvalidInput
+from discreet.errors import (
+    BudgetExceededError,
+    CorruptLedgerError,
+    FileError,
+    InvalidInput,
+    LedgerError,
+    PrivacyWarning,
+    RequestConflictError,
+    TooLargeError,
+    UnknownDatasetError,
+    warn,
+)
 from discreet.ledger import chain
 from discreet.ledger.budgets import Budget, price_of
 from discreet.ledger.chain import Entry, Scope, as_canonical, digest, scope_after
@@ -353,7 +363,7 @@ class Ledger:
         _step("computed")
         try:
             receipt = self._store.run(charge, write=True)
-        except errors.LedgerError as error:
+        except LedgerError as error:
             error.request_id = name
             advice = f"No result has left; try again with request_id={name!r}, which charges at most once"
             error.args = (f"{error.args[0]}. {advice}",)
@@ -437,7 +447,7 @@ def _state(connection: sa.Connection, dataset: str) -> Entry:
     near = difflib.get_close_matches(str(dataset), connection.scalars(_CREATED).all(), n=1, cutoff=0.5)
     create = "create it first: discreet ledger create NAME --epsilon E"
     hint = f"did you mean {near[0]!r}?" if near else create
-    raise errors.UnknownDatasetError(f"dataset={dataset!r} is not in the ledger; {hint}")
+    raise UnknownDatasetError(f"dataset={dataset!r} is not in the ledger; {hint}")
 
 
 def _find(connection: sa.Connection, dataset: str, request_id: str, plan_hash: str) -> Entry | None:
@@ -448,8 +458,8 @@ def _find(connection: sa.Connection, dataset: str, request_id: str, plan_hash: s
     return entry
 
 
-def _conflict(entry: Entry) -> errors.RequestConflictError:
-    return errors.RequestConflictError(
+def _conflict(entry: Entry) -> RequestConflictError:
+    return RequestConflictError(
         f"request_id={entry.request_id!r} of dataset={entry.dataset!r} belongs to another plan or price "
         f"(row {entry.sequence}); a retry must ask for exactly the same, a new question needs a new id"
     )
@@ -459,18 +469,18 @@ def _warn_of_assumptions(connection: sa.Connection, last: Entry, guarantee: Guar
     """Says what the earlier charges of a dataset are taken for, where they do not say it themselves."""
     earlier = f"earlier charges to dataset={last.dataset!r}"
     if scope_after(last.dataset, last.scope, guarantee) != last.scope and last.spent != last.cap.zero():
-        errors.warn(
+        warn(
             f"{earlier} do not name the column that tells people apart; they are taken to be for the unit "
             f"{guarantee.unit!r}, as this one",
-            errors.PrivacyWarning,
+            PrivacyWarning,
         )
     elif last.scope[0] is Relation.REPLACE_ONE and last.is_old:
         kinds = [(entry.plan or {}).get("question") for entry in _every(connection, last.dataset)]
         if number := kinds.count("conditional"):
-            errors.warn(
+            warn(
                 f"{number} {earlier} are conditional releases of discreet 0.1.0: they hold within public "
                 "groups only, and count here as if they held for replace-one",
-                errors.PrivacyWarning,
+                PrivacyWarning,
             )
 
 
@@ -528,7 +538,7 @@ def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verificati
             )
         count, head, latest = entry.sequence, entry.hash, max(latest, entry.time)
     if missing:
-        raise errors.CorruptLedgerError(
+        raise CorruptLedgerError(
             f"the entry with the hash {min(missing)} is not among the {count} of this ledger: it was put "
             "back to an older copy, or this is another ledger"
         )
@@ -551,5 +561,5 @@ def _as_bytes(result: bytes | str) -> bytes:
         raise InvalidInput("compute must return bytes or text; nothing was charged")
     content = result.encode() if isinstance(result, str) else result
     if len(content) > LONGEST:
-        raise errors.TooLargeError(f"the result has more than {LONGEST >> 20} MB, which no ledger keeps")
+        raise TooLargeError(f"the result has more than {LONGEST >> 20} MB, which no ledger keeps")
     return content
