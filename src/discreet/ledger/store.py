@@ -312,7 +312,7 @@ class Store:
         code = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None) or ""
         if not code and _REFUSED_AT_CONNECT.search(str(original)):
             return LedgerError(f"the ledger {self.name} refuses this user, password or name of a database")
-        for pattern, text in _TROUBLE:
+        for pattern, text in _TROUBLE.items():
             if re.match(pattern, code):
                 kind = CorruptLedgerError if "CORRUPT" in pattern else LedgerError
                 return kind(f"the ledger {self.name} {text.format(seconds=self.timeout)}")
@@ -320,31 +320,16 @@ class Store:
         return LedgerError(f"the ledger {self.name} cannot be used ({what}); is the database in order?")
 
 
-_TROUBLE = (
-    (
-        "SQLITE_(BUSY|LOCKED)|55P03",
-        "is locked: another program held it for more than {seconds:g} s; try again, or end that program",
-    ),
-    (
-        "SQLITE_READONLY|25006|42501",
-        "cannot be written: it is read-only for this user; change its permissions",
-    ),
-    (
-        "SQLITE_(FULL|IOERR_WRITE)|53100",
-        "has no room: the disk is full or refuses to be written. Make room and try again",
-    ),
-    (
-        "SQLITE_CANTOPEN",
-        "cannot be opened: it is gone, or its folder is not writable, which it must be also for reading",
-    ),
-    ("SQLITE_IOERR", "cannot be read or written: the disk reports an error"),
-    ("SQLITE_(CORRUPT|NOTADB)|XX00[12]", "is damaged or no database; put it aside and restore a copy"),
-    (
-        "08|57P|^$",
-        "is out of reach: the server does not answer; see whether it runs and the address is right",
-    ),
-)
-
+_TROUBLE = {
+    "SQLITE_(BUSY|LOCKED)|55P03": "is locked by another program for {seconds:g} s; end that one or try again",
+    "SQLITE_READONLY|25006|42501": "cannot be written: it is read-only for this user; change its permissions",
+    "SQLITE_(FULL|IOERR_WRITE)|53100": "has no room: the disk is full or refuses it; make room and try again",
+    "SQLITE_CANTOPEN": "cannot be opened: it is gone, or its folder is not writable, as reading needs it",
+    "SQLITE_IOERR": "cannot be read or written: the disk reports an error",
+    "SQLITE_(CORRUPT|NOTADB)|XX00[12]": "is damaged or no database; put it aside and restore a copy",
+    "08|57P|^$": "is out of reach: the server does not answer; see whether it runs and the address is right",
+}
+"""What codes of SQLite and PostgreSQL mean; the first that fits."""
 
 # While a connection is being made PostgreSQL's driver has no code, only words. In another language they are
 # not matched; then the attempts go on until the timeout and the error says "out of reach".

@@ -3,10 +3,6 @@
 With f(a, b) = ½(lnΓ(a) + lnΓ(b)) − lnΓ((a+b)/2) ≥ 0 the Bhattacharyya coefficient of Dir(a) and Dir(b) is
 exp(−F), F = Σᵢ f(aᵢ, bᵢ) − f(Σa, Σb), and H = √(1 − exp(−F)). When Σa = Σb the last term is zero and F is
 separable over the categories.
-
-Everything that needs such a distance takes it from here: :func:`hellinger` for any parameters,
-:func:`candidate_distances` for all pairs of many count vectors, :class:`PairWindow` for two levels in a
-window of counts, and :func:`from_gap` where F is at hand.
 """
 
 from __future__ import annotations
