@@ -16,9 +16,8 @@ from scipy.special import gammaln
 
 import discreet
 from conformance.oracle import datasets, neighbours
-from discreet.mechanisms.lattice import decoding
-from discreet.mechanisms.lattice.decoding import Decoder, round_to_total
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms import lattice as decoding
+from discreet.mechanisms.lattice import Decoder, Lattice, round_to_total
 from discreet.numerics.log_gamma import log_rising
 
 

@@ -17,7 +17,7 @@ from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import MixedShares, noise_aware
-from discreet.mechanisms.lattice import decoding
+from discreet.mechanisms import lattice as decoding
 from discreet.numerics.cells import Cells
 from discreet.numerics.count_vectors import Separable, compositions
 from discreet.numerics.counts import RisingLaw

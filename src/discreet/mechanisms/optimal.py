@@ -27,7 +27,7 @@ from discreet._typing import EpsilonLike, FloatArray, IntArray
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.errors import DiscreetError, TooLargeError
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.lattice.decoding import decoder
+from discreet.mechanisms.lattice import decoder
 from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.log_gamma import log_predictive
@@ -314,10 +314,7 @@ class Optimal(Mechanism):
         "The counts were drawn from a table of probabilities that has the least expected error of all "
         "private ones."
     )
-
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return []  # a plan shows its error as the limit
+    listed: ClassVar[str] = "never"  # a plan shows its error as the limit
 
     def __post_init__(self) -> None:
         super().__post_init__()

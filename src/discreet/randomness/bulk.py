@@ -246,8 +246,6 @@ def _powers(rate: Fraction, last: int) -> WordArray:
 def _same_sum(k: int, rate: Fraction, total: int) -> _Threshold:
     """p(total)/max p for p the law of the sum of k geometric values of that rate."""
     mode = _likeliest_sum(k, rate)
-    if total == mode:
-        return _Threshold(lambda: ball(1))
     return _Threshold(lambda: _decayed((total - mode) * rate) * _binomial_ratio(total, mode, k))
 
 
@@ -255,6 +253,8 @@ def _binomial_ratio(total: int, mode: int, k: int) -> Any:
     """C(total + k − 1, k − 1) / C(mode + k − 1, k − 1)."""
     from flint import fmpq
 
+    if total == mode:  # a ball around 1 would not tell its digits
+        return 1
     if k <= 64:
         return fmpq(comb(total + k - 1, k - 1), comb(mode + k - 1, k - 1))
     logs = [ball(x).lgamma() for x in (total + k, mode + 1, total + 1, mode + k)]
@@ -267,6 +267,7 @@ def _likeliest_sum(k: int, rate: Fraction) -> int:
 
     def zero() -> Ball:
         """Where both sides are equal, which no whole number is."""
-        return (k * _decayed(rate) - 1) / -ball(-rate).expm1()
+        ratio = _decayed(rate)
+        return (k * ratio - 1) / (1 - ratio)
 
     return max(0, enclosed_digits(zero, 0) + 1)

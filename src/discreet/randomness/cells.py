@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from discreet.errors import TooLargeError
 from discreet.numerics.enclosures import Ball, ball
-from discreet.numerics.search import boundary
+from discreet.numerics.search import first_true
 from discreet.randomness.entropy import Source
 
 _MOST_PRECISION = 1 << 15
@@ -93,16 +93,6 @@ def exact_cell(
     start = guess(float(uniform))
     cell = math.floor(Fraction(start) / grid) if math.isfinite(start) else 0
     return (first_true(is_below, cell + 1) - Fraction(1, 2)) * grid
-
-
-def first_true(holds: Callable[[int], bool], start: int) -> int:
-    """The first whole number at which a condition holds that holds from there on; looks at ``start`` first."""
-    good, bad, stride = start, start - 1, 1
-    while holds(bad):
-        good, bad, stride = bad, bad - stride, 2 * stride
-    while not holds(good):
-        good, bad, stride = good + stride, good, 2 * stride
-    return boundary(holds, good, bad)
 
 
 def power_of_two(value: Fraction | float) -> Fraction:

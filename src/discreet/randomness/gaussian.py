@@ -23,7 +23,8 @@ import numpy.typing as npt
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.randomness.cells import Uniform, first_true
+from discreet.numerics.search import first_true
+from discreet.randomness.cells import Uniform
 
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source

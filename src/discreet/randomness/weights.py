@@ -9,9 +9,11 @@ these weights, and what the logarithm's rounding costs is a statement about the 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,6 @@ from discreet._typing import FloatArray, IntArray
 from discreet.numerics.count_vectors import Separable
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import categorical
-
-_BLOCK = 512  # as many 53-bit integers as an int64 can sum
 
 
 def dyadic(log_weight: npt.ArrayLike) -> tuple[IntArray, IntArray]:
@@ -38,41 +38,26 @@ class IntegerWeights:
     """Candidates 0, 1, …, R − 1 with integer weights; candidates of equal exponent are kept together."""
 
     def __init__(self, log_weights: FloatArray) -> None:
-        mantissa, exponent = dyadic(log_weights)
+        self._mantissa, exponent = dyadic(log_weights)
         self._order = np.argsort(-exponent, kind="stable")
-        self._mantissa = mantissa[self._order]
-        exponents, starts = np.unique(-exponent[self._order], return_index=True)
-        self._starts = [*starts.tolist(), len(mantissa)]
-        self._shifts = [int(-e - exponent.min()) for e in exponents]
-        high = np.add.reduceat(self._mantissa >> 26, starts).tolist()
-        low = np.add.reduceat(self._mantissa & (2**26 - 1), starts).tolist()
-        self._sums = [(above << 26) + below for above, below in zip(high, low, strict=True)]
-        self.total = sum(s << shift for s, shift in zip(self._sums, self._shifts, strict=True))
+        ordered = exponent[self._order]
+        starts = np.unique(-ordered, return_index=True)[1]
+        shifts = (ordered[starts] - exponent.min()).tolist()
+        self._groups = list(pairwise([*starts.tolist(), len(ordered)]))
+        sizes = ((stop - start) << shift for (start, stop), shift in zip(self._groups, shifts, strict=True))
+        self._bounds = list(accumulate(sizes))
 
     def draw(self, source: Source) -> int:
-        """Index r with probability weight_r / total exactly."""
-        left = source.below(self.total)
-        for group, (size, shift) in enumerate(zip(self._sums, self._shifts, strict=True)):
-            if left < size << shift:
-                return self._within(group, left >> shift)
-            left -= size << shift
-        raise AssertionError("unreachable: the groups sum to total")
+        """Index r with a probability proportional to its weight exactly.
 
-    def _within(self, group: int, left: int) -> int:
-        start, stop = self._starts[group], self._starts[group + 1]
-        while stop - start > _BLOCK:  # halves, each summed exactly
-            middle = (start + stop) // 2
-            size = self._exact_sum(start, middle)
-            if left < size:
-                stop = middle
-            else:
-                start, left = middle, left - size
-        cumulative = np.cumsum(self._mantissa[start:stop])
-        return int(self._order[start + int(np.searchsorted(cumulative, left, side="right"))])
-
-    def _exact_sum(self, start: int, stop: int) -> int:
-        part = self._mantissa[start:stop]
-        return (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
+        As if all m_r were 2⁵³, and then kept with probability m_r/2⁵³, which is at least a half.
+        """
+        while True:
+            group = bisect_right(self._bounds, source.below(self._bounds[-1]))
+            start, stop = self._groups[group]
+            found = int(self._order[start + source.below(stop - start)])
+            if source.below(1 << 53) < self._mantissa[found]:
+                return found
 
 
 class IntegerSeparable:
