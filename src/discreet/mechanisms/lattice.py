@@ -41,6 +41,7 @@ from discreet.randomness.entropy import Source
 
 if TYPE_CHECKING:
     from discreet.distributions.given_total import GivenTotal
+    from discreet.numerics.noises import LatticeNoise
 
 MAX_CANDIDATES = 2048
 """Up to this many candidate posteriors the minimiser is found among all of them."""
@@ -82,10 +83,15 @@ class Lattice(Mechanism):
     def noise_scale(self) -> float:
         return (1 if self.k == 2 else 2) / float(self.epsilon)
 
-    def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+    @cached_property
+    def noise(self) -> LatticeNoise:
+        """The law of the noise, in floats: for inference and plans."""
         from discreet.numerics.noises import LatticeNoise
 
-        return None if noisy is None else CountNoise(noisy, LatticeNoise(2 / float(self.epsilon)))
+        return LatticeNoise(2 / float(self.epsilon))
+
+    def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+        return None if noisy is None else CountNoise(noisy, self.noise)
 
     @property
     def decoder(self) -> Decoder:
@@ -105,23 +111,8 @@ class Lattice(Mechanism):
 
     def simulate_noise(self, size: int, rng: np.random.Generator) -> IntArray:
         """Lattice noise by floats from a seeded generator, shape (size, k). Not private."""
-        if self.k == 2:
-            first = _two_sided_geometric(float(self.epsilon), (size,), rng)
-            return np.stack([first, -first], axis=1)
-        rate = float(self.epsilon) / 2
-        noise = np.empty((size, self.k), dtype=np.int64)
-        filled = 0
-        while filled < size:
-            # Source that stay in the cache; about one proposal in 2√k is accepted.
-            block = min(int((size - filled) * 2.1 * math.sqrt(self.k)) + 16, 32_768)
-            proposals = _two_sided_geometric(rate, (self.k - 1, block), rng)
-            last = -proposals.sum(axis=0)
-            accepted = np.flatnonzero(rng.random(block) < np.exp(-rate * np.abs(last)))[: size - filled]
-            rows = slice(filled, filled + len(accepted))
-            noise[rows, :-1] = proposals[:, accepted].T
-            noise[rows, -1] = last[accepted]
-            filled += len(accepted)
-        return noise
+        drawn: IntArray = self.noise.draw(np.zeros((size, self.k), dtype=np.int64), rng)
+        return drawn
 
     def simulate_rows(self, true: IntArray, each: int, rng: np.random.Generator) -> IntArray:
         return self.finished(self.simulate_cheaply(np.repeat(true, each, axis=0), rng))
@@ -152,9 +143,7 @@ class Lattice(Mechanism):
 
     def log_noise_normaliser(self) -> float:
         """log Σ_v exp(−ε‖v‖₁/2) over the lattice, for any k and ε."""
-        from discreet.numerics.noises import LatticeNoise
-
-        return LatticeNoise(2 / float(self.epsilon)).log_normaliser(self.k)
+        return self.noise.log_normaliser(self.k)
 
     def published_loss(self) -> PublishedLoss:
         """Of the noisy counts, of which the released ones are a function (``proofs/lattice.md``).
@@ -315,15 +304,6 @@ def _log_excess(a: int, b: int, reach: int, rate: float) -> FloatArray:
         peak = terms.max()
         table[d + reach] = peak + math.log(np.exp(terms - peak).sum()) if np.isfinite(peak) else -np.inf
     return table
-
-
-def _two_sided_geometric(rate: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-    # The floor of an exponential variable is geometric; a difference of two is two-sided.
-    draws = rng.standard_exponential((2, *shape))
-    draws /= rate
-    np.floor(draws, out=draws)
-    difference: IntArray = (draws[0] - draws[1]).astype(np.int64)
-    return difference
 
 
 @lru_cache(maxsize=4)

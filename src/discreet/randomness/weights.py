@@ -88,7 +88,8 @@ class IntegerSeparable:
         """One composition with probability weight(b)/size exactly."""
         return _descend(self._root, self.total, source)
 
-    def as_floats(self) -> Separable:
+    @cached_property
+    def floats(self) -> Separable:
         """The same law in floating point: marginals, means, fast seeded samples."""
         logs = [np.log(np.array(values, dtype=np.float64)) for _, values in self.windows]
         return Separable.of(logs, self.total, [low for low, _ in self.windows])
