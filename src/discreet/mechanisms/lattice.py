@@ -111,8 +111,7 @@ class Lattice(Mechanism):
 
     def simulate_noise(self, size: int, rng: np.random.Generator) -> IntArray:
         """Lattice noise by floats from a seeded generator, shape (size, k). Not private."""
-        drawn: IntArray = self.noise.draw(np.zeros((size, self.k), dtype=np.int64), rng)
-        return drawn
+        return np.asarray(self.noise.draw(np.zeros((size, self.k)), rng), dtype=np.int64)
 
     def simulate_rows(self, true: IntArray, each: int, rng: np.random.Generator) -> IntArray:
         return self.finished(self.simulate_cheaply(np.repeat(true, each, axis=0), rng))

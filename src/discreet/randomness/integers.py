@@ -1,12 +1,7 @@
 """Exact integer samplers: every output law is a formula, every decision an integer comparison, no floats.
 
-Each sampler takes its uniform integers from a *source*. :class:`OSEntropy` asks the operating system for
-every one of them and keeps no state, so a forked child cannot repeat its parent. :class:`SeededEntropy` is
-reproducible and of another type, which the private path refuses.
-
-Rates are given as integers ``p, q`` and mean the exact rational p/q. The Bernoulli(exp(−p/q)), geometric and
-discrete Laplace samplers follow Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential
-Privacy" (2020), section 5. Proofs: ``proofs/samplers.md``.
+Rates are given as integers ``p, q`` and mean the exact rational p/q. The samplers follow Canonne, Kamath and
+Steinke, "The Discrete Gaussian for Differential Privacy" (2020), section 5. Proofs: ``proofs/samplers.md``.
 """
 
 from __future__ import annotations
