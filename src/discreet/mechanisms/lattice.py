@@ -174,7 +174,7 @@ class Lattice(Mechanism):
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         if noisy is None:
             return super().true_counts(counts)
-        law = true_counts(noisy, self.prior, self.n, float(self.epsilon))
+        law = self.decoder.true_counts(noisy)
         if law is None:
             raise TooLargeError(
                 f"epsilon={self.epsilon} spreads the true counts over too wide a range at n={self.n}"
@@ -350,9 +350,9 @@ class Decoder:
             best = self._best(np.array([clipped], dtype=np.int64))[0]
             return tuple(int(c) for c in self.candidates[best])
         if len(self.prior) == 2:  # the same minimiser, without tables of all candidates
-            first = _decode_pair(clipped[0], self.prior, self.n, self.epsilon)
+            first = self.by_pair(clipped[0])
             return first, self.n - first
-        return _decode_by_medians(clipped, self.prior, self.n, self.epsilon)
+        return self.by_medians(clipped)
 
     @cached_property
     def candidates(self) -> IntArray:
@@ -384,6 +384,116 @@ class Decoder:
             result[start : start + 1024] = _first_minimum(cost)
         return result
 
+    def by_pair(self, z: int) -> int:
+        """The count s of the first level that minimises the expected distance; k = 2, any n."""
+        grid = self._support_of_pair(z)
+        size = len(grid)
+        log_weight = self._pair_log_weight(grid, z)
+        weight = np.exp(log_weight - log_weight.max())
+        weight /= weight.sum()
+        if grid.step > 1:
+            return grid[int(np.searchsorted(np.cumsum(weight), 0.5))]
+        distance = PairWindow(self.prior, self.n, grid[0], size)
+        index = np.arange(size)
+
+        def costs(s: IntArray) -> FloatArray:
+            parts = np.array_split(s, max(1, len(s) * size >> 18))
+            return np.concatenate([distance(part[:, None], index) @ weight for part in parts])
+
+        # H is a metric, so |cost(s) − cost(s')| ≤ H(s, s'): between two evaluated points the cost stays above
+        # the larger end minus their distance, and intervals that cannot hold the minimum are dropped.
+        step = 1
+        while size // step > 256:
+            step *= 4
+        points = np.unique(np.append(index[::step], size - 1))
+        cost = costs(points)
+        while step > 1:
+            left, right = points[:-1], points[1:]
+            floor = np.maximum(cost[:-1], cost[1:]) - distance(left, right)
+            open_ = np.flatnonzero((floor <= cost.min() * _TIE) & (right - left > 1))
+            step //= 4
+            inner = [np.arange(left[i] + step, right[i], step) for i in open_]
+            if not inner:
+                break
+            fresh = np.concatenate(inner)
+            order = np.argsort(np.concatenate([points, fresh]), kind="stable")
+            points = np.concatenate([points, fresh])[order]
+            cost = np.concatenate([cost, costs(fresh)])[order]
+        return grid[int(points[int(_first_minimum(cost))])]
+
+    def _pair_log_weight(self, grid: Sequence[int], z: int) -> FloatArray:
+        first = np.array([float(x) for x in grid])
+        second = np.array([float(self.n - x) for x in grid])
+        away = np.array([float(abs(x - z)) for x in grid])
+        one, other = self.prior
+        return log_rising(one, first) + log_rising(other, second) - self.epsilon * away
+
+    def _support_of_pair(self, z: int) -> range:
+        """Equally spaced counts that hold all but a negligible part of π(·|z); spaced by 1 unless too many.
+
+        Zooms: a coarse grid finds where the log-weight comes within reach of its maximum, and the next grid
+        covers only that stretch.
+        """
+        low, high = 0, self.n
+        while high - low >= MAX_WINDOW:
+            stride = -(-(high - low) // 4096)
+            grid = sorted({*range(low, high, stride), high, min(max(z, low), high)})
+            log_weight = self._pair_log_weight(grid, z)
+            near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE)
+            new_low = grid[max(int(near[0]) - 1, 0)]
+            new_high = grid[min(int(near[-1]) + 1, len(grid) - 1)]
+            if (new_high - new_low) * 2 > high - low:
+                return range(new_low, new_high + 1, -(-(new_high - new_low + 1) // 4096))
+            low, high = new_low, new_high
+        whole = range(low, high + 1)
+        log_weight = self._pair_log_weight(whole, z)
+        near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE)
+        return whole[int(near[0]) : int(near[-1]) + 1]
+
+    def true_counts(self, noisy: Sequence[int]) -> Separable | GivenTotal | None:
+        """π(x|z), or None where its windows would be too wide."""
+        k, n, prior, epsilon = len(self.prior), self.n, self.prior, self.epsilon
+        if k > FEW_LEVELS and n < 2**53:
+            from discreet.distributions.given_total import GivenTotal
+            from discreet.numerics.noises import LatticeNoise
+
+            # Noisy counts matter between 0 and n only: so more of them are alike.
+            law = GivenTotal([min(max(z, 0), n) for z in noisy], LatticeNoise(2 / epsilon), prior, n)
+            try:
+                law.check()
+            except TooLargeError:
+                return None
+            return law
+        excess = max(sum(noisy) - n, n - sum(noisy), sum(max(-z, 0) for z in noisy))
+        reach = excess + math.ceil((2 * (_NEGLIGIBLE + 4 * k) + 4 * sum(prior)) / epsilon)
+        windows = [(max(z - reach, 0), min(z + reach, n)) for z in (min(max(z, 0), n) for z in noisy)]
+        if max(high - low for low, high in windows) > MAX_MARGINAL:
+            return None
+        log_weights = []
+        for (low, high), z, a in zip(windows, noisy, prior, strict=True):
+            steps = np.arange(high - low + 1)
+            away = np.abs(steps + float(low - z))
+            log_weights.append(log_rising(a, float(low) + steps) - 0.5 * epsilon * away)
+        return Separable.of(log_weights, n, [low for low, _ in windows])
+
+    def by_medians(self, clipped: tuple[int, ...]) -> tuple[int, ...]:
+        """Interpolated medians of the marginals of π, rounded to sum n."""
+        law = self.true_counts(clipped)
+        if law is None:
+            return round_to_total(clipped, [0.0] * len(clipped), self.n)
+        from discreet.distributions.given_total import GivenTotal, interpolated_median
+
+        if isinstance(law, GivenTotal):
+            nearest = np.floor(law.medians())
+            above = (law.medians() - nearest).tolist()
+            return round_to_total(nearest.astype(np.int64).tolist(), above, self.n)
+        starts, medians = [], []
+        for start, mass in law.marginals():
+            median = interpolated_median(mass)
+            starts.append(start)
+            medians.append(max(median, 0.0) if start == 0 else median)
+        return round_to_total(starts, medians, self.n)
+
 
 def _first_minimum(cost: FloatArray) -> IntArray:
     return np.asarray(np.argmax(cost <= cost.min(axis=-1, keepdims=True) * _TIE, axis=-1))
@@ -399,123 +509,6 @@ def _distinct_rows(rows: IntArray, n: int) -> tuple[IntArray, IntArray]:
         return rows[first], inverse
     distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
     return distinct, inverse.ravel()
-
-
-def _decode_pair(z: int, prior: tuple[float, ...], n: int, epsilon: float) -> int:
-    """The count s of the first level that minimises the expected distance; k = 2, any n."""
-    grid = _support_of_pair(z, prior, n, epsilon)
-    size = len(grid)
-    log_weight = _pair_log_weight(grid, z, prior, n, epsilon)
-    weight = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
-    if grid.step > 1:
-        return grid[int(np.searchsorted(np.cumsum(weight), 0.5))]
-    distance = PairWindow(prior, n, grid[0], size)
-    index = np.arange(size)
-
-    def costs(s: IntArray) -> FloatArray:
-        parts = np.array_split(s, max(1, len(s) * size >> 18))
-        return np.concatenate([distance(part[:, None], index) @ weight for part in parts])
-
-    # H is a metric, so |cost(s) − cost(s')| ≤ H(s, s'): between two evaluated points the cost stays above
-    # the larger end minus their distance, and intervals that cannot hold the minimum are dropped.
-    step = 1
-    while size // step > 256:
-        step *= 4
-    points = np.unique(np.append(index[::step], size - 1))
-    cost = costs(points)
-    while step > 1:
-        left, right = points[:-1], points[1:]
-        floor = np.maximum(cost[:-1], cost[1:]) - distance(left, right)
-        open_ = np.flatnonzero((floor <= cost.min() * _TIE) & (right - left > 1))
-        step //= 4
-        inner = [np.arange(left[i] + step, right[i], step) for i in open_]
-        if not inner:
-            break
-        fresh = np.concatenate(inner)
-        order = np.argsort(np.concatenate([points, fresh]), kind="stable")
-        points = np.concatenate([points, fresh])[order]
-        cost = np.concatenate([cost, costs(fresh)])[order]
-    return grid[int(points[int(_first_minimum(cost))])]
-
-
-def _pair_log_weight(
-    grid: Sequence[int], z: int, prior: tuple[float, ...], n: int, epsilon: float
-) -> FloatArray:
-    first = np.array([float(x) for x in grid])
-    second = np.array([float(n - x) for x in grid])
-    away = np.array([float(abs(x - z)) for x in grid])
-    return log_rising(prior[0], first) + log_rising(prior[1], second) - epsilon * away
-
-
-def _support_of_pair(z: int, prior: tuple[float, ...], n: int, epsilon: float) -> range:
-    """Equally spaced counts that hold all but a negligible part of π(·|z); spaced by 1 unless too many.
-
-    Zooms: a coarse grid finds where the log-weight comes within reach of its maximum, and the next grid
-    covers only that stretch.
-    """
-    low, high = 0, n
-    while high - low >= MAX_WINDOW:
-        stride = -(-(high - low) // 4096)
-        grid = sorted({*range(low, high, stride), high, min(max(z, low), high)})
-        log_weight = _pair_log_weight(grid, z, prior, n, epsilon)
-        near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE)
-        new_low = grid[max(int(near[0]) - 1, 0)]
-        new_high = grid[min(int(near[-1]) + 1, len(grid) - 1)]
-        if (new_high - new_low) * 2 > high - low:
-            return range(new_low, new_high + 1, -(-(new_high - new_low + 1) // 4096))
-        low, high = new_low, new_high
-    whole = range(low, high + 1)
-    log_weight = _pair_log_weight(whole, z, prior, n, epsilon)
-    near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE)
-    return whole[int(near[0]) : int(near[-1]) + 1]
-
-
-def true_counts(
-    noisy: Sequence[int], prior: tuple[float, ...], n: int, epsilon: float
-) -> Separable | GivenTotal | None:
-    """π(x|z), or None where its windows would be too wide."""
-    k = len(prior)
-    if k > FEW_LEVELS and n < 2**53:
-        from discreet.distributions.given_total import GivenTotal
-        from discreet.numerics.noises import LatticeNoise
-
-        # Noisy counts matter between 0 and n only: so more of them are alike.
-        law = GivenTotal([min(max(z, 0), n) for z in noisy], LatticeNoise(2 / epsilon), prior, n)
-        try:
-            law.check()
-        except TooLargeError:
-            return None
-        return law
-    excess = max(sum(noisy) - n, n - sum(noisy), sum(max(-z, 0) for z in noisy))
-    reach = excess + math.ceil((2 * (_NEGLIGIBLE + 4 * k) + 4 * sum(prior)) / epsilon)
-    windows = [(max(z - reach, 0), min(z + reach, n)) for z in (min(max(z, 0), n) for z in noisy)]
-    if max(high - low for low, high in windows) > MAX_MARGINAL:
-        return None
-    log_weights = []
-    for (low, high), z, a in zip(windows, noisy, prior, strict=True):
-        steps = np.arange(high - low + 1)
-        log_weights.append(log_rising(a, float(low) + steps) - 0.5 * epsilon * np.abs(steps + float(low - z)))
-    return Separable.of(log_weights, n, [low for low, _ in windows])
-
-
-def _decode_by_medians(
-    clipped: tuple[int, ...], prior: tuple[float, ...], n: int, epsilon: float
-) -> tuple[int, ...]:
-    law = true_counts(clipped, prior, n, epsilon)
-    if law is None:
-        return round_to_total(clipped, [0.0] * len(clipped), n)
-    from discreet.distributions.given_total import GivenTotal, interpolated_median
-
-    if isinstance(law, GivenTotal):
-        nearest = np.floor(law.medians())
-        return round_to_total(nearest.astype(np.int64).tolist(), (law.medians() - nearest).tolist(), n)
-    starts, medians = [], []
-    for start, mass in law.marginals():
-        median = interpolated_median(mass)
-        starts.append(start)
-        medians.append(max(median, 0.0) if start == 0 else median)
-    return round_to_total(starts, medians, n)
 
 
 def round_to_total(starts: Sequence[int], values: Sequence[float], n: int) -> tuple[int, ...]:

@@ -97,10 +97,11 @@ class IntegerSeparable:
 
 @dataclass(frozen=True)
 class _Tree:
+    """Polynomials of which each is the product of its two parts; those of single coordinates have none."""
+
     low: int
     poly: Any
-    left: _Tree | None = None
-    right: _Tree | None = None
+    parts: tuple[_Tree, ...] = ()
 
     @property
     def high(self) -> int:
@@ -119,28 +120,27 @@ def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _
     level = [_Tree(low, fmpz_poly(list(values[:length]))) for low, values in windows]
     while len(level) > 2:
         pairs = zip(level[::2], level[1::2], strict=False)
-        merged = [_Tree(a.low + b.low, a.poly.mul_low(b.poly, length), a, b) for a, b in pairs]
+        merged = [_Tree(a.low + b.low, a.poly.mul_low(b.poly, length), (a, b)) for a, b in pairs]
         level = merged + level[2 * len(merged) :]
-    return _Tree(level[0].low + level[1].low, None, level[0], level[1])
+    return _Tree(level[0].low + level[1].low, None, (level[0], level[1]))
 
 
 def _split(tree: _Tree, total: int) -> tuple[int, list[int], list[int]]:
     """The possible sums of the left half when both halves sum to ``total``, with the weights of both."""
-    assert tree.left is not None
-    assert tree.right is not None
-    first = max(tree.left.low, total - tree.right.high)
-    final = min(tree.left.high, total - tree.right.low)
-    left = tree.left.values[first - tree.left.low : final - tree.left.low + 1]
-    start = total - final - tree.right.low
-    right = tree.right.values[start : start + len(left)]
+    one, other = tree.parts
+    first, final = max(one.low, total - other.high), min(one.high, total - other.low)
+    left = one.values[first - one.low : final - one.low + 1]
+    start = total - final - other.low
+    right = other.values[start : start + len(left)]
     return first, left, right[::-1]
 
 
 def _descend(tree: _Tree, total: int, source: Source) -> tuple[int, ...]:
     """A composition with probability ∝ the product of its weights, exactly: sums first, then their parts."""
-    if tree.left is None or tree.right is None:
+    if not tree.parts:
         return (total,)
     first, left, right = _split(tree, total)
     products = [x * y for x, y in zip(left, right, strict=True)]
     below = first + categorical(products, source)
-    return _descend(tree.left, below, source) + _descend(tree.right, total - below, source)
+    one, other = tree.parts
+    return _descend(one, below, source) + _descend(other, total - below, source)

@@ -32,6 +32,7 @@ from discreet.numerics.hellinger import from_gap
 from discreet.numerics.log_gamma import stirling_remainder
 from discreet.randomness.bulk import uniform_composition
 from discreet.randomness.entropy import Source
+from discreet.randomness.integers import categorical
 from discreet.randomness.weights import IntegerSeparable, dyadic
 
 Gap = Callable[[int, FloatArray], FloatArray]
@@ -196,10 +197,11 @@ class Envelope:
 
     def draw(self, source: Source) -> tuple[int, ...]:
         """One composition with probability φ̃(b)/Σφ̃ exactly."""
-        unit, total = self._scale[1], sum(self._masses)
+        unit = self._scale[1]
         while True:
             self.attempts += 1
-            b = self._propose(source.below(total), source)
+            law = self._nodes[categorical(self._masses, source)].law
+            b = uniform_composition(self.n, self.k, source) if law is None else law.draw(source)
             bound = self._bound(b) << 64
             gap = sum(side.at(x) for side, x in zip(self._sides, b, strict=True))
             mantissa, exponent = dyadic(height(gap, self.rate))
@@ -213,15 +215,6 @@ class Envelope:
     def _bound(self, b: Sequence[int]) -> int:
         """The envelope at b, an exact integer."""
         return sum(factor * node.weight(b) for factor, node in zip(self._scale[0], self._nodes, strict=True))
-
-    def _propose(self, left: int, source: Source) -> tuple[int, ...]:
-        for node, mass in zip(self._nodes, self._masses, strict=True):
-            if left < mass:
-                return (
-                    uniform_composition(self.n, self.k, source) if node.law is None else node.law.draw(source)
-                )
-            left -= mass
-        raise AssertionError("unreachable: the masses sum to the bound")
 
     def simulate(self, size: int, rng: np.random.Generator) -> IntArray:
         """``size`` compositions by floats from a seeded generator, shape (size, k). Not private."""
