@@ -16,8 +16,8 @@ import discreet
 from conformance.cases import CASES, Case
 from conformance.oracle import datasets, law_matrix, neighbours, worst_delta, worst_loss
 from discreet.mechanisms import MECHANISMS
-from discreet.mechanisms.lattice.mechanism import Lattice
-from discreet.mechanisms.noisy_counts import LSHist
+from discreet.mechanisms.independent import LSHist
+from discreet.mechanisms.lattice import Lattice
 from discreet.numerics.count_vectors import compositions
 from discreet.numerics.hellinger import candidate_distances, gap_table
 from discreet.numerics.neighbours import neighbouring_rows

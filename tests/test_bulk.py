@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import chi2, ks_2samp
 
 from discreet.numerics.count_vectors import compositions
-from discreet.randomness import bulk, integers
+from discreet.randomness import bulk
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
@@ -36,7 +36,7 @@ class _Words:
         return start + self.rest.bytes(count - len(start))
 
     def below(self, bound: int) -> int:
-        return self.rest.below(bound)
+        return int.from_bytes(self.bytes(8), "little") if bound == 2**64 else self.rest.below(bound)
 
 
 def test_digits_are_those_of_the_number() -> None:
@@ -49,7 +49,7 @@ def test_digits_are_those_of_the_number() -> None:
                 exact = exp(-mpf(rate.numerator) * g / rate.denominator)
                 assert word == int(floor(exact * 2**64))
                 if g < 5:
-                    assert table.tails(g)(200) == int(floor(exact * 2**200))
+                    assert bulk.enclosed_digits(table.tail(g), 200) == int(floor(exact * 2**200))
         tiny = Fraction(1, 10**9)
         table = bulk._digit_table(tiny)
         rate = mpf(1) / 10**9
@@ -64,8 +64,8 @@ def test_a_word_equal_to_a_threshold_is_decided_by_its_next_bits(rate: Fraction)
     last = len(table.ascending)
     for g in {1, last // 2 + 1, last}:
         word = int(table.ascending[last - g])
-        following = table.tails(g)(128) - (word << 64)
-        third = table.tails(g)(192) - ((word << 64 | following) << 64)
+        following = bulk.enclosed_digits(table.tail(g), 128) - (word << 64)
+        third = bulk.enclosed_digits(table.tail(g), 192) - ((word << 64 | following) << 64)
         for then, drawn in (((following - 1,), g), ((following + 1,), g - 1)):
             assert table.draw(1, _Words(word, *then)).tolist() == [drawn]
         assert table.draw(1, _Words(word, following, third - 1)).tolist() == [g]
@@ -123,12 +123,15 @@ def test_lattice_law(k: int, epsilon: str) -> None:
     assert fits(observed, np.append(p[kept], 1 - p[kept].sum()))
 
 
-def test_lattice_noise_of_many_levels_agrees_with_one_by_one() -> None:
-    """The laws of v₄, ‖v‖₁ and ‖v‖₂ at k = 40, against draws of the one-by-one sampler."""
+def test_lattice_noise_of_many_levels_agrees_with_another_sampler() -> None:
+    """The laws of v₄, ‖v‖₁ and ‖v‖₂ at k = 40, against discrete Laplace values that happen to sum to zero."""
     k, epsilon, size = 40, Fraction(1), 4000
     source = SeededEntropy(11)
     bulk_draws = np.array([bulk.lattice_noise(k, epsilon, source) for _ in range(size)])
-    oracle = np.array([integers.lattice_noise(k, epsilon, source) for _ in range(size // 4)])
+    values = np.random.default_rng(11).geometric(1 - math.exp(-0.5), (2, 20 * size, k))
+    free = values[0] - values[1]
+    oracle = free[free.sum(axis=1) == 0]
+    assert len(oracle) > 1000
     assert (bulk_draws.sum(axis=1) == 0).all()
     for statistic in (lambda v: np.abs(v).sum(axis=1), lambda v: (v**2).sum(axis=1), lambda v: v[:, 3]):
         assert ks_2samp(statistic(bulk_draws), statistic(oracle)).pvalue > ALPHA
@@ -139,9 +142,13 @@ def test_acceptance_of_the_sum_is_the_ratio_of_its_law() -> None:
         law = [math.comb(m + k - 1, k - 1) * math.exp(-float(rate) * m) for m in range(600)]
         assert bulk._likeliest_sum(k, rate) == int(np.argmax(law))
         for m in (0, 1, 7, 150):
-            digits = bulk._same_sum(k, rate, m)
-            assert digits(64) / 2**64 == pytest.approx(law[m] / max(law), rel=1e-9, abs=1e-18)
-            assert digits(200) >> 136 == digits(64)
+            ratio = bulk._same_sum(k, rate, m)
+            assert ratio.word / 2**64 == pytest.approx(law[m] / max(law), rel=1e-9, abs=1e-18)
+            assert bulk.enclosed_digits(ratio.value, 200) >> 136 == ratio.word
+            following = bulk.enclosed_digits(ratio.value, 128) - (ratio.word << 64)
+            if following:
+                assert ratio.exceeds(ratio.word, _Words(following - 1))
+                assert not ratio.exceeds(ratio.word, _Words(following + 1))
 
 
 @pytest.mark.parametrize(("total", "parts"), [(3, 30), (60, 26)])
@@ -183,10 +190,12 @@ def test_uniform_integers_drop_the_uneven_part() -> None:
     assert bulk.below(2**32, 2, _Words(top, 2**33 + 9)).tolist() == [2**32 - 1, 9]
 
 
-def test_rates_beyond_64_bits_are_drawn_one_by_one() -> None:
+@pytest.mark.parametrize("k", [4, 30])
+def test_rates_beyond_64_bits_are_drawn_in_whole_numbers_of_any_size(k: int) -> None:
     noise = bulk.two_sided_geometric(3, Fraction(1, 10**25), SeededEntropy(1))
     assert max(abs(v) for v in noise.tolist()) > 2**63
-    v = bulk.lattice_noise(4, Fraction(1, 10**25), SeededEntropy(1)).tolist()
+    v = bulk.lattice_noise(k, Fraction(1, 10**25), SeededEntropy(1)).tolist()
+    assert all(type(x) is int for x in v)
     assert sum(v) == 0
     assert max(map(abs, v)) > 2**63
     assert len(bulk.lattice_noise(2, Fraction(1), OS_ENTROPY)) == 2
@@ -216,3 +225,13 @@ def test_noises_are_put_together_from_independent_parts() -> None:
     for seed in range(20):
         one = bulk.two_sided_geometric(1, rate, SeededEntropy(seed)).tolist()[0]
         assert bulk.lattice_noise(2, rate, SeededEntropy(seed)).tolist() == [one, -one]
+
+
+def test_tiny_rates_have_the_law_of_others_on_another_scale() -> None:
+    """‖v‖₁ times the rate has nearly the same law at 2⁻⁴⁰, where Python's integers are used, and at 2⁻²⁰."""
+    norms = []
+    for power in (20, 40):
+        epsilon, source = Fraction(1, 2**power), SeededEntropy(power)
+        draws = [bulk.lattice_noise(5, epsilon, source).tolist() for _ in range(2000)]
+        norms.append([float(epsilon * sum(map(abs, v))) for v in draws])
+    assert ks_2samp(*norms).pvalue > ALPHA

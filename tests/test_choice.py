@@ -7,19 +7,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
+from discreet.randomness.entropy import SeededEntropy
 from discreet.randomness.weights import IntegerWeights, dyadic
+from statistical.goodness import ALPHA, chi_square
 
 
-class Counting:
-    """A source that walks through all values of a small bound."""
+class Scripted:
+    """A source that hands out given values and notes the bounds that were asked for."""
 
-    def __init__(self, value: int) -> None:
-        self.value = value
+    def __init__(self, *values: int) -> None:
+        self.values = list(values)
+        self.bounds: list[int] = []
 
     def below(self, bound: int) -> int:
-        assert self.value < bound
-        return self.value
+        value = self.values.pop(0)
+        assert 0 <= value < bound
+        self.bounds.append(bound)
+        return value
 
 
 def exact_weights(log_weights: np.ndarray) -> list[Fraction]:
@@ -28,18 +34,29 @@ def exact_weights(log_weights: np.ndarray) -> list[Fraction]:
 
 
 def edges(weights: IntegerWeights, shares: list[Fraction]) -> None:
-    """The draw maps [0, total) onto the candidates in intervals of exactly their weight."""
-    unit = Fraction(weights.total) / sum(shares)
-    position = 0
-    order = weights._order.tolist()
-    for r in order:
-        size = shares[r] * unit
-        assert size.denominator == 1
-        assert size >= 1
-        assert weights.draw(Counting(position)) == r
-        position += int(size)
-        assert weights.draw(Counting(position - 1)) == r
-    assert position == weights.total
+    """Of [0, total) × group × [0, 2⁵³) the draw maps to each candidate a part that is exactly its weight."""
+    position, chances = 0, {}
+    total = None
+    while total is None or position < total:
+        source = Scripted(position, 0, 0)
+        weights.draw(source)
+        total, size, scale = source.bounds
+        assert scale == 2**53
+        length = next(end for end in weights._bounds if end > position) - position
+        for place in range(size):
+            r = weights.draw(Scripted(position, place, 0))
+            assert weights.draw(Scripted(position + length - 1, place, 0)) == r
+            assert weights.draw(Scripted(position, place, 2**52 - 1)) == r
+            kept = int(weights._mantissa[r])
+            again = Scripted(position, place, kept, position, place, kept - 1)
+            assert weights.draw(again) == r
+            assert not again.values  # the first was thrown away
+            assert r not in chances
+            chances[r] = Fraction(length, size) * kept
+        position += length
+    assert sorted(chances) == list(range(len(shares)))
+    unit = sum(chances.values()) / sum(shares)
+    assert all(chances[r] == share * unit for r, share in enumerate(shares))
 
 
 @given(st.lists(st.floats(-5000, 0), min_size=1, max_size=40))
@@ -58,8 +75,9 @@ def test_large_groups(size: int) -> None:
 def test_underflow_keeps_every_candidate() -> None:
     """exp(−10⁴) is zero as a float; as an integer weight it is not (Ilvento 2020)."""
     weights = IntegerWeights(np.array([0.0, -1e4]))
-    assert weights.draw(Counting(weights.total - 1)) == 1
-    assert weights.total.bit_length() > 14_000
+    total = weights._bounds[-1]
+    assert total.bit_length() > 14_000
+    assert weights.draw(Scripted(total - 1, 0, 0)) == 1
 
 
 @given(st.floats(-1e6, 1e6))
@@ -70,9 +88,10 @@ def test_dyadic_is_close(log_weight: float) -> None:
     assert back == pytest.approx(log_weight, rel=1e-14, abs=1e-14)
 
 
-def test_law_over_all_values() -> None:
-    """Small integers by hand: every value of the source counted once."""
-    weights = IntegerWeights(np.log(np.array([1.0, 2.0, 4.0])))
-    scale = weights.total // 7
-    drawn = Counter(weights.draw(Counting(v * scale)) for v in range(7))
-    assert drawn == {0: 1, 1: 2, 2: 4}
+def test_law_of_draws() -> None:
+    weights = IntegerWeights(np.log(np.array([1.0, 2.0, 4.0, 5.0, 1e-9])))
+    source = SeededEntropy(3)
+    drawn = Counter(weights.draw(source) for _ in range(12_000))
+    observed = np.array([drawn[r] for r in range(4)])
+    statistic, freedom = chi_square(observed, 1000 * np.array([1.0, 2.0, 4.0, 5.0]))
+    assert chi2.sf(statistic, freedom) > ALPHA

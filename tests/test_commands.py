@@ -23,7 +23,7 @@ from discreet._registry import COMMANDS, DOCUMENTS, FAMILIES, MECHANISMS, QUESTI
 from discreet.cli import app, main
 from discreet.declarations import as_epsilon
 from discreet.documents.answer import Answer, Part, Row, Table, Words, load_answer
-from discreet.mechanisms.noisy_counts import LSHist
+from discreet.mechanisms.independent import LSHist
 from discreet.posterior_sampling.families.rates import Poisson
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter

@@ -114,7 +114,7 @@ def test_integer_weights_are_summed_and_drawn_exactly(k: int, seed: int) -> None
     source = SeededEntropy(seed)
     drawn = {law.draw(source) for _ in range(200)}
     assert drawn <= {b for b, weight in weights.items() if weight}
-    marginals = law.as_floats().marginals()
+    marginals = law.floats.marginals()
     for i, (start, mass) in enumerate(marginals):
         for j, p in enumerate(mass):
             exact = sum(w for b, w in weights.items() if b[i] == start + j) / law.size

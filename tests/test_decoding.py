@@ -16,9 +16,7 @@ from scipy.special import gammaln
 
 import discreet
 from conformance.oracle import datasets, neighbours
-from discreet.mechanisms.lattice import decoding
-from discreet.mechanisms.lattice.decoding import Decoder, round_to_total
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.lattice import Decoder, Lattice, round_to_total
 from discreet.numerics.log_gamma import log_rising
 
 
@@ -109,16 +107,16 @@ def test_window_equals_all_candidates(prior: tuple[float, ...], n: int, epsilon:
     z = round(at * n)
     everything = Decoder(prior, n, Fraction(str(epsilon)))
     exact = everything.decode_many(np.array([[z, n - z]]))[0]
-    assert decoding._decode_pair(z, prior, n, epsilon) == exact[0]
+    assert Decoder(prior, n, Fraction(epsilon)).by_pair(z) == exact[0]
     assert everything.decode((z, n - z)) == tuple(exact)
 
 
 @pytest.mark.parametrize("n", [10**6, 10**12, 10**30])
 def test_the_window_finds_a_minimum_at_any_n(n: int) -> None:
     prior, epsilon, z = (1.0, 2.0), 0.3, n // 3
-    s = decoding._decode_pair(z, prior, n, epsilon)
+    s = Decoder(prior, n, Fraction(epsilon)).by_pair(z)
     assert abs(s - z) <= 1
-    edge = decoding._decode_pair(0, prior, n, epsilon)
+    edge = Decoder(prior, n, Fraction(epsilon)).by_pair(0)
     assert 0 <= edge <= 10
 
 
@@ -153,7 +151,7 @@ def test_medians_against_the_exact_minimiser(
             posterior = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
             cost = posterior / posterior.sum(axis=1, keepdims=True) @ d.distances
             index = {tuple(c): i for i, c in enumerate(d.candidates.tolist())}
-            rule = [index[decoding._decode_by_medians(tuple(z), prior, n, epsilon)] for z in rows.tolist()]
+            rule = [index[Decoder(prior, n, Fraction(epsilon)).by_medians(tuple(z))] for z in rows.tolist()]
             worst = max(worst, float(weight @ cost[range(len(rows)), rule] / (weight @ cost.min(axis=1))))
     print(f"interpolated medians: at most {worst:.4f} times the least expected error")
     assert 1 <= worst <= limit

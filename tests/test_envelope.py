@@ -34,10 +34,9 @@ def build(counts: tuple[int, ...], prior: tuple[float, ...], rate: float, narrow
 
 def bound_and_value(e: Envelope, b: tuple[int, ...]) -> tuple[int, int]:
     """The integers that decide whether b is kept, as ``draw`` computes them."""
-    _, unit, bits = e._scale
-    bound = e._bound(b)
+    unit, bound = e._scale[1], e._bound(b)
     mantissa, exponent = dyadic(height(sum(s.at(x) for s, x in zip(e._sides, b, strict=True)), e.rate))
-    shift = int(exponent) - 52 - unit + bits
+    shift = int(exponent) - 52 - unit
     return bound << max(-shift, 0), int(mantissa) << max(shift, 0)
 
 

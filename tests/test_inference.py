@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import gammaln
@@ -12,7 +13,6 @@ from conformance.oracle import datasets
 from discreet.answers.release import publish
 from discreet.distributions.mixtures import BetaMixture
 from discreet.inference.noise_aware import noise_aware
-from discreet.mechanisms.noisy_counts import clamped_floor_laplace
 from discreet.numerics.noises import Clamped, FloorLaplace
 
 SETTINGS = [
@@ -101,7 +101,18 @@ def test_mixture_quantiles(kind: str) -> None:
 @pytest.mark.parametrize("n", [1, 2, 9])
 @pytest.mark.parametrize("rate", [0.05, 1.0, 20.0])
 def test_likelihood_is_the_law_read_the_other_way(n: int, rate: float) -> None:
-    law = np.array([clamped_floor_laplace(c, n, rate) for c in range(n + 1)])
+    def below(y: float) -> mpmath.mpf:
+        """P(Laplace(1/rate) < y)."""
+        tail = mpmath.exp(-rate * abs(y)) / 2
+        return tail if y < 0 else 1 - tail
+
+    def clamped(count: int, z: int) -> mpmath.mpf:
+        """P(count + ⌊Laplace(1/rate)⌋, clamped to [0, n], is z)."""
+        up = below(z - count + 1) if z < n else mpmath.mpf(1)
+        return mpmath.log(up - (below(z - count) if z else 0))
+
+    with mpmath.workdps(150):
+        law = np.array([[float(clamped(c, z)) for z in range(n + 1)] for c in range(n + 1)])
     x = np.arange(n + 1.0)
     for released in range(n + 1):
         found = Clamped(FloorLaplace(1 / rate), 0, n).log_prob(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import MixedShares, noise_aware
-from discreet.mechanisms.lattice import decoding
+from discreet.mechanisms import lattice as decoding
 from discreet.numerics.cells import Cells
 from discreet.numerics.count_vectors import Separable, compositions
 from discreet.numerics.counts import RisingLaw
@@ -68,7 +69,7 @@ def test_marginals_agree_with_convolutions(
 ) -> None:
     monkeypatch.setattr(decoding, "FEW_LEVELS", 10**9)
     z = noisy_counts(k, n, epsilon, prior, 3)
-    exact = decoding.true_counts(z.tolist(), (prior,) * k, n, epsilon)
+    exact = decoding.Decoder((prior,) * k, n, Fraction(epsilon)).true_counts(z.tolist())
     assert exact is not None
     ours = lattice(z.tolist(), (prior,) * k, n, epsilon).marginals()
     assert max(map(total_variation, ours, exact.marginals())) < 1e-10

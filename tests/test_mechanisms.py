@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import discreet
 from conformance.cases import REPLACE_ONE
-from discreet.mechanisms.noisy_counts import clamped_floor_laplace
+from discreet.mechanisms.independent import LSHist
 
 
 def test_lshist_by_hand() -> None:
@@ -32,7 +33,7 @@ def test_lshist_by_hand() -> None:
 @pytest.mark.parametrize("rate", [0.01, 0.8, 30.0])
 @pytest.mark.parametrize("count", [0, 1, 3, 5])
 def test_clamped_law_sums_to_one(count: int, rate: float) -> None:
-    law = np.exp(clamped_floor_laplace(count, 5, rate))
+    law = np.exp(LSHist(prior=(1.0, 1.0), n=5, epsilon=Fraction(str(rate))).clipped_law(count, 5))
     assert law.sum() == pytest.approx(1, abs=1e-14)
 
 

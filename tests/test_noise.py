@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms import independent, noisy_counts
-from discreet.mechanisms.lattice import mechanism as lattice
+from discreet.mechanisms import independent, lattice
 from discreet.randomness import gaussian
 
 COUNTS = (5, 0, 3, 9)
@@ -104,7 +103,7 @@ def test_floor_laplace(
         calls.append(Fraction(p, q))
         return 1
 
-    monkeypatch.setattr(noisy_counts, "floor_laplace", sampler)
+    monkeypatch.setattr(independent, "floor_laplace", sampler)
     n = 40
     counts = (*COUNTS[: k - 1], n - sum(COUNTS[: k - 1]))
     m = discreet.mechanism(name, prior=(1,) * k, n=n, epsilon="1/2")

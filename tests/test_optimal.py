@@ -16,6 +16,7 @@ from conformance.cases import MECHANISMS, Case
 from conformance.oracle import law_matrix, neighbours, worst_loss
 from discreet.mechanisms import optimal
 from discreet.mechanisms.optimal import TOTAL, Optimal, optimal_error, optimal_mechanism
+from discreet.numerics.enclosures import ball
 from test_decoding import expected_error, least_error
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
@@ -134,7 +135,7 @@ def test_a_solution_above_the_budget_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("exponent", ["1e-9", "0.8", "4/5", "7", "128"])
 def test_the_exponential_is_rounded_down(exponent: str) -> None:
-    below = optimal._exp_below(Fraction(exponent))
+    below = Fraction(optimal.enclosed_digits(lambda: ball(Fraction(exponent)).exp(), 96), 2**96)
     with localcontext() as context:
         context.prec = 80
         x = Decimal(Fraction(exponent).numerator) / Decimal(Fraction(exponent).denominator)

@@ -17,7 +17,7 @@ import pytest
 
 import discreet
 from discreet.mechanisms.independent import IndependentNoise
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.lattice import Lattice
 from discreet.mechanisms.outputs import Output
 from discreet.regression import means
 from discreet.regression.newton import rounds

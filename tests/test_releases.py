@@ -112,7 +112,7 @@ def test_nothing_but_the_released_value_reaches_the_file(monkeypatch: pytest.Mon
     texts = []
     for yes, noise in ((30, 2), (31, 1)):
         monkeypatch.setattr(
-            "discreet.mechanisms.lattice.mechanism.lattice_noise",
+            "discreet.mechanisms.lattice.lattice_noise",
             lambda k, e, s, noise=noise: (-noise, noise),
         )
         r = discreet.release(["no"] * (100 - yes) + ["yes"] * yes, levels=("no", "yes"), epsilon=1)
@@ -128,12 +128,10 @@ def test_three_levels_release_nothing_but_the_noisy_value(name: str, monkeypatch
         target = (33, 37, 30)
         steps = iter([t - c for t, c in zip(target, data_counts, strict=True)] * 2)
         monkeypatch.setattr(
-            "discreet.mechanisms.noisy_counts.floor_laplace", lambda p, q, s, steps=steps: next(steps)
+            "discreet.mechanisms.independent.floor_laplace", lambda p, q, s, steps=steps: next(steps)
         )
         noise = tuple(t - c for t, c in zip(target, data_counts, strict=True))
-        monkeypatch.setattr(
-            "discreet.mechanisms.lattice.mechanism.lattice_noise", lambda k, e, s, noise=noise: noise
-        )
+        monkeypatch.setattr("discreet.mechanisms.lattice.lattice_noise", lambda k, e, s, noise=noise: noise)
         data = dict(zip("abc", data_counts, strict=True))
         r = discreet.release(data, levels=("a", "b", "c"), epsilon=1, mechanism=name)
         texts.append((r.to_json(), r.summary()))

@@ -724,7 +724,7 @@ def test_report_is_whole_escaped_and_fetches_nothing(folder: Path) -> None:
 def test_report_holds_released_values_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same released counts from other data: the report is the same, byte for byte."""
     monkeypatch.setattr(
-        discreet.mechanisms.lattice.mechanism.Lattice, "_output",
+        discreet.mechanisms.lattice.Lattice, "_output",
         lambda self, counts, source: discreet.mechanisms.Output((40, 40, 40), (40, 40, 40)),
     )  # fmt: skip
     one, two = (

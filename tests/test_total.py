@@ -26,7 +26,7 @@ from discreet.errors import DataError, InvalidInput
 from discreet.inference.noise_aware import MixedShares, Respondents, noise_aware
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.independent import GaussianCounts, Geometric
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.lattice import Lattice
 from discreet.numerics.noises import DiscreteLaplace
 from discreet.posterior_sampling.sampler import PosteriorSampler
 from discreet.questions.base import question_of

@@ -12,7 +12,7 @@ import pytest
 from discreet import hellinger
 from discreet.declarations import as_epsilon
 from discreet.mechanisms.hellinger.exponential import EHD, EHDL
-from discreet.mechanisms.noisy_counts import LSHist, LSZhang
+from discreet.mechanisms.independent import LSHist, LSZhang
 from discreet_reproductions.paper_a import comparison, corollaries, optimality, theorem, utility
 from discreet_reproductions.paper_a.pair import PAPER_GS, Pair
 from discreet_reproductions.report import Outcome, Row, Statement

@@ -16,7 +16,7 @@ from scipy.integrate import quad
 from scipy.special import digamma
 
 from discreet import posterior_sampler
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.lattice import Lattice
 from discreet_reproductions.paper_c import figures, lines, regression
 from discreet_reproductions.paper_c.verdicts import Result
 from discreet_reproductions.report import Row, write_outcome

@@ -23,16 +23,9 @@ def paragraph(text: str, *, strong: bool = False, soft: bool = False) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, styled: bool = True) -> str:
     """Plain texts under a header, numbers to the right; without ``styled`` the style of the page holds."""
-    head = "".join(
-        _cell('th scope="col"', text, "right" if i else "left", styled) for i, text in enumerate(header)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(_cell("td", text, "right" if i else "left", styled) for i, text in enumerate(row))
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table{_style(_TABLE, styled)}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    head = _row('th scope="col"', header, styled)
+    body = "".join(_row("td", row, styled) for row in rows)
+    return f"<table{_style(_TABLE, styled)}><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def facts(pairs: Iterable[tuple[str, str]], *, styled: bool = True) -> str:
@@ -48,6 +41,11 @@ def facts(pairs: Iterable[tuple[str, str]], *, styled: bool = True) -> str:
 def card(*parts: str) -> str:
     """A framed block for the output of a notebook cell, made of the parts above."""
     return f'<div style="{_CARD}">{"".join(parts)}</div>'
+
+
+def _row(opening: str, texts: Sequence[str], styled: bool) -> str:
+    cells = (_cell(opening, text, "right" if i else "left", styled) for i, text in enumerate(texts))
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _cell(opening: str, text: str, align: str, styled: bool) -> str:

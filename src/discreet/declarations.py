@@ -1,7 +1,4 @@
-"""The types everything else is written in: relations, domains, and the errors people meet.
-
-Nothing here imports another module of the package.
-"""
+"""What is declared before any data is opened: relations, domains and numbers, all checked at this door."""
 
 from __future__ import annotations
 

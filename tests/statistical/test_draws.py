@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conformance.cases import CASES, EPSILONS, PRIORS, REPLACE_ONE, Case
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.lattice import Lattice
 from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, combined_p, fit
 

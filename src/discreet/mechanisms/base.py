@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -64,6 +63,8 @@ class Mechanism(ABC):
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     """What it can be asked to protect; with add-remove it takes no n."""
+    listed: ClassVar[str] = "unless quick"
+    """When a plan lists it unless told otherwise: ``always``, ``unless quick`` or ``never``."""
     leaves_out: ClassVar[bool] = False
     """Whether one of its levels may hold the records that are left out: its noise must have no other total
     than n, so that the number of these can be summed over."""
@@ -117,7 +118,7 @@ class Mechanism(ABC):
     @classmethod
     def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
         """The options with which a plan lists it unless told otherwise, at this size; empty: not at all."""
-        return [] if quick else [{}]
+        return [{}] if cls.listed == "always" or (cls.listed == "unless quick" and not quick) else []
 
     @property
     def number_of_outputs(self) -> int:
@@ -295,8 +296,3 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value) if set(map(type, value)) == {float} else [_as_json(item) for item in value]
     return value
-
-
-def log1mexp(x: float) -> float:
-    """log(1 − e^{−x}) for x > 0, accurate at both ends."""
-    return math.log(-math.expm1(-x)) if x < math.log(2) else math.log1p(-math.exp(-x))

@@ -20,6 +20,7 @@ from discreet._typing import FloatArray
 from discreet.declarations import Relation
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, ball, enclose
+from discreet.numerics.search import first_true
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.bulk import two_sided_geometric
 from discreet.randomness.entropy import OS_ENTROPY, Source
@@ -63,12 +64,8 @@ class Discovery:
                 f"epsilon={self.epsilon}, delta={float(self.delta):g}: a level would need more than "
                 f"{_MOST:,} records to be published"
             )
-        allowed, found = ball(self.delta), max(1, math.floor(guess))
-        while not self._last(found) <= allowed:
-            found += 1
-        while found > 1 and self._last(found - 1) <= allowed:
-            found -= 1
-        return found
+        allowed = ball(self.delta)
+        return first_true(lambda t: t > 0 and bool(self._last(t) <= allowed), max(1, math.floor(guess)))
 
     def chance(self, records: int) -> float:
         """The probability that a level of so many records is published, rounded to a double."""
@@ -84,20 +81,21 @@ class Discovery:
         """The fewest records with which a level is published with at least this probability."""
         return int(np.argmax(self._chances >= chance - 1e-12)) + 1
 
-    def within(self, level: float) -> int:
-        """The smallest w such that the noise is within ±w with this probability."""
+    @cached_property
+    def _sizes(self) -> FloatArray:
+        """The law of |noise|, on 0, 1, …, t."""
         law = np.exp(-float(self.epsilon) * np.arange(self.threshold + 1))
         law[1:] *= 2
-        reached = np.cumsum(law) / law.sum() >= level - 1e-12
-        return int(np.argmax(reached))
+        return np.asarray(law / law.sum())
+
+    def within(self, level: float) -> int:
+        """The smallest w such that the noise is within ±w with this probability."""
+        return int(np.argmax(np.cumsum(self._sizes) >= level - 1e-12))
 
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise."""
-        steps = np.arange(self.threshold + 1)
-        law = np.exp(-float(self.epsilon) * steps)
-        law[1:] *= 2
-        return math.sqrt(float(law @ steps**2.0) / float(law.sum()))
+        return math.sqrt(float(self._sizes @ np.arange(self.threshold + 1.0) ** 2))
 
     def run(self, counts: Mapping[str, int], source: Source = OS_ENTROPY) -> dict[str, int]:
         """The published levels, in the order of their names, with noisy counts."""

@@ -1,8 +1,9 @@
-"""Independent noise of one law on every count: geometric, and rounded Gaussian.
+"""Independent noise of one law on every count: geometric, rounded Gaussian, and floors of Laplace variables.
 
-No total is kept, so the number of records may itself be private (the relation add-remove, where a dataset may
-be empty). Noisy counts are published as they are; the released counts are those, clipped to what is possible.
-Proofs: ``proofs/geometric.md``, ``proofs/gaussian.md``.
+Where no total is kept the number of records may itself be private (the relation add-remove, where a dataset
+may be empty). Geometric and Gaussian noisy counts are published as they are; the released counts are those,
+clipped to what is possible. Proofs: ``proofs/geometric.md``, ``gaussian.md``, ``lszhang.md``, ``lsdim.md``,
+``lshist.md``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,6 +29,7 @@ from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.bulk import two_sided_geometric
 from discreet.randomness.entropy import Source
+from discreet.randomness.integers import floor_laplace
 
 if TYPE_CHECKING:
     from discreet.numerics.noises import Noise
@@ -36,14 +39,14 @@ _REACH = 36.0  # what lies beyond this many nats is below e^{−36} < 3e-16, and
 
 @dataclass(frozen=True)
 class IndependentNoise(Mechanism):
-    """z = counts + independent noise; z is published, and the released counts are z clipped at 0 (and n)."""
+    """z = counts + independent noise; the released counts are z clipped at 0 (and n)."""
 
     keeps_noisy: ClassVar[bool] = True
     leaves_out: ClassVar[bool] = True
     exchangeable: ClassVar[bool] = True
-
-    def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        return None if noisy is None else CountNoise(noisy, self.noise)
+    listed: ClassVar[str] = "never"
+    last_is_rest: ClassVar[bool] = False
+    """Whether the last count receives no noise of its own and is released as what is left of n."""
 
     @property
     def relation(self) -> Relation:
@@ -57,45 +60,54 @@ class IndependentNoise(Mechanism):
 
     @abstractmethod
     def _noise(self, source: Source) -> list[int]:
-        """Noise for every count, exactly."""
+        """Noise for every count that receives some, exactly."""
 
     @property
-    @abstractmethod
+    def noisy_coordinates(self) -> int:
+        """How many counts receive noise of their own; they come first."""
+        return self.k - 1 if self.last_is_rest else self.k
+
+    @property
     def reach(self) -> int:
         """Noise beyond it has probability below 1e-15."""
-
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return []
+        return int(self.noise.reach(self.noise.scale, _REACH))
 
     @property
     def number_of_outputs(self) -> int:
-        return (self.n + 1) ** self.k if self.n else 0
+        return int((self.n + 1) ** self.noisy_coordinates) if self.n else 0
 
     @property
     def law_size(self) -> int | float:
         return self.number_of_outputs if self.n else math.inf
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
-        return Output(None, tuple(map(add, counts, self._noise(source))), self.decode)
+        noisy = tuple(map(add, counts, self._noise(source)))
+        return Output(None, noisy, self.decode) if self.keeps_noisy else Output(self.decode(noisy))
 
     def decode(self, noisy: tuple[int, ...]) -> tuple[int, ...]:
         """Noisy counts, clipped to what is possible."""
         top = self.n or max(0, *noisy)
-        return tuple([min(max(z, 0), top) for z in noisy])
+        released = [min(max(z, 0), top) for z in noisy]
+        return (*released, max(self.n - sum(released), 0)) if self.last_is_rest else tuple(released)
+
+    def _with_last(self, released: IntArray) -> IntArray:
+        if not self.last_is_rest:
+            return released
+        rest = np.maximum(self.n - released.sum(axis=1, keepdims=True), 0)
+        return np.concatenate([released, rest], axis=1)
 
     def log_pmf(self, counts: Iterable[Any], upper: int | None = None) -> tuple[IntArray, FloatArray]:
         """The exact law of ``draw(counts)``; released counts above ``upper`` are counted at it.
 
         ``upper`` is n where that is public, and otherwise as far as the noise reaches.
         """
-        exact = self._as_counts(counts)
+        noisy, exact = self.noisy_coordinates, self._as_counts(counts)
         top = upper if upper is not None else self.n or max(exact) + self.reach
-        self._check_outputs((top + 1) ** self.k)
-        columns = [self.clipped_law(count, top) for count in exact]
-        grid = np.indices((top + 1,) * self.k).reshape(self.k, -1)
+        self._check_outputs((top + 1) ** noisy)
+        columns = [self.clipped_law(count, top) for count in exact[:noisy]]
+        grid = np.indices((top + 1,) * noisy).reshape(noisy, -1)
         logs = sum(axis.ravel() for axis in np.meshgrid(*columns, indexing="ij"))
-        return grid.T, np.asarray(logs, dtype=np.float64)
+        return self._with_last(grid.T), np.asarray(logs, dtype=np.float64)
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
         return self.log_pmf(counts)
@@ -107,13 +119,27 @@ class IndependentNoise(Mechanism):
         law = Clamped(self.noise, 0, upper)
         return law.log_prob(np.arange(upper + 1.0), np.array(float(count)), np.array(self.noise_scale))
 
+    def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
+        true = np.array(counts[: self.noisy_coordinates], dtype=np.int64)
+        noisy = self.noise.draw(np.broadcast_to(true, (size, len(true))), rng)
+        return self._with_last(np.clip(noisy, 0, self.n or None).astype(np.int64))
+
+    def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+        from discreet.numerics.noises import Clamped, Partly
+
+        if self.keeps_noisy:
+            return None if noisy is None else CountNoise(noisy, self.noise)
+        noise = Clamped(self.noise, 0, self.n)
+        published = np.arange(self.k) < self.noisy_coordinates
+        return CountNoise(counts, noise if published.all() else Partly(noise, published))
+
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         if not self.n:
             raise InvalidInput(
                 f"the number of records behind {self.name} is not known: infer the true counts together with "
                 "their total"
             )
-        if noisy is None:
+        if noisy is None and self.keeps_noisy:
             raise InvalidInput(f"noisy=None: {self.name} publishes noisy counts, and inference needs them")
         return super().true_counts(counts, noisy)
 
@@ -124,6 +150,7 @@ class Geometric(IndependentNoise):
 
     n: int = field(init=False, default=0)
     name: ClassVar[str] = "geometric"
+    listed: ClassVar[str] = "always"
     relations: ClassVar[tuple[Relation, ...]] = (Relation.ADD_REMOVE,)
     words: ClassVar[str] = (
         "A random whole number was added to the count of every level, independently. How many records there "
@@ -137,23 +164,15 @@ class Geometric(IndependentNoise):
     def guarantee(self) -> Guarantee:
         return Guarantee(self.epsilon, Relation.ADD_REMOVE, basis="theorem: proofs/geometric.md")
 
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return [{}]
-
     @property
     def noise_scale(self) -> float:
         return 1 / float(self.epsilon)
 
-    @property
+    @cached_property
     def noise(self) -> Noise:
         from discreet.numerics.noises import DiscreteLaplace
 
         return DiscreteLaplace(self.noise_scale)
-
-    @property
-    def reach(self) -> int:
-        return math.ceil(_REACH / self.epsilon)
 
     def _noise(self, source: Source) -> list[int]:
         return two_sided_geometric(self.k, self.epsilon, source).tolist()  # type: ignore[no-any-return]
@@ -167,11 +186,6 @@ class Geometric(IndependentNoise):
 
         empty = (0,) * self.k
         return PublishedLoss(epsilon, delta, (empty, (1,) + (0,) * (self.k - 1), empty))
-
-    def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
-        draws = np.floor(rng.standard_exponential((2, size, self.k)) / float(self.epsilon))
-        noisy = (draws[0] - draws[1]).astype(np.int64) + np.array(counts, dtype=np.int64)
-        return np.asarray(np.maximum(noisy, 0))
 
 
 @dataclass(frozen=True)
@@ -234,15 +248,11 @@ class GaussianCounts(IndependentNoise):
     def noise_scale(self) -> float:
         return math.sqrt(self.variance)
 
-    @property
+    @cached_property
     def noise(self) -> Noise:
         from discreet.numerics.noises import RoundedGaussian
 
         return RoundedGaussian(self.noise_scale)
-
-    @property
-    def reach(self) -> int:
-        return math.ceil(math.sqrt(2 * _REACH * self.variance)) + 1
 
     def _noise(self, source: Source) -> list[int]:
         from discreet.randomness.gaussian import rounded_gaussians
@@ -256,7 +266,79 @@ class GaussianCounts(IndependentNoise):
         far = (records - 1, 1 if self.n else 0) + (0,) * (self.k - 2)
         return PublishedLoss(math.inf, Gaussian(self.mu_squared).delta_at, (near, far, near))
 
-    def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
-        noisy = np.rint(rng.normal(0.0, self.noise_scale, (size, self.k))).astype(np.int64)
-        noisy += np.array(counts, dtype=np.int64)
-        return np.clip(noisy, 0, self.n or None)
+
+@dataclass(frozen=True)
+class FloorNoise(IndependentNoise):
+    """⌊Laplace(1/rate)⌋ on the counts, clamped to [0, n]; nothing but the released counts is published."""
+
+    keeps_noisy: ClassVar[bool] = False
+    leaves_out: ClassVar[bool] = False
+    listed: ClassVar[str] = "always"
+
+    @property
+    @abstractmethod
+    def rate(self) -> Fraction:
+        """1/scale of the Laplace noise."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, basis=f"theorem: proofs/{self.name}.md")
+
+    @property
+    def noise_scale(self) -> float:
+        return 1 / float(self.rate)
+
+    @cached_property
+    def noise(self) -> Noise:
+        from discreet.numerics.noises import FloorLaplace
+
+        return FloorLaplace(self.noise_scale)
+
+    def _noise(self, source: Source) -> list[int]:
+        p, q = self.rate.numerator, self.rate.denominator
+        return [floor_laplace(p, q, source) for _ in range(self.noisy_coordinates)]
+
+
+@dataclass(frozen=True)
+class LSZhang(FloorNoise):
+    """⌊Laplace(2/ε)⌋ noise on all k counts, each clamped to [0, n]; the total is not kept."""
+
+    name: ClassVar[str] = "lszhang"
+    words: ClassVar[str] = "A random whole number was added to the count of every level."
+
+    @property
+    def rate(self) -> Fraction:
+        return self.epsilon / 2
+
+
+@dataclass(frozen=True)
+class LSDim(FloorNoise):
+    """⌊Laplace(k/ε)⌋ noise on the first k − 1 counts; the last is what is left of n."""
+
+    name: ClassVar[str] = "lsdim"
+    words: ClassVar[str] = (
+        "A random whole number, larger the more levels there are, was added to the count of every level but "
+        "the last, which is the rest."
+    )
+    exchangeable: ClassVar[bool] = False
+    last_is_rest: ClassVar[bool] = True
+
+    @property
+    def rate(self) -> Fraction:
+        return self.epsilon / self.k
+
+
+@dataclass(frozen=True)
+class LSHist(FloorNoise):
+    """⌊Laplace(1/ε)⌋ noise (2/ε when k ≥ 3) on the first k − 1 counts; the last is what is left of n."""
+
+    name: ClassVar[str] = "lshist"
+    words: ClassVar[str] = (
+        "A random whole number was added to the count of every level but the last, which is the rest."
+    )
+    exchangeable: ClassVar[bool] = False
+    last_is_rest: ClassVar[bool] = True
+
+    @property
+    def rate(self) -> Fraction:
+        return self.epsilon if self.k == 2 else self.epsilon / 2

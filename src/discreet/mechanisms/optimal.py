@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -27,12 +27,14 @@ from discreet._typing import EpsilonLike, FloatArray, IntArray
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.errors import DiscreetError, TooLargeError
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.lattice.decoding import decoder
+from discreet.mechanisms.lattice import decoder
 from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions, number_of_compositions
+from discreet.numerics.enclosures import ball
 from discreet.numerics.log_gamma import log_predictive
 from discreet.numerics.neighbours import neighbouring_rows
 from discreet.privacy.guarantee import Guarantee
+from discreet.randomness.bulk import enclosed_digits
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import categorical
 
@@ -290,19 +292,9 @@ def _is_private(weights: Sequence[Sequence[int]], pairs: IntArray, epsilon: Frac
     if min(min(row) for row in weights) <= 0:
         return False
     bits = 96
-    bound = math.floor(_exp_below(min(epsilon, Fraction(128))) * 2**bits)
+    bound = enclosed_digits(lambda: ball(min(epsilon, Fraction(128))).exp(), bits)
     rows = [np.array(row, dtype=object) for row in weights]
     return all(bool(((rows[x] << bits) <= rows[y] * bound).all()) for x, y in pairs.tolist())
-
-
-def _exp_below(x: Fraction) -> Fraction:
-    """A rational below e^x, closer than 2^−90 relatively."""
-    from flint import arb, ctx, fmpq
-
-    with ctx.workprec(256):
-        value: Any = arb(fmpq(x.numerator, x.denominator)).exp().lower()
-        mantissa, exponent = value.man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
 @dataclass(frozen=True)
@@ -314,10 +306,7 @@ class Optimal(Mechanism):
         "The counts were drawn from a table of probabilities that has the least expected error of all "
         "private ones."
     )
-
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return []  # a plan shows its error as the limit
+    listed: ClassVar[str] = "never"  # a plan shows its error as the limit
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,7 +20,7 @@ import numpy as np
 from discreet.declarations import Relation
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, ball, enclose
-from discreet.numerics.search import boundary
+from discreet.numerics.search import first_true
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.bulk import geometric, successes, two_sided_geometric
 from discreet.randomness.entropy import OS_ENTROPY, Source
@@ -90,8 +90,9 @@ class Sparse:
                 f"epsilon={self.epsilon}: a level would need more than {_MOST_RECORDS:.0e} records to stand "
                 "out"
             )
-        surely = max(1, math.ceil(enough) + 1)
-        return boundary(lambda t: bool(enclose(lambda: self.passing(t)) <= allowed), surely, 0)
+        return first_true(
+            lambda t: t > 0 and bool(enclose(lambda: self.passing(t)) <= allowed), max(1, math.ceil(enough))
+        )
 
     def standing_out(self, records: int) -> float:
         """The probability that a level of so many records is published."""
@@ -101,10 +102,7 @@ class Sparse:
 
     def surely(self, probability: float = 0.95) -> int:
         """The least number of records with which a level is published so often."""
-        high = 2 * self.threshold
-        while self.standing_out(high) < probability:
-            high *= 2
-        return boundary(lambda records: self.standing_out(records) >= probability, high, 0)
+        return first_true(lambda n: n > 0 and self.standing_out(n) >= probability, self.threshold)
 
     def run(self, counts: Mapping[int, int], source: Source = OS_ENTROPY) -> SparseOutput:
         """What is published of levels by position; those that do not occur may be left out."""

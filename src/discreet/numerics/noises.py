@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import gammaln, log_ndtr, ndtr
 
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput
@@ -169,18 +169,20 @@ class LatticeNoise(_Kinked):
         return -cells * math.log(math.tanh(rate)) + log_chance_of_zero(rate, cells)
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        """A − B for two uniform compositions of one m, P(m) ∝ C(m+k−1, k−1)²·e^{−2m/b}."""
+        """A − B: A geometric, kept with probability p(ΣA)/max p, p(m) ∝ C(m+k−1, k−1)·e^{−m/b} the law of ΣA;
+        B a uniform composition of ΣA."""
         k, rows = x.shape[-1], int(np.prod(x.shape[:-1]))
-        logs: list[float] = []
-        log_q, m, value = -2 / float(self.scale), 0, 0.0
-        while not logs or value > max(logs) - 40 or value >= logs[-1]:
-            logs.append(value)
-            m += 1
-            value += log_q + 2 * math.log((m + k - 1) / m)
-        weight = np.exp(np.array(logs) - max(logs))
-        sizes = rng.choice(len(weight), rows, p=weight / weight.sum())
-        first, second = (rng.multinomial(sizes, rng.dirichlet(np.ones(k), rows)) for _ in range(2))
-        return np.asarray(x + (first - second).reshape(x.shape))
+        rate = max(1 / float(self.scale), 1e-17 * k)  # beyond, sums leave 64 bits
+        mode = max(0, math.ceil((k * math.exp(-rate) - 1) / -math.expm1(-rate)))
+        kept = np.empty((0, k), dtype=np.int64)
+        while len(kept) < rows:
+            free = np.floor(rng.standard_exponential((2 * (rows - len(kept)) + 8, k)) / rate)
+            sums = np.append(free.sum(axis=1), mode)
+            log_p = gammaln(sums + k) - gammaln(sums + 1) - rate * sums
+            accepted = rng.standard_exponential(len(free)) >= log_p[-1] - log_p[:-1]
+            kept = np.concatenate([kept, free[accepted].astype(np.int64)])[:rows]
+        composition = rng.multinomial(kept.sum(axis=1), rng.dirichlet(np.ones(k), rows))
+        return np.asarray(x + (kept - composition).reshape(x.shape))
 
 
 class Laplace(_Kinked):

@@ -46,6 +46,16 @@ def boundary(
     return good
 
 
+def first_true(holds: Callable[[int], bool], start: int) -> int:
+    """The first whole number from which on a condition holds, looking near ``start`` first."""
+    good, bad, stride = start, start - 1, 1
+    while holds(bad):
+        good, bad, stride = bad, bad - stride, 2 * stride
+    while not holds(good):
+        good, bad, stride = good + stride, good, 2 * stride
+    return boundary(holds, good, bad)
+
+
 def least(
     holds: Callable[[float], bool], *, start: float = 1.0, most: float = 1e9, relative: float = 1e-10
 ) -> float:

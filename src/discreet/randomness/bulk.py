@@ -8,11 +8,10 @@ bits of the tables come from enclosures. Proofs: ``proofs/samplers.md``.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil, comb, isqrt
 from typing import Any
@@ -21,17 +20,18 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.numerics.enclosures import Ball, above, ball, enclose, round_up
+from discreet.randomness.cells import Uniform
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import geometric as one_geometric
-from discreet.randomness.integers import lattice_noise as one_by_one
 
 IntArray = npt.NDArray[np.int64]
 WordArray = npt.NDArray[np.uint64]
-Digits = Callable[[int], int]
-"""For a number r in (0, 1]: bits ↦ ⌊2^bits · r⌋."""
+Value = Callable[[], Ball]
+"""A number in (0, 1], enclosed the better the more bits are worked with."""
 
-_FEW = 24  # below this many cells a loop over Python ints is faster than arrays
+_FEW = 24  # up to this many parts of a composition a loop over Python ints is faster than arrays
 _SMALLEST_RATE = Fraction(1, 2**36)  # below, noise may leave 64 bits: then one by one, in Python ints
+_LARGEST_SUM = 1 << 62  # of 64-bit integers
 _DIGIT = 1024
 _TAIL = 24  # a table ends where e^{−24} is left; beyond it the law begins anew
 _WORD = 1 << 64
@@ -70,14 +70,14 @@ def two_sided_geometric(k: int, rate: Fraction, source: Source) -> IntArray:
     return both[:k] - both[k:]
 
 
-def successes(trials: int, chance: Callable[[], Ball], source: Source) -> IntArray:
+def successes(trials: int, chance: Value, source: Source) -> IntArray:
     """Which of so many independent trials succeed, each with an irrational probability below ½, exactly.
 
     Trials with a probability of 1 − e^{−rate}, rational and hardly larger, need no more than the gaps
     between those that succeed; of these each is kept with the quotient of the probabilities.
     """
     rate = round_up(above(enclose(lambda: -(-chance()).log1p())))
-    keep = _digits(lambda: chance() / -ball(-rate).expm1())
+    keep = _Threshold(lambda: chance() / -ball(-rate).expm1())
     expected = int(trials * rate)
     block = min(expected + 4 * isqrt(expected) + 4, _MOST_GAPS)
     found, last = [np.empty(0, dtype=np.int64)], -1
@@ -86,10 +86,10 @@ def successes(trials: int, chance: Callable[[], Ball], source: Source) -> IntArr
         last = int(places[-1])
         found.append(places[places < trials].astype(np.int64))
     candidates = np.concatenate(found)
-    drawn, target = words(source, len(candidates)), np.uint64(keep(64))
+    drawn, target = words(source, len(candidates)), np.uint64(keep.word)
     kept = drawn < target
     for i in np.flatnonzero(drawn == target):
-        kept[i] = _continued(keep, 64, source)
+        kept[i] = keep.exceeds(keep.word, source)
     return candidates[kept]
 
 
@@ -102,20 +102,18 @@ def lattice_noise(k: int, epsilon: Fraction, source: Source) -> IntArray:
     if k == 2:
         first = two_sided_geometric(1, epsilon, source)
         return np.concatenate([first, -first])
-    rate = epsilon / 2
-    if rate < _SMALLEST_RATE:
-        return np.array(one_by_one(k, epsilon, source), dtype=object)
     while True:
-        positive = geometric(k, rate, source)
+        positive = geometric(k, epsilon / 2, source)
         total = int(positive.sum())
-        if _accepted(_same_sum(k, rate, total), source):
+        if _same_sum(k, epsilon / 2, total).exceeds(int(words(source, 1)[0]), source):
             return positive - composition(total, k, source)
 
 
 def composition(total: int, parts: int, source: Source) -> IntArray:
     """All ways to write ``total`` as an ordered sum of ``parts`` non-negative integers, equally likely."""
-    if parts <= _FEW:
-        return np.array(uniform_composition(total, parts, source), dtype=np.int64)
+    if parts <= _FEW or total > _LARGEST_SUM:
+        kind = object if total > _LARGEST_SUM else np.int64
+        return np.array(uniform_composition(total, parts, source), dtype=kind)
     places = total + parts - 1
     if 2 * (parts - 1) <= places:
         bars = subset(parts - 1, places, source)
@@ -161,48 +159,36 @@ def below(bound: int, count: int, source: Source) -> IntArray:
     return (values % np.uint64(bound)).astype(np.int64)
 
 
+class _Threshold:
+    """A number r to compare uniform numbers with, by its first 64 bits and, where they agree, by all."""
+
+    def __init__(self, value: Value) -> None:
+        self.value, self.word = value, enclosed_digits(value, 64)
+
+    def exceeds(self, word: int, source: Source) -> bool:
+        """Whether r is above a uniform number that begins with ``word``."""
+        return word < self.word or (word == self.word and Uniform(source, word).below(self.value))
+
+
 @dataclass(frozen=True)
 class _Table:
     """A law on {0, …, K} by its tails s₁ > s₂ > … > s_K: the number of tails above a uniform number."""
 
     ascending: WordArray
     """First 64 bits of the tails, s_K first."""
-    tails: Callable[[int], Digits]
-
-    @cached_property
-    def _listed(self) -> list[int]:
-        return [int(word) for word in self.ascending]
+    tail: Callable[[int], Value]
 
     def draw(self, count: int, source: Source) -> IntArray:
         size, drawn = len(self.ascending), words(source, count)
-        if count <= _FEW:
-            at = np.array([bisect_right(self._listed, word) for word in drawn.tolist()], dtype=np.int64)
-        else:
-            at = np.searchsorted(self.ascending, drawn, side="right")
+        at = np.searchsorted(self.ascending, drawn, side="right")
         result = size - at
         same = np.flatnonzero((at > 0) & (self.ascending[at - 1] == drawn))
         for i in same:  # the word is that of tail s_{size − at + 1}: continue both
-            result[i] += _continued(self.tails(int(result[i]) + 1), 64, source)
+            result[i] += Uniform(source, int(drawn[i])).below(self.tail(int(result[i]) + 1))
         return result
 
 
-def _continued(digits: Digits, known: int, source: Source) -> bool:
-    """Whether a uniform number is below r, both having the same first ``known`` bits."""
-    while True:
-        word = int(words(source, 1)[0])
-        target = digits(known + 64) - (digits(known) << 64)
-        if word != target:
-            return word < target
-        known += 64
-
-
-def _accepted(digits: Digits, source: Source) -> bool:
-    """True with probability r exactly."""
-    word, target = int(words(source, 1)[0]), digits(64)
-    return word < target or (word == target and _continued(digits, 64, source))
-
-
-def enclosed_digits(value: Callable[[], Ball], bits: int, extra: int = 64) -> int:
+def enclosed_digits(value: Value, bits: int, extra: int = 64) -> int:
     """⌊2^bits · r⌋ for the irrational r that ``value`` encloses; begins with ``extra`` bits more."""
     from flint import arb, ctx
 
@@ -218,31 +204,24 @@ def enclosed_digits(value: Callable[[], Ball], bits: int, extra: int = 64) -> in
 @lru_cache(maxsize=64)
 def _tail_table(rate: Fraction) -> _Table:
     """G ∧ K for G geometric, K = ⌈24/rate⌉: tails e^{−rate·g}."""
-    return _Table(_powers(rate, ceil(_TAIL / rate)), lambda g: _digits(lambda: _decayed(g * rate)))
+    return _Table(_powers(rate, ceil(_TAIL / rate)), lambda g: lambda: _decayed(g * rate))
 
 
 @lru_cache(maxsize=64)
 def _digit_table(rate: Fraction) -> _Table:
     """G mod 1024 for G geometric: tails (e^{−rate·g} − e^{−1024·rate})/(1 − e^{−1024·rate})."""
 
-    def tails(g: int) -> Digits:
-        def value() -> Ball:
-            rest = (_DIGIT - g) * rate  # e^{−rate·g}(1 − e^{−rest}), without cancellation for tiny rates
-            return _decayed(g * rate) * ball(-rest).expm1() / ball(-_DIGIT * rate).expm1()
+    def tail(g: int) -> Value:
+        rest = (_DIGIT - g) * rate  # e^{−rate·g}(1 − e^{−rest}), without cancellation for tiny rates
+        return lambda: _decayed(g * rate) * ball(-rest).expm1() / ball(-_DIGIT * rate).expm1()
 
-        return _digits(value)
-
-    listed = [tails(g)(64) for g in range(_DIGIT - 1, 0, -1)]
-    return _Table(np.array(listed, dtype=np.uint64), tails)
+    listed = [enclosed_digits(tail(g), 64) for g in range(_DIGIT - 1, 0, -1)]
+    return _Table(np.array(listed, dtype=np.uint64), tail)
 
 
 def _decayed(exponent: Fraction) -> Ball:
     """e^{−exponent}."""
     return (-ball(exponent)).exp()
-
-
-def _digits(value: Callable[[], Ball]) -> Digits:
-    return lambda bits: enclosed_digits(value, bits)
 
 
 def _powers(rate: Fraction, last: int) -> WordArray:
@@ -264,23 +243,18 @@ def _powers(rate: Fraction, last: int) -> WordArray:
 
 
 @lru_cache(maxsize=4096)
-def _same_sum(k: int, rate: Fraction, total: int) -> Digits:
-    """Digits of p(total)/max p for p the law of the sum of k geometric values of that rate."""
+def _same_sum(k: int, rate: Fraction, total: int) -> _Threshold:
+    """p(total)/max p for p the law of the sum of k geometric values of that rate."""
     mode = _likeliest_sum(k, rate)
-    if total == mode:
-        return lambda bits: 1 << bits
-
-    def value() -> Ball:
-        return _decayed((total - mode) * rate) * _binomial_ratio(total, mode, k)
-
-    first = enclosed_digits(value, 64)
-    return lambda bits: first if bits == 64 else enclosed_digits(value, bits)
+    return _Threshold(lambda: _decayed((total - mode) * rate) * _binomial_ratio(total, mode, k))
 
 
 def _binomial_ratio(total: int, mode: int, k: int) -> Any:
     """C(total + k − 1, k − 1) / C(mode + k − 1, k − 1)."""
     from flint import fmpq
 
+    if total == mode:  # a ball around 1 would not tell its digits
+        return 1
     if k <= 64:
         return fmpq(comb(total + k - 1, k - 1), comb(mode + k - 1, k - 1))
     logs = [ball(x).lgamma() for x in (total + k, mode + 1, total + 1, mode + k)]
@@ -290,13 +264,10 @@ def _binomial_ratio(total: int, mode: int, k: int) -> Any:
 @lru_cache(maxsize=64)
 def _likeliest_sum(k: int, rate: Fraction) -> int:
     """The m with the largest C(m + k − 1, k − 1) e^{−rate·m}: the least m with e^{−rate}(m + k) < m + 1."""
-    from flint import ctx
 
-    precision = 128
-    while True:
-        with ctx.workprec(precision):
-            ratio = _decayed(rate)
-            least = ((ratio * k - 1) / (1 - ratio)).ceil()
-            if least.is_exact() and least.is_finite():
-                return max(0, int(least.unique_fmpz()))
-        precision *= 2
+    def zero() -> Ball:
+        """Where both sides are equal, which no whole number is."""
+        ratio = _decayed(rate)
+        return (k * ratio - 1) / (1 - ratio)
+
+    return max(0, enclosed_digits(zero, 0) + 1)

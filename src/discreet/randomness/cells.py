@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from discreet.errors import TooLargeError
 from discreet.numerics.enclosures import Ball, ball
-from discreet.numerics.search import boundary
+from discreet.numerics.search import first_true
 from discreet.randomness.entropy import Source
 
 _MOST_PRECISION = 1 << 15
@@ -18,10 +18,10 @@ _MOST_PRECISION = 1 << 15
 class Uniform:
     """A real number, uniform on (0, 1), of which as many bits are drawn as it takes to decide something."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._bits = 64
-        self._known = source.below(1 << 64)
+    def __init__(self, source: Source, known: int | None = None, bits: int = 64) -> None:
+        """``known``: its first ``bits`` bits, where they are drawn already."""
+        self._source, self._bits = source, bits
+        self._known = source.below(1 << bits) if known is None else known
 
     def __float__(self) -> float:
         """About where it lies; decides nothing."""
@@ -92,21 +92,7 @@ def exact_cell(
 
     start = guess(float(uniform))
     cell = math.floor(Fraction(start) / grid) if math.isfinite(start) else 0
-    stride = 1
-    if is_below(cell):
-        high = cell
-        while is_below(high - stride):
-            high -= stride
-            stride *= 2
-        low = high - stride
-    else:
-        low = cell
-        while not is_below(low + stride):
-            low += stride
-            stride *= 2
-        high = low + stride
-    high = boundary(is_below, high, low)  # U ≥ cdf((high − 1)·grid) and U < cdf(high·grid)
-    return (high - Fraction(1, 2)) * grid
+    return (first_true(is_below, cell + 1) - Fraction(1, 2)) * grid
 
 
 def power_of_two(value: Fraction | float) -> Fraction:

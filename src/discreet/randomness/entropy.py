@@ -23,7 +23,10 @@ class Source(Protocol):
 
 @final
 class OSEntropy:
-    """Uniform integers from the operating system's cryptographic generator; holds no state at all."""
+    """Uniform integers from the operating system's cryptographic generator.
+
+    It holds no state at all, so a forked child cannot repeat its parent.
+    """
 
     __slots__ = ()
 

@@ -23,6 +23,8 @@ import numpy.typing as npt
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
+from discreet.numerics.search import first_true
+from discreet.randomness.cells import Uniform
 
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
@@ -133,35 +135,10 @@ def _decide(variance: Fraction, head: int, guess: int, source: Source) -> int:
 
     ``guess`` says where to look first, nothing else.
     """
-    from flint import arb, ctx
+    uniform = Uniform(source, head, _BITS)
 
-    bits = _BITS
-    while True:
-        head, bits = (head << 64) | source.below(1 << 64), bits + 64
-        with ctx.workprec(2 * bits):
-            unit = arb(2) ** -bits
-            size = _inverse(variance, head * unit, (head + 1) * unit, guess)
-        if size is not None:
-            return size
+    def reached(size: int) -> bool:
+        """U ≥ q(size + ½)."""
+        return not uniform.below(lambda: (ball(2 * size + 1) / ball(8 * variance).sqrt()).erfc())
 
-
-def _inverse(variance: Fraction, low: Ball, high: Ball, guess: int) -> int | None:
-    """The m with q(m + ½) < low and high < q(m − ½), if there is one for certain."""
-    from flint import arb
-
-    unit = (8 * ball(variance)).sqrt()
-
-    def tail(doubled: int) -> Ball:
-        return (arb(doubled) / unit).erfc()
-
-    step, bottom, top = 1, guess - 1, guess
-    while bottom >= 0 and tail(2 * bottom + 1) < low:
-        bottom, top, step = max(-1, bottom - step), bottom, 2 * step
-    while not tail(2 * top + 1) < low:
-        bottom, top, step = top, top + step, 2 * step
-        if top > 2**64 * (1 + math.isqrt(math.ceil(variance))):
-            return None  # U is too near 0 for what is known of it
-    while top - bottom > 1:
-        middle = (top + bottom) // 2
-        bottom, top = (bottom, middle) if tail(2 * middle + 1) < low else (middle, top)
-    return top if top == 0 or high < tail(2 * top - 1) else None
+    return first_true(reached, guess)

@@ -1,39 +1,20 @@
 """Exact integer samplers: every output law is a formula, every decision an integer comparison, no floats.
 
-Each sampler takes its uniform integers from a *source*. :class:`OSEntropy` asks the operating system for
-every one of them and keeps no state, so a forked child cannot repeat its parent. :class:`SeededEntropy` is
-reproducible and of another type, which the private path refuses.
-
-Rates are given as integers ``p, q`` and mean the exact rational p/q. The Bernoulli(exp(−p/q)), geometric and
-discrete Laplace samplers follow Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential
-Privacy" (2020), section 5. Proofs: ``proofs/samplers.md``.
+Rates are given as integers ``p, q`` and mean the exact rational p/q. The samplers follow Canonne, Kamath and
+Steinke, "The Discrete Gaussian for Differential Privacy" (2020), section 5. Proofs: ``proofs/samplers.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from discreet.errors import InvalidInput
 from discreet.randomness.entropy import Source
 
 
-def bernoulli(p: int, q: int, source: Source) -> bool:
-    """True with probability p/q exactly (0 ≤ p ≤ q, q ≥ 1)."""
-    return source.below(q) < p
-
-
 def bernoulli_exp(p: int, q: int, source: Source) -> bool:
-    """True with probability exp(−p/q) exactly (p ≥ 0, q ≥ 1)."""
-    while p > q:
-        if not _bernoulli_exp_unit(1, 1, source):
-            return False
-        p -= q
-    return _bernoulli_exp_unit(p, q, source)
-
-
-def _bernoulli_exp_unit(p: int, q: int, source: Source) -> bool:
-    # For p/q ≤ 1: the first K ≥ 1 whose Bernoulli(p/(qK)) fails is odd with probability exp(−p/q).
+    """True with probability exp(−p/q) exactly (0 ≤ p ≤ q, q ≥ 1)."""
+    # The first K ≥ 1 whose Bernoulli(p/(qK)) fails is odd with that probability.
     index = 1
     while source.below(q * index) < p:
         index += 1
@@ -44,10 +25,10 @@ def geometric(p: int, q: int, source: Source) -> int:
     """G ≥ 0 with P(G = g) = (1 − e^{−p/q}) e^{−(p/q) g} exactly (p, q ≥ 1)."""
     while True:
         low = source.below(q)
-        if _bernoulli_exp_unit(low, q, source):
+        if bernoulli_exp(low, q, source):
             break
     high = 0
-    while _bernoulli_exp_unit(1, 1, source):
+    while bernoulli_exp(1, 1, source):
         high += 1
     # low + q·high is geometric with ratio e^{−1/q}; its quotient by p has ratio e^{−p/q}.
     return (low + q * high) // p
@@ -69,23 +50,6 @@ def floor_laplace(p: int, q: int, source: Source) -> int:
     """
     magnitude = geometric(p, q, source)
     return -1 - magnitude if source.below(2) else magnitude
-
-
-def lattice_noise(k: int, epsilon: Fraction, source: Source) -> tuple[int, ...]:
-    """v in ℤᵏ with Σv = 0 and P(v) ∝ exp(−ε ‖v‖₁ / 2) exactly.
-
-    k − 1 discrete Laplace values of rate ε/2 are proposed and accepted with probability exp(−ε|Σ|/2), the
-    factor of the last coordinate. For k = 2 that is one discrete Laplace value of rate ε.
-    """
-    if k == 2:
-        first = discrete_laplace(epsilon.numerator, epsilon.denominator, source)
-        return first, -first
-    p, q = epsilon.numerator, 2 * epsilon.denominator
-    while True:
-        values = [discrete_laplace(p, q, source) for _ in range(k - 1)]
-        total = sum(values)
-        if bernoulli_exp(p * abs(total), q, source):
-            return *values, -total
 
 
 def categorical(weights: Sequence[int], source: Source) -> int:

@@ -97,10 +97,7 @@ class LogConcave:
         self._totals = list(accumulate(self.weights))
 
     def _theta(self, z: Sequence[Ball]) -> list[Ball]:
-        return [
-            ball(own) + sum((ball(m) * part for m, part in zip(row, z, strict=True)), start=ball(0))
-            for own, row in zip(self._centre, self._scale, strict=True)
-        ]
+        return [ball(own) + _dot(row, z) for own, row in zip(self._centre, self._scale, strict=True)]
 
     def _at(self, z: Sequence[Ball]) -> tuple[Ball, list[Ball]] | None:
         """h and its gradient in z."""
@@ -108,11 +105,7 @@ class LogConcave:
         if found is None:
             return None
         value, slopes = found
-        columns = zip(*self._scale, strict=True)
-        return value, [
-            sum((ball(m) * slope for m, slope in zip(column, slopes, strict=True)), start=ball(0))
-            for column in columns
-        ]
+        return value, [_dot(column, slopes) for column in zip(*self._scale, strict=True)]
 
     def _bounded(self, centre: Point, half: Point, within: _Box | None = None) -> _Box | None:
         """A box with the better bound of its own tangent and that of the box that holds it.
@@ -222,6 +215,10 @@ class LogConcave:
             return z, density / ball((2 * self._reach) ** self._d)
 
         return point
+
+
+def _dot(exact: Sequence[Fraction], balls: Sequence[Ball]) -> Ball:
+    return sum((ball(m) * part for m, part in zip(exact, balls, strict=True)), start=ball(0))
 
 
 def _halves(centre: Point, half: Point, axis: int) -> list[tuple[Point, Point]]:

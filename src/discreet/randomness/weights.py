@@ -9,9 +9,11 @@ these weights, and what the logarithm's rounding costs is a statement about the 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,6 @@ from discreet._typing import FloatArray, IntArray
 from discreet.numerics.count_vectors import Separable
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import categorical
-
-_BLOCK = 512  # as many 53-bit integers as an int64 can sum
 
 
 def dyadic(log_weight: npt.ArrayLike) -> tuple[IntArray, IntArray]:
@@ -38,41 +38,26 @@ class IntegerWeights:
     """Candidates 0, 1, …, R − 1 with integer weights; candidates of equal exponent are kept together."""
 
     def __init__(self, log_weights: FloatArray) -> None:
-        mantissa, exponent = dyadic(log_weights)
+        self._mantissa, exponent = dyadic(log_weights)
         self._order = np.argsort(-exponent, kind="stable")
-        self._mantissa = mantissa[self._order]
-        exponents, starts = np.unique(-exponent[self._order], return_index=True)
-        self._starts = [*starts.tolist(), len(mantissa)]
-        self._shifts = [int(-e - exponent.min()) for e in exponents]
-        high = np.add.reduceat(self._mantissa >> 26, starts).tolist()
-        low = np.add.reduceat(self._mantissa & (2**26 - 1), starts).tolist()
-        self._sums = [(above << 26) + below for above, below in zip(high, low, strict=True)]
-        self.total = sum(s << shift for s, shift in zip(self._sums, self._shifts, strict=True))
+        ordered = exponent[self._order]
+        starts = np.unique(-ordered, return_index=True)[1]
+        shifts = (ordered[starts] - exponent.min()).tolist()
+        self._groups = list(pairwise([*starts.tolist(), len(ordered)]))
+        sizes = ((stop - start) << shift for (start, stop), shift in zip(self._groups, shifts, strict=True))
+        self._bounds = list(accumulate(sizes))
 
     def draw(self, source: Source) -> int:
-        """Index r with probability weight_r / total exactly."""
-        left = source.below(self.total)
-        for group, (size, shift) in enumerate(zip(self._sums, self._shifts, strict=True)):
-            if left < size << shift:
-                return self._within(group, left >> shift)
-            left -= size << shift
-        raise AssertionError("unreachable: the groups sum to total")
+        """Index r with a probability proportional to its weight exactly.
 
-    def _within(self, group: int, left: int) -> int:
-        start, stop = self._starts[group], self._starts[group + 1]
-        while stop - start > _BLOCK:  # halves, each summed exactly
-            middle = (start + stop) // 2
-            size = self._exact_sum(start, middle)
-            if left < size:
-                stop = middle
-            else:
-                start, left = middle, left - size
-        cumulative = np.cumsum(self._mantissa[start:stop])
-        return int(self._order[start + int(np.searchsorted(cumulative, left, side="right"))])
-
-    def _exact_sum(self, start: int, stop: int) -> int:
-        part = self._mantissa[start:stop]
-        return (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
+        As if all m_r were 2⁵³, and then kept with probability m_r/2⁵³, which is at least a half.
+        """
+        while True:
+            group = bisect_right(self._bounds, source.below(self._bounds[-1]))
+            start, stop = self._groups[group]
+            found = int(self._order[start + source.below(stop - start)])
+            if source.below(1 << 53) < self._mantissa[found]:
+                return found
 
 
 class IntegerSeparable:
@@ -103,7 +88,8 @@ class IntegerSeparable:
         """One composition with probability weight(b)/size exactly."""
         return _descend(self._root, self.total, source)
 
-    def as_floats(self) -> Separable:
+    @cached_property
+    def floats(self) -> Separable:
         """The same law in floating point: marginals, means, fast seeded samples."""
         logs = [np.log(np.array(values, dtype=np.float64)) for _, values in self.windows]
         return Separable.of(logs, self.total, [low for low, _ in self.windows])
@@ -111,10 +97,11 @@ class IntegerSeparable:
 
 @dataclass(frozen=True)
 class _Tree:
+    """Polynomials of which each is the product of its two parts; those of single coordinates have none."""
+
     low: int
     poly: Any
-    left: _Tree | None = None
-    right: _Tree | None = None
+    parts: tuple[_Tree, ...] = ()
 
     @property
     def high(self) -> int:
@@ -133,28 +120,27 @@ def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _
     level = [_Tree(low, fmpz_poly(list(values[:length]))) for low, values in windows]
     while len(level) > 2:
         pairs = zip(level[::2], level[1::2], strict=False)
-        merged = [_Tree(a.low + b.low, a.poly.mul_low(b.poly, length), a, b) for a, b in pairs]
+        merged = [_Tree(a.low + b.low, a.poly.mul_low(b.poly, length), (a, b)) for a, b in pairs]
         level = merged + level[2 * len(merged) :]
-    return _Tree(level[0].low + level[1].low, None, level[0], level[1])
+    return _Tree(level[0].low + level[1].low, None, (level[0], level[1]))
 
 
 def _split(tree: _Tree, total: int) -> tuple[int, list[int], list[int]]:
     """The possible sums of the left half when both halves sum to ``total``, with the weights of both."""
-    assert tree.left is not None
-    assert tree.right is not None
-    first = max(tree.left.low, total - tree.right.high)
-    final = min(tree.left.high, total - tree.right.low)
-    left = tree.left.values[first - tree.left.low : final - tree.left.low + 1]
-    start = total - final - tree.right.low
-    right = tree.right.values[start : start + len(left)]
+    one, other = tree.parts
+    first, final = max(one.low, total - other.high), min(one.high, total - other.low)
+    left = one.values[first - one.low : final - one.low + 1]
+    start = total - final - other.low
+    right = other.values[start : start + len(left)]
     return first, left, right[::-1]
 
 
 def _descend(tree: _Tree, total: int, source: Source) -> tuple[int, ...]:
     """A composition with probability ∝ the product of its weights, exactly: sums first, then their parts."""
-    if tree.left is None or tree.right is None:
+    if not tree.parts:
         return (total,)
     first, left, right = _split(tree, total)
     products = [x * y for x, y in zip(left, right, strict=True)]
     below = first + categorical(products, source)
-    return _descend(tree.left, below, source) + _descend(tree.right, total - below, source)
+    one, other = tree.parts
+    return _descend(one, below, source) + _descend(other, total - below, source)

@@ -19,7 +19,7 @@ import numpy as np
 from discreet.errors import NoiseWarning
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import Mechanism, mechanism
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.lattice import Lattice
 from discreet.numerics.hellinger import hellinger
 from discreet_reproductions.arrays import FloatArray, IntArray
 from discreet_reproductions.beyond.columns import Column, bundled_columns, survey_columns

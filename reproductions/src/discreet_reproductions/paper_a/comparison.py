@@ -18,8 +18,8 @@ from discreet.declarations import as_epsilon
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.hellinger.exponential import EHD, EHDL, EHDS
 from discreet.mechanisms.hellinger.sensitivity import global_sensitivity
-from discreet.mechanisms.lattice.mechanism import Lattice
-from discreet.mechanisms.noisy_counts import LSDim, LSHist, LSZhang
+from discreet.mechanisms.independent import LSDim, LSHist, LSZhang
+from discreet.mechanisms.lattice import Lattice
 from discreet.planning.expected_error import Setting
 from discreet_reproductions.paper_a.pair import PAPER_GS
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
-from discreet.mechanisms.noisy_counts import clamped_floor_laplace
+from discreet.mechanisms.independent import LSHist
 from discreet.numerics.count_vectors import compositions
 from discreet.numerics.hellinger import candidate_distances
 from discreet_reproductions.arrays import FloatArray
@@ -73,7 +74,8 @@ class Pair:
 
 def noisy_counts(n: int, rate: float) -> FloatArray:
     """P(released count | x) for all x: the noise shifted to x, with the tails on the ends."""
-    noise = np.exp(clamped_floor_laplace(n, 2 * n, rate))  # of shifts −n, …, n
+    mechanism = LSHist(prior=(1.0, 1.0), n=2 * n, epsilon=Fraction(rate))
+    noise = np.exp(mechanism.clipped_law(n, 2 * n))  # of shifts −n, …, n
     law = np.lib.stride_tricks.sliding_window_view(noise, n + 1)[::-1].copy()
     law[:, 0] = np.cumsum(noise)[: n + 1][::-1]
     law[:, n] = np.cumsum(noise[::-1])[: n + 1]

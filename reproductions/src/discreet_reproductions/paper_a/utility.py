@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.declarations import as_epsilon
-from discreet.mechanisms.noisy_counts import LSHist, LSZhang
+from discreet.mechanisms.independent import LSHist, LSZhang
 from discreet.numerics.count_vectors import compositions
 from discreet.numerics.hellinger import hellinger
 from discreet.planning.expected_error import kl_divergence

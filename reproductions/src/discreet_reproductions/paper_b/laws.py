@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from discreet.mechanisms.hellinger.sensitivity import (
     local_sensitivity,
     smooth_sensitivity,
 )
-from discreet.mechanisms.noisy_counts import clamped_floor_laplace
+from discreet.mechanisms.independent import LSHist
 from discreet.numerics.count_vectors import compositions
 from discreet.numerics.log_gamma import log_gamma_gap
 from discreet_reproductions.arrays import FloatArray, IntArray
@@ -118,7 +119,8 @@ def floored_laplace(
     ``every``: noise on all m counts; else on the first m − 1, and the last takes what is left of n.
     """
     n, noisy = sum(counts), len(counts) if every else len(counts) - 1
-    laws = [np.exp(clamped_floor_laplace(count, n, epsilon / scale)) for count in counts[:noisy]]
+    noise = LSHist(prior=(1.0, 1.0), n=n, epsilon=Fraction(epsilon / scale))
+    laws = [np.exp(noise.clipped_law(count, n)) for count in counts[:noisy]]
     outputs = np.indices((n + 1,) * noisy).reshape(noisy, -1).T
     probability = laws[0]
     for law in laws[1:]:

@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, ndtr
 from scipy.stats import binom
 
-from discreet.mechanisms.lattice.mechanism import Lattice
+from discreet.mechanisms.lattice import Lattice
 from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
 from discreet_reproductions.arrays import FloatArray, IntArray
 

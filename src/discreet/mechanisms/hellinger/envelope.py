@@ -27,11 +27,12 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import TooLargeError
-from discreet.numerics.count_vectors import Separable, number_of_compositions
+from discreet.numerics.count_vectors import number_of_compositions
 from discreet.numerics.hellinger import from_gap
 from discreet.numerics.log_gamma import stirling_remainder
 from discreet.randomness.bulk import uniform_composition
 from discreet.randomness.entropy import Source
+from discreet.randomness.integers import categorical
 from discreet.randomness.weights import IntegerSeparable, dyadic
 
 Gap = Callable[[int, FloatArray], FloatArray]
@@ -167,7 +168,7 @@ class Envelope:
             factors[lower] = np.logaddexp(factors[lower], factors[j] + spill)
             node = self._node(float(rates[j]), float(factors[j]), cut)
             nodes.append(node)
-            log_size = _log_integer(node.size) - self.k * node.bits * math.log(2)
+            log_size = math.log(node.size) - self.k * node.bits * math.log(2)
             log_mass = max(log_mass, log_size + node.log_factor - 1)
         nodes.append(_Node(0.0, float(factors[0]), math.inf, size=self._candidates))
         return nodes
@@ -183,32 +184,28 @@ class Envelope:
         return _Node(rate, log_factor, cut, bits, law, law.size)
 
     @cached_property
-    def _scale(self) -> tuple[list[int], int, int]:
-        """Integer factors of the nodes, and the binary exponents of one unit of factor and of weight."""
+    def _scale(self) -> tuple[list[int], int]:
+        """Integer factors of the nodes' weights, and the binary exponent of one unit of their products."""
         mantissa, exponent = dyadic(np.array([node.log_factor for node in self._nodes]))
-        unit = int(exponent.min()) - 52
-        factors = [(int(m) + 1) << (int(e) - 52 - unit) for m, e in zip(mantissa, exponent, strict=True)]
-        return factors, unit, self.k * max(node.bits for node in self._nodes)
+        unit = int(exponent.min()) - self.k * max(node.bits for node in self._nodes)
+        shifts = [int(e) - self.k * n.bits - unit for e, n in zip(exponent, self._nodes, strict=True)]
+        return [(int(m) + 1) << shift for m, shift in zip(mantissa, shifts, strict=True)], unit - 52
 
     @cached_property
     def _masses(self) -> list[int]:
-        factors, _, bits = self._scale
-        return [
-            (factor * node.size) << (bits - self.k * node.bits)
-            for factor, node in zip(factors, self._nodes, strict=True)
-        ]
+        return [factor * node.size for factor, node in zip(self._scale[0], self._nodes, strict=True)]
 
     def draw(self, source: Source) -> tuple[int, ...]:
         """One composition with probability φ̃(b)/Σφ̃ exactly."""
-        _, unit, bits = self._scale
-        total = sum(self._masses)
+        unit = self._scale[1]
         while True:
             self.attempts += 1
-            b = self._propose(source.below(total), source)
+            law = self._nodes[categorical(self._masses, source)].law
+            b = uniform_composition(self.n, self.k, source) if law is None else law.draw(source)
             bound = self._bound(b) << 64
             gap = sum(side.at(x) for side, x in zip(self._sides, b, strict=True))
             mantissa, exponent = dyadic(height(gap, self.rate))
-            shift = int(exponent) - 52 - unit + bits + 64  # < 0 only where φ̃ is tiny
+            shift = int(exponent) - 52 - unit + 64  # < 0 only where φ̃ is tiny
             value = int(mantissa) << max(shift, 0)
             if value > bound:
                 raise AssertionError("the envelope lies below the law: this is a defect, please report it")
@@ -217,39 +214,17 @@ class Envelope:
 
     def _bound(self, b: Sequence[int]) -> int:
         """The envelope at b, an exact integer."""
-        factors, _, bits = self._scale
-        return sum(
-            (factor * node.weight(b)) << (bits - self.k * node.bits)
-            for factor, node in zip(factors, self._nodes, strict=True)
-        )
-
-    def _propose(self, left: int, source: Source) -> tuple[int, ...]:
-        for node, mass in zip(self._nodes, self._masses, strict=True):
-            if left < mass:
-                return (
-                    uniform_composition(self.n, self.k, source) if node.law is None else node.law.draw(source)
-                )
-            left -= mass
-        raise AssertionError("unreachable: the masses sum to the bound")
+        return sum(factor * node.weight(b) for factor, node in zip(self._scale[0], self._nodes, strict=True))
 
     def simulate(self, size: int, rng: np.random.Generator) -> IntArray:
         """``size`` compositions by floats from a seeded generator, shape (size, k). Not private."""
         weight = np.array([float(mass / sum(self._masses)) for mass in self._masses])
-        laws: dict[int, Separable] = {}
         parts: list[IntArray] = []
         missing = size
         while missing > 0:
-            numbers = rng.multinomial(int(missing * 1.3) + 16, weight / weight.sum())
-            rows = []
-            for j, number in enumerate(numbers.tolist()):
-                node = self._nodes[j]
-                if number and node.law is None:
-                    rows.append(_uniform_compositions(self.n, self.k, number, rng))
-                elif number and node.law is not None:
-                    if j not in laws:
-                        laws[j] = node.law.as_floats()
-                    rows.append(laws[j].sample(number, rng))
-            proposed = np.concatenate(rows)
+            numbers = rng.multinomial(int(missing * 1.3) + 16, weight / weight.sum()).tolist()
+            chosen = [(node, number) for node, number in zip(self._nodes, numbers, strict=True) if number]
+            proposed = np.concatenate([self._simulated(node, number, rng) for node, number in chosen])
             rng.shuffle(proposed)
             gaps = np.stack([self.gap(i, column.astype(np.float64)) for i, column in enumerate(proposed.T)])
             log_ratio = height(gaps.sum(axis=0), self.rate) - self._log_bound(gaps)
@@ -257,6 +232,11 @@ class Envelope:
             parts.append(proposed[kept][:missing])
             missing -= len(parts[-1])
         return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64)
+
+    def _simulated(self, node: _Node, size: int, rng: np.random.Generator) -> IntArray:
+        if node.law is None:
+            return rng.multinomial(np.full(size, self.n), rng.dirichlet(np.ones(self.k), size))
+        return node.law.floats.sample(size, rng)
 
     def _log_bound(self, gaps: FloatArray) -> FloatArray:
         total = np.full(gaps.shape[1], -np.inf)
@@ -377,16 +357,3 @@ def _halved(times: int, source: Source) -> bool:
             return False
         times -= 64
     return True
-
-
-def _uniform_compositions(n: int, k: int, size: int, rng: np.random.Generator) -> IntArray:
-    rows = np.empty((size, k), dtype=np.int64)
-    for i in range(size):
-        bars = np.sort(rng.choice(n + k - 1, k - 1, replace=False, shuffle=False))
-        rows[i] = np.diff(bars, prepend=-1, append=n + k - 1) - 1
-    return rows
-
-
-def _log_integer(value: int) -> float:
-    shift = max(value.bit_length() - 64, 0)
-    return math.log(value >> shift) + shift * math.log(2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -102,24 +103,19 @@ class _Hellinger(Mechanism):
         smallest_mean = (sum(self.prior) + self.n) / self.k
         return 1.0 / math.sqrt(-math.expm1(float(log_w(smallest_mean))))
 
+    def slack_at(self, strength: float) -> float:
+        """What rounding can add to the privacy loss at that strength."""
+        return 4 * log_error(strength * self.largest_sharpness)
+
     @property
     def slack(self) -> float:
         """What rounding can add to the privacy loss; it is inside the reported ε."""
-        return 4 * log_error(self.strength * self.largest_sharpness)
+        return self.slack_at(self.strength)
 
-    def _less_slack(self, strength_per_epsilon: float) -> float:
-        """The strength for ε, reduced such that theorem plus slack stay within ε."""
-        epsilon = float(self.epsilon)
-        slack = 4 * log_error(epsilon * strength_per_epsilon * self.largest_sharpness)
-        self._check_slack(slack)
-        return (epsilon - slack) * (1 - 2.0**-50) * strength_per_epsilon
-
-    def _check_slack(self, slack: float) -> None:
-        if slack > MAX_RELATIVE_SLACK * self.epsilon:
-            raise TooLargeError(
-                f"epsilon={self.epsilon}, n={self.n}: rounding would cost {slack:.3g} of the budget, more "
-                "than one millionth; use the lattice mechanism, which has no rounding"
-            )
+    def enumerated_laws(self, sharpness: Callable[[tuple[int, ...]], float]) -> HellingerLaws:
+        """The laws of all datasets, of any strength."""
+        rows = _candidates(self.n, self.k)
+        return HellingerLaws(self.prior, rows, np.array([sharpness(tuple(row)) for row in rows.tolist()]))
 
     def rate(self, counts: tuple[int, ...]) -> float:
         return self.strength * self.sharpness(counts)
@@ -135,11 +131,9 @@ class _Hellinger(Mechanism):
         return log_gamma_gap(own, self.prior[i] + b, float(counts[i]) - b)
 
     def _log_weights(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        rows = _candidates(self.n, self.k)
-        total = np.zeros(len(rows))
-        for i, column in enumerate(rows.T):
-            total += self.gap(counts, i, np.arange(self.n + 1, dtype=np.float64))[column]
-        return rows, height(total, self.rate(counts))
+        rows, every = _candidates(self.n, self.k), np.arange(self.n + 1.0)
+        gaps = sum(self.gap(counts, i, every)[column] for i, column in enumerate(rows.T))
+        return rows, height(gaps, self.rate(counts))
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
         if self.number_of_outputs <= MAX_ENUMERATED:
@@ -226,14 +220,32 @@ class _Calibrated(_Hellinger):
         if self.calibration not in ("theorem", "exact"):
             raise InvalidInput(f"calibration={self.calibration!r} must be 'theorem' or 'exact'")
 
+    @classmethod
+    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+        return [] if quick or seconds_per_dataset(n, k) > _SLOW else [{}]
+
+    @property
     @abstractmethod
-    def _strength_by_theorem(self) -> float: ...
+    def theorem(self) -> float:
+        """The strength per ε that is private."""
 
     @cached_property
     def strength(self) -> float:
-        if self.calibration == "theorem":
-            return self._strength_by_theorem()
-        return _calibrated_strength(self)
+        """By the theorem: reduced such that its loss and the slack stay within ε."""
+        if self.calibration == "exact":
+            return _calibrated_strength(self)
+        slack = self.affordable_slack(float(self.epsilon) * self.theorem)
+        return (float(self.epsilon) - slack) * (1 - 2.0**-50) * self.theorem
+
+    def affordable_slack(self, strength: float) -> float:
+        """What rounding can cost at that strength; refuses where that is too much."""
+        slack = self.slack_at(strength)
+        if slack > MAX_RELATIVE_SLACK * self.epsilon:
+            raise TooLargeError(
+                f"epsilon={self.epsilon}, n={self.n}: rounding would cost {slack:.3g} of the budget, more "
+                "than one millionth; use the lattice mechanism, which has no rounding"
+            )
+        return slack
 
     @property
     def guarantee(self) -> Guarantee:
@@ -256,9 +268,8 @@ class EHD(_Calibrated):
 
     @classmethod
     def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        if quick or seconds_per_dataset(n, k) > _SLOW:
-            return []
-        return [{}, {"calibration": "exact"}] if _few(n, k) else [{}]
+        ways = super().compared(n, k, quick)
+        return [*ways, {"calibration": "exact"}] if ways and _few(n, k) else ways
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -271,8 +282,9 @@ class EHD(_Calibrated):
     def largest_sharpness(self) -> float:
         return 1.0 / global_sensitivity(self.n, self.prior, self.sensitivity)
 
-    def _strength_by_theorem(self) -> float:
-        return self._less_slack(0.5)
+    @property
+    def theorem(self) -> float:
+        return 0.5
 
 
 @dataclass(frozen=True)
@@ -286,10 +298,6 @@ class EHDS(_Calibrated):
     )
     gamma: float = 1.0
 
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return [] if quick or seconds_per_dataset(n, k) > _SLOW else [{}]
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < (gamma := as_float(self.gamma)) < math.inf:
@@ -299,8 +307,9 @@ class EHDS(_Calibrated):
     def sharpness(self, counts: tuple[int, ...]) -> float:
         return 1.0 / smooth_sensitivity(counts, self.prior, gamma=self.gamma)
 
-    def _strength_by_theorem(self) -> float:
-        return self._less_slack(0.5 / (1 + self.gamma))
+    @property
+    def theorem(self) -> float:
+        return 0.5 / (1 + self.gamma)
 
 
 @dataclass(frozen=True)
@@ -316,12 +325,13 @@ class EHDLCalibrated(_Calibrated):
 
     @classmethod
     def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return [{}] if _few(n, k) and not quick else []
+        return super().compared(n, k, quick) if _few(n, k) else []
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
         return 1.0 / local_sensitivity(counts, self.prior)
 
-    def _strength_by_theorem(self) -> float:
+    @property
+    def theorem(self) -> float:
         raise InvalidInput("calibration='theorem': no theorem makes this shape private; it needs 'exact'")
 
 
@@ -331,10 +341,7 @@ class EHDL(_Hellinger):
 
     name: ClassVar[str] = "ehdl"
     words: ClassVar[str] = "One posterior was drawn at random in a way that is not private."
-
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return []  # not private
+    listed: ClassVar[str] = "never"  # not private
 
     @property
     def guarantee(self) -> Guarantee:
@@ -363,12 +370,9 @@ class MBeta(_Hellinger):
         "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
         "one; how sharply was set such that the guarantee is what was asked for."
     )
+    listed: ClassVar[str] = "never"  # it has a delta
     delta: Fraction = Fraction(0)
     calibration: Literal["definition", "exact"] = "definition"
-
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return []  # it has a delta
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -424,16 +428,10 @@ class MBeta(_Hellinger):
             )
         return budget, found
 
-    def _slack_at(self, budget: float) -> float:
-        return 4 * log_error(budget / 2 * self.largest_sharpness)
-
     def _by_audit(self, budget: float) -> Guarantee | None:
         """What an enumeration of all pairs of datasets shows, if it is within (ε, δ)."""
-        rows = _candidates(self.n, self.k)
-        beta = self._beta(budget)
-        sharpness = [1.0 / smooth_sensitivity(row, self.prior, beta=beta) for row in rows.tolist()]
-        laws = HellingerLaws(self.prior, rows, np.array(sharpness))
-        slack = self._slack_at(budget)
+        beta, slack = self._beta(budget), self.slack_at(budget / 2)
+        laws = self.enumerated_laws(lambda row: 1.0 / smooth_sensitivity(row, self.prior, beta=beta))
         loss = laws.worst_loss(budget / 2) + slack
         if loss <= self.epsilon:
             return Guarantee(
@@ -449,7 +447,7 @@ class MBeta(_Hellinger):
     def _by_theorem(self, budget: float) -> Guarantee | None:
         """What the two theorems of proofs/mbeta.md promise, pure or with a δ, if it is within (ε, δ)."""
         page = "theorem: proofs/mbeta.md (too large for an audit of all datasets)"
-        slack, growth = self._slack_at(budget), math.expm1(self._beta(budget))
+        slack, growth = self.slack_at(budget / 2), math.expm1(self._beta(budget))
         if _rounded_up(budget * (1 + growth * self.largest_sharpness) + slack) <= self.epsilon:
             return Guarantee(self.epsilon, basis=page)
         delta = (self.delta - _rounded_up(2 * slack)) / (1 + Fraction(1, 10**6))
@@ -472,13 +470,6 @@ def _rounded_up(value: float) -> Fraction:
     return Fraction(math.ceil(Fraction(value) * 10**digits), 10**digits)
 
 
-@lru_cache(maxsize=2)
-def _laws(mechanism: _Hellinger) -> HellingerLaws:
-    rows = _candidates(mechanism.n, mechanism.k)
-    sharpness = np.array([mechanism.sharpness(tuple(row)) for row in rows.tolist()])
-    return HellingerLaws(mechanism.prior, rows, sharpness)
-
-
 @lru_cache(maxsize=64)
 def _calibrated_strength(mechanism: _Calibrated) -> float:
     """The largest strength whose enumerated loss, rounding included, is at most ε; checked on that side."""
@@ -487,14 +478,13 @@ def _calibrated_strength(mechanism: _Calibrated) -> float:
             f"calibration='exact' enumerates all pairs of datasets; n={mechanism.n}, k={mechanism.k} has too "
             "many (k = 2 works up to n = 5000, k ≥ 3 up to 10⁸ triples); calibration='theorem' has no limit"
         )
-    laws = _laws(mechanism)
+    laws = mechanism.enumerated_laws(mechanism.sharpness)
     epsilon = float(mechanism.epsilon)
-    mechanism._check_slack(4 * log_error(0.5 * epsilon * mechanism.largest_sharpness))
+    mechanism.affordable_slack(0.5 * epsilon)
 
     def excess(strength: float) -> float:
         """Enumerated loss with everything that rounding can add, less ε."""
-        slack = 4 * log_error(strength * mechanism.largest_sharpness) + 1e-11 * (1 + epsilon)
-        return laws.worst_loss(strength) + slack - epsilon
+        return laws.worst_loss(strength) + mechanism.slack_at(strength) + 1e-11 * (1 + epsilon) - epsilon
 
     low, high = 0.0, epsilon / 2  # interpolating, for every value costs an enumeration
     while (over := excess(high)) <= 0:
