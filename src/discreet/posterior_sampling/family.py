@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -38,6 +38,8 @@ from discreet.randomness.entropy import Source
 
 Natural: TypeAlias = tuple[Fraction, ...]
 Pair: TypeAlias = tuple[Natural, Natural]
+Given: TypeAlias = Mapping[str, Any]
+Kind = TypeVar("Kind")
 RecordKind = Literal["numbers", "counts", "levels", "vectors"]
 
 MARGIN = 1e-6
@@ -68,6 +70,33 @@ class Family(ABC):
     """About how many seconds a curve takes."""
     scaled_to: ClassVar[float] = 1e-9
     """How near to the largest scaling that meets a target the one is that is looked for."""
+    words: ClassVar[str] = ""
+    """What θ is in a report, with names of fields in braces."""
+    bounds_of: ClassVar[str] = "one record"
+    """What declared bounds are those of, and the least that they may be."""
+    least: ClassVar[float] = -math.inf
+
+    def __post_init__(self) -> None:
+        """Checks declared bounds, and how far apart records may be that are to be hard to tell apart."""
+        if not hasattr(self, "bounds"):
+            return
+        low, high = bounds = as_bounds(self.bounds, self.bounds_of, self.least)
+        whole = self.records == "counts"
+        if whole and not (low.is_integer() and high.is_integer()):
+            raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
+        self.keep(bounds=bounds)
+        nearby = getattr(self, "nearby", None)
+        if nearby is not None:
+            far = float(as_exact(nearby, "nearby"))
+            if not 0 < far <= high - low or (whole and not far.is_integer()):
+                kind = "a whole number" if whole else "positive"
+                raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of {bounds=}")
+            self.keep(nearby=far)
+
+    def keep(self, **checked: Any) -> None:
+        """Fields as they are once they are checked."""
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
@@ -75,7 +104,7 @@ class Family(ABC):
 
     def public_prior(self, prior: Any) -> list[Any]:
         """The parameters of a prior as JSON values."""
-        return list(prior.parameters)
+        return list(getattr(prior, "parameters", prior))
 
     def prior_from_json(self, parameters: list[Any]) -> Any:
         """The prior that :meth:`public_prior` wrote."""
@@ -83,7 +112,14 @@ class Family(ABC):
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         """The model and its prior in words for a report; ``prior`` and ``bounds`` as in a document."""
-        return f"the family {self.name}{clipped_words(bounds)}", ", ".join(map(str, prior))
+        if not self.words:
+            return f"the family {self.name}{clipped_words(bounds)}", self.prior_in_words(prior)
+        model = self.words.format(**vars(self))
+        return model + clipped_words(getattr(self, "bounds", None)), self.prior_in_words(prior)
+
+    def prior_in_words(self, prior: list[Any]) -> str:
+        """A prior as in a document, for a report."""
+        return ", ".join(map(str, prior))
 
     @abstractmethod
     def natural(self, distribution: Any) -> Natural:
@@ -103,9 +139,7 @@ class Family(ABC):
         own = self.natural(self.prior(prior))
         return self.from_natural(added(own, self.contribution(statistic, number)))
 
-    def read(
-        self, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
-    ) -> tuple[Any, int]:
+    def read(self, data: Any, column: str | None, options: Given, **people: Any) -> tuple[Any, int]:
         """The exact sufficient statistic of records, and how many there are.
 
         ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet.data.Contribution`.
@@ -118,9 +152,7 @@ class Family(ABC):
                 )
         return self.gathered(data, column, options, people)
 
-    def gathered(
-        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
-    ) -> tuple[Any, int]:
+    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
         """The statistic of what the family takes for records: numbers, clipped and summed on a grid."""
         whole, bounds = self.records == "counts", self.record_bounds
         summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
@@ -131,13 +163,22 @@ class Family(ABC):
         """The declared bounds of one record that is a number."""
         return getattr(self, "bounds", (0.0, 1.0))
 
-    def of_grid(self, summed: ClippedSum) -> Any:
-        """The statistic of numbers on a grid, by the family's bounds, which are the doubles themselves.
+    @property
+    def move(self) -> Fraction:
+        """How far one record can move: the width of the bounds, or what counts as near by.
 
-        ``data`` reads 0.1 as one tenth.
+        On the grid of the records two numbers may be a step farther apart than they are.
         """
-        low, high = (Fraction(bound) for bound in self.record_bounds)
-        return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
+        low, high = map(Fraction, self.record_bounds)
+        nearby = getattr(self, "nearby", None)
+        if nearby is None:
+            return high - low
+        step = 0 if self.records == "counts" else (high - low) / MOST_STEPS
+        return min(high - low, Fraction(nearby) + step)
+
+    def of_grid(self, summed: ClippedSum) -> Any:
+        """The statistic of numbers on a grid."""
+        return sum_on_grid(summed, self.record_bounds)
 
     def total(self, statistic: Any, n: int) -> Fraction:
         """The sum of n numbers, which must lie in its range."""
@@ -195,9 +236,21 @@ class Family(ABC):
         drawn = [one.sample(size, own) for one, own in zip(parts, seeds, strict=True)]
         return drawn[0] if len(drawn) == 1 else np.stack(drawn, axis=1)
 
-    @abstractmethod
+    def farthest(self, n: int) -> list[tuple[Any, Any]]:
+        """Statistics of datasets that differ in one record, of which two are hardest to keep apart.
+
+        Of numbers: all are at the lower bound, and one of them moves as far as it can.
+        """
+        lowest = n * Fraction(self.record_bounds[0])
+        return [(lowest, lowest + self.move)]
+
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
+        pairs = []
+        for statistics in self.farthest(n):
+            first, second = (added(eta, self.contribution(own, n), r) for own in statistics)
+            pairs += [(first, second), (second, first)]
+        return pairs
 
     def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float | None:
         """An upper bound on the largest D_λ where no pair is known to have it; None: one of the pairs has."""
@@ -280,26 +333,7 @@ class Family(ABC):
         return family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
 
 
-def as_nearby(nearby: Any, bounds: tuple[float, float], whole: bool) -> float | None:
-    """How far apart two records may be that are to be hard to tell apart: checked."""
-    if nearby is None:
-        return None
-    value = float(as_exact(nearby, "nearby"))
-    if not 0 < value <= bounds[1] - bounds[0] or (whole and not value.is_integer()):
-        kind = "a whole number" if whole else "positive"
-        raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of bounds={bounds!r}")
-    return value
-
-
-def as_whole_bounds(bounds: Any, what: str) -> tuple[float, float]:
-    """Declared bounds of counts."""
-    low, high = as_bounds(bounds, what, 0)
-    if not (low.is_integer() and high.is_integer()):
-        raise InvalidInput(f"bounds={bounds!r} of counts must be whole numbers")
-    return low, high
-
-
-def of_two(kind: type[Any], parameters: Any, said: str) -> Any:
+def of_two(kind: type[Kind], parameters: Any, said: str) -> Kind:
     """The prior of this kind from its two parameters, or itself; ``said`` is what they are."""
     if isinstance(parameters, kind):
         return parameters
@@ -307,18 +341,21 @@ def of_two(kind: type[Any], parameters: Any, said: str) -> Any:
         first, second = parameters
     except (TypeError, ValueError):
         raise InvalidInput(f"prior={parameters!r} must be {said}") from None
-    return kind(first, second)
+    return kind(first, second)  # type: ignore[call-arg]
 
 
-def largest_move(bounds: tuple[float, float], nearby: float | None, whole: bool = False) -> Fraction:
-    """How far one record can move: the width of the bounds, or what counts as near by.
+def numbers(values: Any, name: str = "the statistic") -> Natural:
+    """Several numbers exactly; none where that is not what is given."""
+    try:
+        return tuple(as_exact(value, name) for value in values)
+    except TypeError:
+        return ()
 
-    On the grid of the records two numbers may be a step farther apart than they are.
-    """
-    width = Fraction(bounds[1]) - Fraction(bounds[0])
-    if nearby is None:
-        return width
-    return min(width, Fraction(nearby) + (0 if whole else width / MOST_STEPS))
+
+def sum_on_grid(summed: ClippedSum, bounds: tuple[float, float]) -> Fraction:
+    """A sum by its bounds, which are the doubles themselves: ``data`` reads 0.1 as one tenth."""
+    low, high = map(Fraction, bounds)
+    return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
 
 
 def added(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural:

@@ -11,24 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_bounds, as_exact
+from discreet.declarations import as_exact
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import GammaMixture
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step, log_rising
-from discreet.posterior_sampling.family import (
-    Family,
-    Natural,
-    Pair,
-    RecordKind,
-    as_nearby,
-    as_whole_bounds,
-    clipped_words,
-    in_floats,
-    largest_move,
-    of_two,
-)
+from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, in_floats, of_two
 from discreet.posterior_sampling.given_draws import weighed_statistics
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
@@ -41,15 +30,13 @@ class _GammaFamily(Family):
     bounds: tuple[float, float]
     nearby: float | None = field(default=None, kw_only=True)
     parameter: ClassVar[str] = "rate"
-    _what: ClassVar[str]
-
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        said = f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
-        return f"{self._what}{clipped_words(self.bounds)}", said
+    least: ClassVar[float] = 0
 
     def prior(self, parameters: Any) -> Gamma:
-        found: Gamma = of_two(Gamma, parameters, "(shape, rate) of a Gamma, such as (2, 1)")
-        return found
+        return of_two(Gamma, parameters, "(shape, rate) of a Gamma, such as (2, 1)")
+
+    def prior_in_words(self, prior: list[Any]) -> str:
+        return f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
 
     def natural(self, distribution: Gamma) -> Natural:
         return Fraction(distribution.shape), Fraction(distribution.rate)
@@ -88,22 +75,14 @@ class Poisson(_GammaFamily):
 
     name: ClassVar[str] = "poisson"
     records: ClassVar[RecordKind] = "counts"
-    _what: ClassVar[str] = "the mean number of events per record"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", as_whole_bounds(self.bounds, "a count"))
-        object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=True))
+    bounds_of: ClassVar[str] = "a count"
+    words: ClassVar[str] = "the mean number of events per record"
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         return self.total(statistic, n), Fraction(n)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         return power_of_two(1 / (eta[1] + r * n)) / 2**32
-
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        small, rate = eta[0] + r * n * Fraction(self.bounds[0]), eta[1] + r * n
-        first, second = (small, rate), (small + r * largest_move(self.bounds, self.nearby, True), rate)
-        return [(first, second), (second, first)]
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         (p, _), (q, _) = pair
@@ -162,11 +141,8 @@ class Exponential(_GammaFamily):
     """
 
     name: ClassVar[str] = "exponential"
-    _what: ClassVar[str] = "the rate of waiting times"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", as_bounds(self.bounds, "a waiting time", 0))
-        object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=False))
+    bounds_of: ClassVar[str] = "a waiting time"
+    words: ClassVar[str] = "the rate of waiting times"
 
     @property
     def events(self) -> Fraction:
@@ -177,14 +153,8 @@ class Exponential(_GammaFamily):
         return n * self.events, self.total(statistic, n)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        return (
-            power_of_two((eta[0] + r * n * self.events) / (eta[1] + r * n * Fraction(self.bounds[1]))) / 2**32
-        )
-
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        shape, small = eta[0] + r * n * self.events, eta[1] + r * n * Fraction(self.bounds[0])
-        first, second = (shape, small), (shape, small + r * largest_move(self.bounds, self.nearby))
-        return [(first, second), (second, first)]
+        shape, rate = eta[0] + r * n * self.events, eta[1] + r * n * Fraction(self.bounds[1])
+        return power_of_two(shape / rate) / 2**32
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         (shape, p), (_, q) = pair
@@ -230,14 +200,14 @@ class GammaTimes(Exponential):
 
     shape: float
     name: ClassVar[str] = "gamma"
-    _what: ClassVar[str] = "the rate of Gamma records with known shape"
+    words: ClassVar[str] = "the rate of Gamma records with known shape"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         shape = float(as_exact(self.shape, "shape"))
         if not 1e-6 <= shape <= 1e6:
             raise InvalidInput(f"shape={self.shape!r} must be between 1e-6 and 1e6: that of one record")
-        object.__setattr__(self, "shape", shape)
+        self.keep(shape=shape)
 
     @property
     def events(self) -> Fraction:
