@@ -70,6 +70,8 @@ class Family(ABC):
     """About how many seconds a curve takes."""
     scaled_to: ClassVar[float] = 1e-9
     """How near to the largest scaling that meets a target the one is that is looked for."""
+    profiled: ClassVar[bool] = False
+    """Whether the extreme pairs have the largest hockey-stick divergences too, for every ε."""
     words: ClassVar[str] = ""
     """What θ is in a report, with names of fields in braces."""
     bounds_of: ClassVar[str] = "one record"
@@ -260,20 +262,45 @@ class Family(ABC):
         """The order from which on :meth:`renyi_bound` is infinite; None: that of the extreme pairs."""
         return None
 
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball; 1 is a bound for any two."""
-        return ball(1)
-
-    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        """The same in floats for many ε."""
-        return np.ones_like(epsilons)
-
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Pairs of which one has the largest hockey-stick divergence, for every ε.
 
         None where no theorem says which they are: then δ(ε) follows from the Rényi divergences.
         """
-        return self.extreme_pairs(eta, n, r)
+        return self.extreme_pairs(eta, n, r) if self.profiled else []
+
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball.
+
+        ln(p/q) = (η_P − η_Q)·T(θ) − C(η_P) + C(η_Q) is linear in one number T: above ε at one side of an end.
+        """
+        exact, move = ball(epsilon), _moved(pair)
+        end = (exact + self._level(pair)) / ball(move)
+        first, second = (self.tail(eta, end, move > 0) for eta in pair)
+        return first - exact.exp() * second
+
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        """The same in floats for many ε."""
+        move, level = _moved(pair), enclose(lambda: self._level(pair), relative=1e-15, absolute=1e-300)
+        end = (epsilons + float(level.mid())) / float(move)
+        first, second = (self.float_tail(eta, end, move > 0) for eta in pair)
+        return in_floats(first, second, epsilons, float(max(map(self.size, pair))))
+
+    def _level(self, pair: Pair) -> Ball:
+        first, second = (self.log_partition([ball(x) for x in eta]) for eta in pair)
+        return first - second
+
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        """How probable T(θ) above or below an end is, where pairs have profiles; not finite: undecided."""
+        raise NotImplementedError
+
+    def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
+        """The same in floats."""
+        raise NotImplementedError
+
+    def size(self, eta: Natural) -> Fraction:
+        """The parameter by which tails in floats lose digits."""
+        return max(eta)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
         """Upper bounds on the divergence of the pairs that the profile pairs do not cover; None: no such."""
@@ -368,6 +395,11 @@ def added(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural
 def clipped_words(bounds: Sequence[float] | None) -> str:
     """How records are kept within bounds, after the words for the model."""
     return "" if bounds is None else f", clipped to {bounds[0]:g} – {bounds[1]:g}"
+
+
+def _moved(pair: Pair) -> Fraction:
+    """η_P − η_Q in the first coordinate that differs."""
+    return next(p - q for p, q in zip(*pair, strict=True) if p != q)
 
 
 def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:

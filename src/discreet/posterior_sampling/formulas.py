@@ -36,11 +36,11 @@ def _checked(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
             left, right = (_checked(side, variables, depth + 1) for side in (node.left, node.right))
             power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
             varies = any(isinstance(part, ast.Name) for part in ast.walk(left))
-            whole = isinstance(power, ast.Constant) and isinstance(power.value, int)
-            if isinstance(node.op, ast.Pow) and varies and whole:
-                right = node.right
-                if power.value > _LARGEST_POWER:
+            whole = power.value if isinstance(power, ast.Constant) else None
+            if isinstance(node.op, ast.Pow) and varies and isinstance(whole, int):
+                if whole > _LARGEST_POWER:
                     raise InvalidInput("too large a power")
+                right = node.right
             return ast.BinOp(left, node.op, right)
         case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _NAMES:
             return ast.Call(node.func, [_checked(argument, variables, depth + 1)], [])

@@ -73,6 +73,7 @@ class ShareFamily(Family):
 
     parameter: ClassVar[str] = "share"
     is_share: ClassVar[bool] = True
+    profiled: ClassVar[bool] = True
     whole: ClassVar[bool]
     """Whether a record adds whole numbers, or may be split between levels."""
 
@@ -129,12 +130,13 @@ class ShareFamily(Family):
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         step = r * self.items
         if len(eta) > 2:
-            return _both_orders(*sorted(eta)[:2], step)
+            first, second = sorted(eta)[:2]
+            return _both_orders(first, second, step)
         return self._at_ends(eta, step * (n - 1), step)
 
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         if len(eta) > 2 or self.whole:
-            return self.extreme_pairs(eta, n, r)
+            return super().profile_pairs(eta, n, r)
         return self._at_ends(eta, max(Fraction(0), r * (self.items * (n - 1) - _END)), r * self.items)
 
     @staticmethod
@@ -187,15 +189,9 @@ class ShareFamily(Family):
     def sample(self, law: NoiseAware, size: int, seed: int | None) -> FloatArray:
         return law.sample(size, seed)
 
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        (p, b), (a, q) = pair
-        r, exact = ball(p - a), ball(epsilon)
-        # ln of the ratio of the laws of u = θᵢ/(θᵢ+θⱼ): r·logit(u) − ln[Γ(a+r)Γ(b) / Γ(a)Γ(b+r)].
-        level = ball(p).lgamma() - ball(a).lgamma() - ball(q).lgamma() + ball(b).lgamma()
-        rest = 1 / (1 + ((exact + level) / r).exp())  # 1 − u where the ratio is e^ε
-        first = rest.beta_lower(ball(b), ball(p), regularized=1)
-        second = rest.beta_lower(ball(q), ball(a), regularized=1)
-        return first - exact.exp() * second
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        rest = 1 / (1 + end.exp())  # T = logit(u), u = θᵢ/(θᵢ+θⱼ)
+        return rest.beta_lower(ball(eta[1]), ball(eta[0]), regularized=1)
 
     def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
         (p, b), (a, _) = pair
@@ -473,34 +469,21 @@ class _Failures(OneShare):
 
     extreme_pairs, profile_pairs, elsewhere = Family.extreme_pairs, Family.profile_pairs, Family.elsewhere
 
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        (shape, p), (_, q) = pair
-        a, exact = ball(shape), ball(epsilon)
-        # ln(p/q)(w) = (p−q)·ln w + level, which is at most level where p > q, since w < 1.
-        level = (ball(p) + a).lgamma() - (ball(q) + a).lgamma() - ball(p).lgamma() + ball(q).lgamma()
-        end = (exact - level) / ball(p - q)
-        if not end < 0:
-            none = p > q and end >= 0
-            return ball(0) if none else end / ball(0)  # not finite: undecided, more bits are needed
-        w, rest = end.exp(), -end.expm1()
-        if p > q:
-            first, second = (rest.beta_lower(a, ball(b), regularized=1) for b in (p, q))
-        else:
-            first, second = (w.beta_lower(ball(b), a, regularized=1) for b in (p, q))
-        return first - exact.exp() * second
+    hockey_sticks = Family.hockey_sticks
 
-    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        a, p, q = float(pair[0][0]), float(pair[0][1]), float(pair[1][1])
-        step, low = float(abs(pair[0][1] - pair[1][1])), min(p, q)
-        level = log_gamma_step(low + a, step) - log_gamma_step(low, step)
-        end = (epsilons - level) / step if p > q else -(epsilons + level) / step
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        if not end < 0:  # T = ln w, w = 1 − θ < 1
+            return ball(0) if above and end >= 0 else end / ball(0)
+        a, b = map(ball, eta)
+        if above:
+            return (-end.expm1()).beta_lower(a, b, regularized=1)
+        return end.exp().beta_lower(b, a, regularized=1)
+
+    def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
+        a, b = (np.array(float(part)) for part in eta)
         inside = np.minimum(end, -1e-300)
-        z = inside - np.log(-np.expm1(inside))  # logit of w where the ratio is e^ε
-        if p > q:
-            first, second = (np.where(end < 0, upper_tail(np.array(b), np.array(a), z), 0.0) for b in (p, q))
-        else:
-            first, second = (upper_tail(np.array(a), np.array(b), -z) for b in (p, q))
-        return in_floats(first, second, epsilons, max(a, p, q))
+        z = inside - np.log(-np.expm1(inside))  # logit of w
+        return np.where(end < 0, upper_tail(b, a, z), 0.0) if above else upper_tail(a, b, -z)
 
     def given_draws(self, prior: Beta, n: int, r: float, m: float, draws: FloatArray) -> BetaMixture:
         (a, b), drawn, trials = prior.parameters, draws.reshape(-1), n * self.wanted

@@ -117,9 +117,6 @@ class FormulaFamily(Family):
         pairs = [(at(p, p), at(p, q)) for p, q in itertools.permutations(corners, 2)]
         return [*pairs, *((second, first) for first, second in pairs)]
 
-    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        return []
-
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         from flint import arb
 

@@ -388,9 +388,6 @@ class NormalFamily(Family):
 
         return [pair(least, least), pair(most, least), pair(least, most)]
 
-    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        return []
-
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         return power_of_two(math.sqrt(_rate(eta) / ((eta[3] + r * n / 2) * (eta[0] + r * n)))) / 2**32
 
