@@ -131,6 +131,10 @@ class Family(ABC):
     def from_natural(self, eta: Natural) -> Any:
         """The prior or posterior with coordinates η."""
 
+    def start(self, prior: Any, m: float) -> Natural:
+        """η₀/m."""
+        return tuple(value / Fraction(m) for value in self.natural(prior))
+
     def informed(self, prior: Any, public: Any, column: str | None = None, **options: Any) -> Any:
         """The prior that knows public records too, read and clipped as private ones are.
 

@@ -144,8 +144,7 @@ def _least(holds: Any, start: int) -> int | None:
 def _error(sampler: PosteriorSampler, record: Natural) -> float:
     """The mean standard deviation of θ, of its first number, over made-up draws; NaN: not known."""
     model = sampler.family
-    scaled = tuple(part / Fraction(sampler.m) for part in model.natural(sampler.prior))
-    eta = added(scaled, record, Fraction(sampler.r) * sampler.n)
+    eta = added(model.start(sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
     drawn = model.simulate(eta, _REHEARSALS, np.random.default_rng(0))
     found = []
     for one in drawn:

@@ -239,9 +239,6 @@ class DefinedVector(FormulaFamily):
                 slope = slope - np.logaddexp(0, one) - np.logaddexp(0, -one)
         return theta, slope
 
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws
-
     def nodes(self, eta: Natural) -> tuple[FloatArray, FloatArray]:
         law = self.law_at(eta)
         if not law.seen[0]:
@@ -261,12 +258,15 @@ class DefinedVector(FormulaFamily):
 
 
 class _Laws:
-    """Laws of θ for some χ: Newton's steps to the mode, then nodes around it by its curvature."""
+    """Laws of θ for some χ: Newton's steps to the mode, then nodes around it by its curvature.
+
+    The nodes of a law serve other χ near by too: their weights are multiplied by e^{s·θ}.
+    """
 
     def __init__(
         self, family: DefinedVector, chi: FloatArray, nu: float, start: FloatArray, level: int
     ) -> None:
-        d = chi.shape[1]
+        self.chi, d = chi, chi.shape[1]
         number, reach, bend = _NODES[d][level]
 
         def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -301,98 +301,61 @@ class _Laws:
         weights = np.exp(self.log_weights)
         mean = weights[:, None] @ self.theta
         self.away = self.theta - mean
+        squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(*value.shape, d * d)
+        self._terms = np.concatenate([np.ones((*value.shape, 1)), self.away, squares], axis=2)
         size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
         self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
-        self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(
-            *self.away.shape[:2], d * d
-        )
-        self.covariances, sure = self._tilted(np.zeros((len(chi), 1, d)))
-        self.covariances, self.seen = self.covariances[:, 0], self.seen & sure
-
-    def _tilted(self, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """E[(θ−m)(θ−m)'e^{s·(θ−m)}] for some steps s at each law, and whether the nodes tell it."""
-        exponent = self.log_weights[:, None] + steps @ self.away.transpose(0, 2, 1)
-        largest = exponent.max(axis=2, keepdims=True)
-        weights = np.exp(exponent - largest)
-        d = steps.shape[2]
-        both = []
-        for part, share in ((slice(None), 1), (self.even, 2**d)):
-            sums = weights[:, :, part] @ self._squares[:, part]
-            both.append(share * sums * np.exp(np.minimum(largest, 600.0)))
-        fine, coarse = (one.reshape(*one.shape[:2], d, d) for one in both)
-        missed = _apart(fine, coarse)
-        sure = missed < _AGREE
-        sure &= np.where(self.edge[:, None], exponent, -np.inf).max(axis=2) < largest[..., 0] - _DEEP
-        sure &= largest[..., 0] < 600
-        return _raised(fine, missed), np.asarray(sure.all(axis=1))
-
-    def bounds(self, steps: FloatArray) -> FloatArray:
-        """Matrices above every covariance within the hull of some steps from each χ, infinite if unknown."""
-        found, sure = self._tilted(steps)
-        return np.where((sure & self.seen)[:, None, None, None], found, np.inf)
-
-
-class _Near:
-    """The law at one χ, whose nodes serve other χ near by: their weights are multiplied by e^{s·θ}."""
-
-    def __init__(self, centre: FloatArray, law: _Laws) -> None:
-        self.centre, self._metric = centre, law.covariances[0]
-        self._log_weights, self._away = law.log_weights[0], law.away[0]
-        self.edge, self.even = law.edge[0], law.even
-        self.size = len(self._away)
-
-    @classmethod
-    def made(cls, family: DefinedVector, chi: FloatArray, nu: float) -> _Near | None:
-        """The law at a χ, if few or more nodes show it."""
-        for level in (0, 1):
-            law = family.laws(chi[None], nu, level=level)
-            if law.seen[0]:
-                return cls(chi, law)
-        return None
-
-    def distances(self, points: FloatArray) -> FloatArray:
-        """How far other χ are, in the metric of the covariance."""
-        away = points - self.centre
-        return np.asarray(np.sqrt(np.einsum("bi,ij,bj->b", away, self._metric, away)))
+        self.covariances, seen = (part[:, 0] for part in self._at(chi[:, None])[3:])
+        self.seen = seen
 
     def _sums(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Any]:
-        """At each χ a logarithm, Σw, Σwθ and Σwθθ' over its exponential, by all and by every second node."""
-        away, d = self._away, len(self.centre)
-        squares = (away[:, :, None] * away[:, None]).reshape(-1, d * d)
-        terms = np.concatenate([np.ones((self.size, 1)), away, squares], axis=1)
-        exponent = self._log_weights + (points - self.centre) @ away.T
-        largest = exponent.max(axis=1)
-        deep = exponent[:, self.edge].max(axis=1) < largest - _DEEP
-        weights = np.exp(exponent - largest[:, None])
-        return largest, weights @ terms, 2**d * weights[:, self.even] @ terms[self.even], deep
+        """At some χ a logarithm, Σw, Σwθ and Σwθθ' over its exponential, by all and by every second node."""
+        exponent = self.log_weights[:, None] + (points - self.chi[:, None]) @ self.away.transpose(0, 2, 1)
+        largest = exponent.max(axis=2)
+        deep = np.where(self.edge[:, None], exponent, -np.inf).max(axis=2) < largest - _DEEP
+        weights = np.exp(exponent - largest[..., None])
+        coarse = weights[:, :, self.even] @ self._terms[:, self.even]
+        return largest, weights @ self._terms, 2 ** points.shape[2] * coarse, deep
+
+    def _at(self, points: FloatArray) -> tuple[FloatArray, ...]:
+        """At χ near each law a logarithm, the mass over its exponential, mean, covariance, and if seen."""
+        top, fine, coarse, deep = self._sums(points)
+        mass, mean = fine[..., :1], fine[..., 1 : points.shape[2] + 1] / fine[..., :1]
+        found, halved = (_about(sums, mean) / mass[..., None] for sums in (fine, coarse))
+        missed = _apart(found, halved)
+        return top, mass, mean, _raised(found, missed), deep & self.seen[:, None] & (missed < _AGREE)
 
     def bounds(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
-        """Matrices above every covariance in each simplex, that in its middle, and whether it is known."""
-        number, corners, d = cells.shape
-        middles = cells.mean(axis=1)
-        top, fine, coarse, seen = self._sums(middles)
-        mass, mean = fine[:, :1], fine[:, 1 : d + 1] / fine[:, :1]
-
-        def about(sums: FloatArray, mean: FloatArray) -> FloatArray:
-            first, second = sums[..., 1 : d + 1], sums[..., d + 1 :].reshape(*sums.shape[:-1], d, d)
-            cross = mean[..., :, None] * first[..., None, :]
-            whole = sums[..., :1, None] * mean[..., :, None] * mean[..., None, :]
-            return np.asarray(second - cross - np.swapaxes(cross, -1, -2) + whole)
-
-        covariances = about(fine, mean) / mass[..., None]
-        missed = _apart(covariances, about(coarse, mean) / mass[..., None])
-        seen = seen & (missed < _AGREE)
-        points, at = np.unique(cells.reshape(-1, d), axis=0, return_inverse=True)  # cells share corners
-        tops, sums, halves, deep = (
-            np.asarray(part)[at.reshape(number, corners)] for part in self._sums(points)
-        )
-        scale = tops - top[:, None] - ((cells - middles[:, None]) * mean[:, None]).sum(axis=2)
+        """Matrices above all covariances in simplices near each law, those in the middles, and if seen."""
+        laws, number, corners, d = cells.shape
+        middles = cells.mean(axis=2)
+        top, mass, mean, covariances, seen = self._at(middles)
+        points, at = cells.reshape(laws, -1, d), np.arange(number * corners)
+        if laws == 1:  # whose cells share corners
+            shared, at = np.unique(points[0], axis=0, return_inverse=True)
+            points = shared[None]
+        tops, fine, coarse, deep = (part[:, at.reshape(number, corners)] for part in self._sums(points))
+        scale = tops - top[..., None] - ((cells - middles[:, :, None]) * mean[:, :, None]).sum(axis=3)
         unit = (np.exp(np.minimum(scale, 600.0)) / mass)[..., None, None]
-        found = about(sums, mean[:, None]) * unit
-        away = _apart(found, about(halves, mean[:, None]) * unit)
-        sure = seen & np.all(deep & (away < _AGREE) & (scale < 600), axis=1)
-        above = np.where(sure[:, None, None, None], _raised(found, away), np.inf)
-        return above, _raised(covariances, missed), seen
+        found, halved = (_about(sums, mean[:, :, None]) * unit for sums in (fine, coarse))
+        away = _apart(found, halved)
+        sure = seen & np.all(deep & (away < _AGREE) & (scale < 600), axis=2)
+        return np.where(sure[..., None, None, None], _raised(found, away), np.inf), covariances, seen
+
+
+def _near(family: DefinedVector, chi: FloatArray, nu: float) -> _Laws | None:
+    """The law at one χ, if few or more nodes show it."""
+    made = (family.laws(chi[None], nu, level=level) for level in (0, 1))
+    return next((law for law in made if law.seen[0]), None)
+
+
+def _about(sums: FloatArray, mean: FloatArray) -> FloatArray:
+    """Σw(θ−m)(θ−m)' from Σw, Σwθ and Σwθθ'."""
+    d = mean.shape[-1]
+    first, second = sums[..., 1 : d + 1], sums[..., d + 1 :].reshape(*sums.shape[:-1], d, d)
+    cross = mean[..., :, None] * first[..., None, :]
+    whole = sums[..., :1, None] * mean[..., :, None] * mean[..., None, :]
+    return np.asarray(second - cross - np.swapaxes(cross, -1, -2) + whole)
 
 
 def _raised(found: FloatArray, missed: FloatArray) -> FloatArray:
@@ -497,13 +460,13 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
             few = max(1, _AT_ONCE // _NODES[d][level][0] ** d)
             for part in (left[first : first + few] for first in range(0, len(left), few)):
                 law = family.laws(middles[part], nu, begin[part], level)
-                bound[part] = above(law.bounds(cells[part] - middles[part][:, None]))
+                bound[part] = above(law.bounds(cells[part][:, None])[0][:, 0])
                 own[part] = np.where(law.seen, largest(law.covariances), 0.0)
                 bound[part] = np.minimum(bound[part], _rough(cells[part], own[part], law.covariances))
                 metric[part[law.seen]], modes[part[law.seen]] = law.covariances[law.seen], law.modes[law.seen]
         return bound, own, metric, modes
 
-    laws: list[_Near] = []
+    laws: list[_Laws] = []
 
     def near(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
         """The same, with nodes that cells share."""
@@ -513,17 +476,17 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         left, place = np.argsort(depths(cells)), 0
         while len(left):
             if place == len(laws):
-                made = _Near.made(family, middles[left[0]], nu) if place < _MOST_LAWS else None
+                made = _near(family, middles[left[0]], nu) if place < _MOST_LAWS else None
                 if made is None:
                     left = left[1:]
                     continue
                 laws.append(made)
             law, place = laws[place], place + 1
-            inside = left[law.distances(middles[left]) < _NEAR]
-            for part in (
-                np.array_split(inside, 1 + len(inside) * law.size // (10 * _AT_ONCE)) if len(inside) else ()
-            ):
-                matrices, found, seen = law.bounds(cells[part])
+            steps = (middles[left] - law.chi[0])[:, None]
+            inside = left[_squares(steps, law.covariances)[:, 0] < _NEAR**2]
+            parts = 1 + len(inside) * law.theta.shape[1] // (10 * _AT_ONCE)
+            for part in np.array_split(inside, parts) if len(inside) else ():
+                matrices, found, seen = (one[0] for one in law.bounds(cells[part][None]))
                 own[part] = np.where(seen, largest(found), 0.0)
                 bound[part] = np.minimum(above(matrices), _rough(cells[part], own[part], found))
                 metric[part[seen]] = found[seen]
@@ -583,8 +546,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
 
 def _rough(cells: FloatArray, own: FloatArray, metric: FloatArray) -> FloatArray:
     """A bound in cells by what is known in their middles (0: nothing), for C is self-concordant."""
-    steps = cells - cells.mean(axis=1)[:, None]
-    moved = np.sqrt(np.einsum("bei,bij,bej->be", steps, metric, steps).max(axis=1))
+    moved = np.sqrt(_squares(cells - cells.mean(axis=1)[:, None], metric).max(axis=1))
     with np.errstate(all="ignore"):
         return np.asarray(np.where((own > 0) & (moved < 1), own / (1 - moved) ** 2, np.inf))
 
@@ -608,8 +570,11 @@ def _edges(cells: FloatArray) -> FloatArray:
 def _lengths(cells: FloatArray, metric: FloatArray) -> FloatArray:
     """The squared lengths of the edges of simplices."""
     first, second = _edges(cells).T
-    edges = cells[:, first] - cells[:, second]
-    return np.asarray(np.einsum("bei,bij,bej->be", edges, metric, edges))
+    return _squares(cells[:, first] - cells[:, second], metric)
+
+
+def _squares(steps: FloatArray, metric: FloatArray) -> FloatArray:
+    return np.asarray(((steps @ metric) * steps).sum(axis=-1))
 
 
 def _split(cells: FloatArray, metric: FloatArray) -> FloatArray:
