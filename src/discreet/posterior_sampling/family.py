@@ -333,13 +333,10 @@ class Family(ABC):
         The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
         ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
         where it is finite; ``means``, between which numbers the mean of S can be (``bounds`` if not given).
-        The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
-        bound: see :mod:`discreet.posterior_sampling.families.defined`.
-
         Of several parameters ``statistic`` is a formula for each, A is one of t1, t2, …, and ``bounds`` and
-        ``support`` are pairs for each. ``values`` in place of bounds are all the values that S can have. The
-        prior is (mean of each part of S, …, as how many records they count): see
-        :mod:`discreet.posterior_sampling.families.defined_vector`.
+        ``support`` are pairs for each; ``values`` in place of bounds are all the values that S can have. The
+        prior is (mean of each part of S, …, as how many records they count). Draws are of t, exact; the
+        Rényi curve is a bound: see :mod:`discreet.posterior_sampling.families.defined`.
 
         >>> logarithmic = Family.define(
         ...     log_partition="log(-log(1 - exp(t)))", bounds=(1, 20), means=(1, float("inf")),
@@ -349,13 +346,11 @@ class Family(ABC):
         (3.0, 2.0)
         """
         if isinstance(statistic, str) and "," not in statistic and values is None:
-            one: type[Any] = FAMILIES["defined"]
             ends = {} if support is None else {"support": support}
-            return cast(Family, one(bounds, log_partition, statistic, means, **ends))
+            return cast(Family, FAMILIES["defined"](bounds, log_partition, statistic, means, **ends))
         if means is not None:
             raise InvalidInput("means= is for one parameter; of several it is found out")
-        several: type[Any] = FAMILIES["defined-vector"]
-        return cast(Family, several(log_partition, statistic, bounds, values, support))
+        return cast(Family, FAMILIES["defined-vector"](log_partition, statistic, bounds, values, support))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
@@ -408,19 +403,21 @@ def _moved(pair: Pair) -> Fraction:
 
 def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
     """D_λ(P‖Q) of two posteriors of a family; None where it is infinite."""
-    first, second = pair
-    mixed = tuple(order * p + (1 - order) * q for p, q in zip(first, second, strict=True))
+    mixed = _mixed(pair, order)
     if not family.normalisable(mixed):
         return None
 
     def value() -> Ball:
-        c_mixed, c_first, c_second = (
-            family.log_partition([ball(x) for x in eta]) for eta in (mixed, first, second)
-        )
+        at_mixed, first, second = (family.log_partition(list(map(ball, eta))) for eta in (mixed, *pair))
         exact = ball(order)
-        return (c_mixed - exact * c_first) / (exact - 1) + c_second
+        return (at_mixed - exact * first) / (exact - 1) + second
 
     return enclose(value, absolute=1e-300)
+
+
+def _mixed(pair: Pair, order: Fraction) -> Natural:
+    """λη_P + (1−λ)η_Q."""
+    return tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
 
 
 @dataclass(frozen=True)
@@ -453,8 +450,7 @@ class PosteriorCurve(Curve):
         """About the order at which λη_P + (1−λ)η_Q leaves the normalisable set; ``renyi`` is ∞ there."""
 
         def inside(order: Fraction) -> bool:
-            mixed = tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
-            return self.family.normalisable(mixed)
+            return self.family.normalisable(_mixed(pair, order))
 
         if inside(Fraction(10) ** 9):
             return math.inf
@@ -466,13 +462,9 @@ class PosteriorCurve(Curve):
         bound = self.family.renyi_bound(self.eta, self.n, self.r, order)
         if bound is not None:
             return bound
-        values = []
-        for pair in self.family.extreme_pairs(self.eta, self.n, self.r):
-            value = renyi(self.family, pair, Fraction(order))
-            if value is None:
-                return math.inf
-            values.append(above(value))
-        return max(0.0, *values)
+        pairs = self.family.extreme_pairs(self.eta, self.n, self.r)
+        values = [renyi(self.family, pair, Fraction(order)) for pair in pairs]
+        return max(0.0, *(math.inf if value is None else above(value) for value in values))
 
     def profile(self, epsilon: float) -> float:
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
@@ -485,24 +477,25 @@ class PosteriorCurve(Curve):
                 return float(self.family.hockey_sticks(pair, np.array([epsilon]))[0])
             return above(enclose(lambda: self.family.hockey_stick(pair, Fraction(epsilon)), absolute=1e-300))
 
-        worst = max(map(value, pairs))
-        elsewhere = self.family.elsewhere(self.eta, self.n, self.r, np.array([epsilon]))
-        return max(0.0, worst, 0.0 if elsewhere is None else float(elsewhere[0]))
+        worst = np.array([max(map(value, pairs))])
+        return max(0.0, float(self._or_elsewhere(worst, np.array([epsilon]))[0]))
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
         if not pairs:
             return self._converted(epsilons)
         worst = np.max([self.family.hockey_sticks(pair, epsilons) for pair in pairs], axis=0)
+        return self._or_elsewhere(worst, epsilons)
+
+    def _or_elsewhere(self, worst: FloatArray, epsilons: FloatArray) -> FloatArray:
+        """The largest divergences of the profile pairs, or of others where these are larger."""
         some = epsilons
         if len(epsilons) > 513:  # between some of them the chords in e^ε, which lie above a convex curve
             some = np.linspace(float(epsilons.min()), min(float(epsilons.max()), 700.0), 513)
-        elsewhere = self.family.elsewhere(self.eta, self.n, self.r, some)
-        if elsewhere is None:
-            return np.asarray(worst, dtype=np.float64)
-        if some is not epsilons:
-            elsewhere = np.interp(np.exp(np.minimum(epsilons, 700.0)), np.exp(some), elsewhere) * (1 + 1e-12)
-        return np.asarray(np.maximum(worst, elsewhere), dtype=np.float64)
+        others = self.family.elsewhere(self.eta, self.n, self.r, some)
+        if others is not None and some is not epsilons:
+            others = np.interp(np.exp(np.minimum(epsilons, 700.0)), np.exp(some), others) * (1 + 1e-12)
+        return np.asarray(worst if others is None else np.maximum(worst, others), dtype=np.float64)
 
     @cached_property
     def _by_order(self) -> tuple[FloatArray, FloatArray]:

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.data import count_levels
-from discreet.declarations import Domain, as_counts, as_integer, as_positive, as_prior, as_total
+from discreet.declarations import Domain, as_counts, as_integer, as_positive, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
@@ -290,7 +290,7 @@ class BetaFamily(OneShare):
             raise InvalidInput("the statistic must be the sum of the records, or the pair (sum, n − sum)")
         if parts and sum(parts) != n:
             raise InvalidInput(f"the two parts of the statistic do not sum to n={n}")
-        total = as_total(parts[0] if parts else statistic, Fraction(0), Fraction(n))
+        total = self.total(parts[0] if parts else statistic, n)
         return total, n - total
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:

@@ -89,6 +89,22 @@ class FormulaFamily(Family):
         """Between which numbers each number in θ is."""
         return [(low, high) for low, high in np.reshape(self.support, (-1, 2)).tolist()]
 
+    def prior(self, parameters: Any) -> tuple[float, ...]:
+        values, number = tuple(map(float, numbers(parameters, "prior"))), len(self.formulas)
+        if len(values) != number + 1 or not values[-1] > 0:
+            raise InvalidInput(
+                f"prior={parameters!r} must be the mean of each part of S(x), {number} in all, and a "
+                "positive strength: as how many records they count"
+            )
+        if not self.normalisable(self.natural(values)):
+            ends = getattr(self, "means", None)
+            within = "be one that it can have" if ends is None else f"lie inside {ends[0]:g} – {ends[1]:g}"
+            raise InvalidInput(
+                f"prior={parameters!r} is no law: the mean of S(x) must {within}, and A be a number where t "
+                "may be (if exp overflows there, subtract a constant from S)"
+            )
+        return values
+
     def natural(self, distribution: tuple[float, ...]) -> Natural:
         *means, strength = map(Fraction, distribution)
         return *(mean * strength for mean in means), strength
@@ -208,16 +224,6 @@ class DefinedFamily(FormulaFamily):
     def corners(self) -> FloatArray:
         return np.array(self.bounds)[:, None]
 
-    def prior(self, parameters: Any) -> tuple[float, ...]:
-        values = tuple(map(float, numbers(parameters, "prior")))
-        low, high = self.means or self.bounds
-        if len(values) != 2 or not (values[1] > 0 and low < values[0] < high):
-            raise InvalidInput(
-                f"prior={parameters!r} must be (mean, strength) with a mean inside {low:g} – {high:g} and a "
-                "positive strength, such as (0.5, 2)"
-            )
-        return values
-
     def totals(self, found: FloatArray) -> Fraction:
         return sum_on_grid(clipped_sum(found[:, 0], bounds=self.bounds), self.bounds)
 
@@ -308,17 +314,13 @@ def _variances(family: DefinedFamily, eta: Natural, n: int, r: Fraction) -> Call
             break
         cells = np.sort(np.append(cells, ((cells[1:] + cells[:-1]) / 2)[wide]))
     bound, again = (_in_cells(family, cells, nu, nodes)[1] for nodes in (_NODES, 2 * _NODES))
-    levels = [np.where(np.isclose(again, bound, rtol=_SLACK - 1, atol=0), again, np.inf)]
-    while 2 ** len(levels) <= len(bound):  # the largest of 1, 2, 4, … cells from each on
-        last_level, half = levels[-1], 2 ** (len(levels) - 1)
-        levels.append(np.maximum(last_level, np.append(last_level[half:], np.full(half, np.inf))))
-    table = np.stack(levels)
+    sure = np.where(np.isclose(again, bound, rtol=_SLACK - 1, atol=0), again, np.inf)
 
     def largest(left: FloatArray, right: FloatArray) -> FloatArray:
-        start = np.clip(np.searchsorted(cells, left, "right") - 1, 0, len(bound) - 1)
-        stop = np.clip(np.searchsorted(cells, right, "left"), start + 1, len(bound))
-        level = np.log2(stop - start).astype(int)
-        found = np.maximum(table[level, start], table[level, stop - 2**level])
+        start = np.clip(np.searchsorted(cells, left, "right") - 1, 0, len(sure) - 1)
+        stop = np.clip(np.searchsorted(cells, right, "left"), start + 1, len(sure))
+        ranges = np.stack([start, stop], axis=-1)
+        found = np.maximum.reduceat(np.append(sure, np.inf), ranges.ravel())[::2].reshape(left.shape)
         return np.where((left < cells[0]) | (right > cells[-1]), np.inf, found)
 
     return largest

@@ -151,21 +151,6 @@ class DefinedVector(FormulaFamily):
         across = hull.equations[:, :-1]
         return np.asarray(np.unique(np.round(np.concatenate([across, -across]), 12), axis=0) / widths)
 
-    def prior(self, parameters: Any) -> tuple[float, ...]:
-        values = tuple(map(float, numbers(parameters, "prior")))
-        number = len(self.statistic)
-        if len(values) != number + 1 or not values[-1] > 0:
-            raise InvalidInput(
-                f"prior={parameters!r} must be the mean of each of the {number} parts of S(x), and a "
-                "positive strength: as how many records they count"
-            )
-        if not self.normalisable(self.natural(values)):
-            raise InvalidInput(
-                f"prior={parameters!r} is no law: its means must be means that S(x) can have, and A a number "
-                "where t may be (if exp overflows there, subtract a constant from S)"
-            )
-        return values
-
     def totals(self, found: FloatArray) -> tuple[Fraction, ...]:
         """The sums within the box, or those of the values that are nearest."""
         if self.box is not None:
@@ -305,8 +290,7 @@ class _Laws:
         self._terms = np.concatenate([np.ones((*value.shape, 1)), self.away, squares], axis=2)
         size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
         self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
-        self.covariances, seen = (part[:, 0] for part in self._at(chi[:, None])[3:])
-        self.seen = seen
+        self.covariances, self.seen = (part[:, 0] for part in self._at(chi[:, None])[3:])
 
     def _sums(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Any]:
         """At some χ a logarithm, Σw, Σwθ and Σwθθ' over its exponential, by all and by every second node."""
@@ -317,7 +301,7 @@ class _Laws:
         coarse = weights[:, :, self.even] @ self._terms[:, self.even]
         return largest, weights @ self._terms, 2 ** points.shape[2] * coarse, deep
 
-    def _at(self, points: FloatArray) -> tuple[FloatArray, ...]:
+    def _at(self, points: FloatArray) -> tuple[Any, ...]:
         """At χ near each law a logarithm, the mass over its exponential, mean, covariance, and if seen."""
         top, fine, coarse, deep = self._sums(points)
         mass, mean = fine[..., :1], fine[..., 1 : points.shape[2] + 1] / fine[..., :1]
@@ -334,7 +318,8 @@ class _Laws:
         if laws == 1:  # whose cells share corners
             shared, at = np.unique(points[0], axis=0, return_inverse=True)
             points = shared[None]
-        tops, fine, coarse, deep = (part[:, at.reshape(number, corners)] for part in self._sums(points))
+        corner = at.reshape(number, corners)
+        tops, fine, coarse, deep = (np.asarray(part)[:, corner] for part in self._sums(points))
         scale = tops - top[..., None] - ((cells - middles[:, :, None]) * mean[:, :, None]).sum(axis=3)
         unit = (np.exp(np.minimum(scale, 600.0)) / mass)[..., None, None]
         found, halved = (_about(sums, mean[:, :, None]) * unit for sums in (fine, coarse))

@@ -164,7 +164,7 @@ class GaussianVector(_MeanFamily):
         super().__post_init__()
 
     def prior(self, parameters: Any) -> tuple[Normal, ...]:
-        axes = parameters
+        axes: tuple[Normal, ...] = parameters
         if not (isinstance(parameters, tuple) and all(isinstance(part, Normal) for part in parameters)):
             try:
                 means, scale = parameters
