@@ -17,12 +17,16 @@ from scipy import stats
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
 import discreet
-from discreet.posterior_sampling.families.categorical import BinomialFamily, ShareFamily
-from discreet.posterior_sampling.families.means import CorrelatedVector
-from discreet.posterior_sampling.families.negative_binomial import GeometricFamily, NegativeBinomialFamily
-from discreet.posterior_sampling.families.normal import NormalFamily
+from discreet.posterior_sampling.families.categorical import (
+    BinomialFamily,
+    GeometricFamily,
+    MultinomialFamily,
+    NegativeBinomialFamily,
+    ShareFamily,
+    SoftCategories,
+)
+from discreet.posterior_sampling.families.means import CorrelatedVector, NormalFamily
 from discreet.posterior_sampling.families.rates import GammaTimes
-from discreet.posterior_sampling.families.simplex import MultinomialFamily, SoftCategories
 from discreet.posterior_sampling.family import Family, Natural
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -38,6 +38,8 @@ from discreet.randomness.entropy import Source
 
 Natural: TypeAlias = tuple[Fraction, ...]
 Pair: TypeAlias = tuple[Natural, Natural]
+Given: TypeAlias = Mapping[str, Any]
+Kind = TypeVar("Kind")
 RecordKind = Literal["numbers", "counts", "levels", "vectors"]
 
 MARGIN = 1e-6
@@ -68,6 +70,35 @@ class Family(ABC):
     """About how many seconds a curve takes."""
     scaled_to: ClassVar[float] = 1e-9
     """How near to the largest scaling that meets a target the one is that is looked for."""
+    profiled: ClassVar[bool] = False
+    """Whether the extreme pairs have the largest hockey-stick divergences too, for every ε."""
+    words: ClassVar[str] = ""
+    """What θ is in a report, with names of fields in braces."""
+    bounds_of: ClassVar[str] = "one record"
+    """What declared bounds are those of, and the least that they may be."""
+    least: ClassVar[float] = -math.inf
+
+    def __post_init__(self) -> None:
+        """Checks declared bounds, and how far apart records may be that are to be hard to tell apart."""
+        if not hasattr(self, "bounds"):
+            return
+        low, high = bounds = as_bounds(self.bounds, self.bounds_of, self.least)
+        whole = self.records == "counts"
+        if whole and not (low.is_integer() and high.is_integer()):
+            raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
+        self.keep(bounds=bounds)
+        nearby = getattr(self, "nearby", None)
+        if nearby is not None:
+            far = float(as_exact(nearby, "nearby"))
+            if not 0 < far <= high - low or (whole and not far.is_integer()):
+                kind = "a whole number" if whole else "positive"
+                raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of {bounds=}")
+            self.keep(nearby=far)
+
+    def keep(self, **checked: Any) -> None:
+        """Fields as they are once they are checked."""
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
@@ -75,7 +106,7 @@ class Family(ABC):
 
     def public_prior(self, prior: Any) -> list[Any]:
         """The parameters of a prior as JSON values."""
-        return list(prior.parameters)
+        return list(getattr(prior, "parameters", prior))
 
     def prior_from_json(self, parameters: list[Any]) -> Any:
         """The prior that :meth:`public_prior` wrote."""
@@ -83,7 +114,14 @@ class Family(ABC):
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         """The model and its prior in words for a report; ``prior`` and ``bounds`` as in a document."""
-        return f"the family {self.name}{clipped_words(bounds)}", ", ".join(map(str, prior))
+        if not self.words:
+            return f"the family {self.name}{clipped_words(bounds)}", self.prior_in_words(prior)
+        model = self.words.format(**vars(self))
+        return model + clipped_words(getattr(self, "bounds", None)), self.prior_in_words(prior)
+
+    def prior_in_words(self, prior: list[Any]) -> str:
+        """A prior as in a document, for a report."""
+        return ", ".join(map(str, prior))
 
     @abstractmethod
     def natural(self, distribution: Any) -> Natural:
@@ -92,6 +130,10 @@ class Family(ABC):
     @abstractmethod
     def from_natural(self, eta: Natural) -> Any:
         """The prior or posterior with coordinates η."""
+
+    def start(self, prior: Any, m: float) -> Natural:
+        """η₀/m."""
+        return tuple(value / Fraction(m) for value in self.natural(prior))
 
     def informed(self, prior: Any, public: Any, column: str | None = None, **options: Any) -> Any:
         """The prior that knows public records too, read and clipped as private ones are.
@@ -103,9 +145,7 @@ class Family(ABC):
         own = self.natural(self.prior(prior))
         return self.from_natural(added(own, self.contribution(statistic, number)))
 
-    def read(
-        self, data: Any, column: str | None, options: Mapping[str, Any], **people: Any
-    ) -> tuple[Any, int]:
+    def read(self, data: Any, column: str | None, options: Given, **people: Any) -> tuple[Any, int]:
         """The exact sufficient statistic of records, and how many there are.
 
         ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet.data.Contribution`.
@@ -118,9 +158,7 @@ class Family(ABC):
                 )
         return self.gathered(data, column, options, people)
 
-    def gathered(
-        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
-    ) -> tuple[Any, int]:
+    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
         """The statistic of what the family takes for records: numbers, clipped and summed on a grid."""
         whole, bounds = self.records == "counts", self.record_bounds
         summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
@@ -131,13 +169,22 @@ class Family(ABC):
         """The declared bounds of one record that is a number."""
         return getattr(self, "bounds", (0.0, 1.0))
 
-    def of_grid(self, summed: ClippedSum) -> Any:
-        """The statistic of numbers on a grid, by the family's bounds, which are the doubles themselves.
+    @property
+    def move(self) -> Fraction:
+        """How far one record can move: the width of the bounds, or what counts as near by.
 
-        ``data`` reads 0.1 as one tenth.
+        On the grid of the records two numbers may be a step farther apart than they are.
         """
-        low, high = (Fraction(bound) for bound in self.record_bounds)
-        return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
+        low, high = map(Fraction, self.record_bounds)
+        nearby = getattr(self, "nearby", None)
+        if nearby is None:
+            return high - low
+        step = 0 if self.records == "counts" else (high - low) / MOST_STEPS
+        return min(high - low, Fraction(nearby) + step)
+
+    def of_grid(self, summed: ClippedSum) -> Any:
+        """The statistic of numbers on a grid."""
+        return sum_on_grid(summed, self.record_bounds)
 
     def total(self, statistic: Any, n: int) -> Fraction:
         """The sum of n numbers, which must lie in its range."""
@@ -195,9 +242,21 @@ class Family(ABC):
         drawn = [one.sample(size, own) for one, own in zip(parts, seeds, strict=True)]
         return drawn[0] if len(drawn) == 1 else np.stack(drawn, axis=1)
 
-    @abstractmethod
+    def farthest(self, n: int) -> list[tuple[Any, Any]]:
+        """Statistics of datasets that differ in one record, of which two are hardest to keep apart.
+
+        Of numbers: all are at the lower bound, and one of them moves as far as it can.
+        """
+        lowest = n * Fraction(self.record_bounds[0])
+        return [(lowest, lowest + self.move)]
+
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
+        pairs = []
+        for statistics in self.farthest(n):
+            first, second = (added(eta, self.contribution(own, n), r) for own in statistics)
+            pairs += [(first, second), (second, first)]
+        return pairs
 
     def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float | None:
         """An upper bound on the largest D_λ where no pair is known to have it; None: one of the pairs has."""
@@ -207,20 +266,45 @@ class Family(ABC):
         """The order from which on :meth:`renyi_bound` is infinite; None: that of the extreme pairs."""
         return None
 
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball; 1 is a bound for any two."""
-        return ball(1)
-
-    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        """The same in floats for many ε."""
-        return np.ones_like(epsilons)
-
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Pairs of which one has the largest hockey-stick divergence, for every ε.
 
         None where no theorem says which they are: then δ(ε) follows from the Rényi divergences.
         """
-        return self.extreme_pairs(eta, n, r)
+        return self.extreme_pairs(eta, n, r) if self.profiled else []
+
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball.
+
+        ln(p/q) = (η_P − η_Q)·T(θ) − C(η_P) + C(η_Q) is linear in one number T: above ε at one side of an end.
+        """
+        exact, move = ball(epsilon), _moved(pair)
+        end = (exact + self._level(pair)) / ball(move)
+        first, second = (self.tail(eta, end, move > 0) for eta in pair)
+        return first - exact.exp() * second
+
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        """The same in floats for many ε."""
+        move, level = _moved(pair), enclose(lambda: self._level(pair), relative=1e-15, absolute=1e-300)
+        end = (epsilons + float(level.mid())) / float(move)
+        first, second = (self.float_tail(eta, end, move > 0) for eta in pair)
+        return in_floats(first, second, epsilons, float(max(map(self.size, pair))))
+
+    def _level(self, pair: Pair) -> Ball:
+        first, second = (self.log_partition([ball(x) for x in eta]) for eta in pair)
+        return first - second
+
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        """How probable T(θ) above or below an end is, where pairs have profiles; not finite: undecided."""
+        raise NotImplementedError
+
+    def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
+        """The same in floats."""
+        raise NotImplementedError
+
+    def size(self, eta: Natural) -> Fraction:
+        """The parameter by which tails in floats lose digits."""
+        return max(eta)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
         """Upper bounds on the divergence of the pairs that the profile pairs do not cover; None: no such."""
@@ -249,13 +333,10 @@ class Family(ABC):
         The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
         ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
         where it is finite; ``means``, between which numbers the mean of S can be (``bounds`` if not given).
-        The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
-        bound: see :mod:`discreet.posterior_sampling.families.defined`.
-
         Of several parameters ``statistic`` is a formula for each, A is one of t1, t2, …, and ``bounds`` and
-        ``support`` are pairs for each. ``values`` in place of bounds are all the values that S can have. The
-        prior is (mean of each part of S, …, as how many records they count): see
-        :mod:`discreet.posterior_sampling.families.defined_vector`.
+        ``support`` are pairs for each; ``values`` in place of bounds are all the values that S can have. The
+        prior is (mean of each part of S, …, as how many records they count). Draws are of t, exact; the
+        Rényi curve is a bound: see :mod:`discreet.posterior_sampling.families.defined`.
 
         >>> logarithmic = Family.define(
         ...     log_partition="log(-log(1 - exp(t)))", bounds=(1, 20), means=(1, float("inf")),
@@ -265,13 +346,11 @@ class Family(ABC):
         (3.0, 2.0)
         """
         if isinstance(statistic, str) and "," not in statistic and values is None:
-            one: type[Any] = FAMILIES["defined"]
             ends = {} if support is None else {"support": support}
-            return cast(Family, one(bounds, log_partition, statistic, means, **ends))
+            return cast(Family, FAMILIES["defined"](bounds, log_partition, statistic, means, **ends))
         if means is not None:
             raise InvalidInput("means= is for one parameter; of several it is found out")
-        several: type[Any] = FAMILIES["defined-vector"]
-        return cast(Family, several(log_partition, statistic, bounds, values, support))
+        return cast(Family, FAMILIES["defined-vector"](log_partition, statistic, bounds, values, support))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
@@ -280,26 +359,7 @@ class Family(ABC):
         return family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
 
 
-def as_nearby(nearby: Any, bounds: tuple[float, float], whole: bool) -> float | None:
-    """How far apart two records may be that are to be hard to tell apart: checked."""
-    if nearby is None:
-        return None
-    value = float(as_exact(nearby, "nearby"))
-    if not 0 < value <= bounds[1] - bounds[0] or (whole and not value.is_integer()):
-        kind = "a whole number" if whole else "positive"
-        raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of bounds={bounds!r}")
-    return value
-
-
-def as_whole_bounds(bounds: Any, what: str) -> tuple[float, float]:
-    """Declared bounds of counts."""
-    low, high = as_bounds(bounds, what, 0)
-    if not (low.is_integer() and high.is_integer()):
-        raise InvalidInput(f"bounds={bounds!r} of counts must be whole numbers")
-    return low, high
-
-
-def of_two(kind: type[Any], parameters: Any, said: str) -> Any:
+def of_two(kind: type[Kind], parameters: Any, said: str) -> Kind:
     """The prior of this kind from its two parameters, or itself; ``said`` is what they are."""
     if isinstance(parameters, kind):
         return parameters
@@ -307,18 +367,21 @@ def of_two(kind: type[Any], parameters: Any, said: str) -> Any:
         first, second = parameters
     except (TypeError, ValueError):
         raise InvalidInput(f"prior={parameters!r} must be {said}") from None
-    return kind(first, second)
+    return kind(first, second)  # type: ignore[call-arg]
 
 
-def largest_move(bounds: tuple[float, float], nearby: float | None, whole: bool = False) -> Fraction:
-    """How far one record can move: the width of the bounds, or what counts as near by.
+def numbers(values: Any, name: str = "the statistic") -> Natural:
+    """Several numbers exactly; none where that is not what is given."""
+    try:
+        return tuple(as_exact(value, name) for value in values)
+    except TypeError:
+        return ()
 
-    On the grid of the records two numbers may be a step farther apart than they are.
-    """
-    width = Fraction(bounds[1]) - Fraction(bounds[0])
-    if nearby is None:
-        return width
-    return min(width, Fraction(nearby) + (0 if whole else width / MOST_STEPS))
+
+def sum_on_grid(summed: ClippedSum, bounds: tuple[float, float]) -> Fraction:
+    """A sum by its bounds, which are the doubles themselves: ``data`` reads 0.1 as one tenth."""
+    low, high = map(Fraction, bounds)
+    return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
 
 
 def added(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural:
@@ -333,21 +396,28 @@ def clipped_words(bounds: Sequence[float] | None) -> str:
     return "" if bounds is None else f", clipped to {bounds[0]:g} – {bounds[1]:g}"
 
 
+def _moved(pair: Pair) -> Fraction:
+    """η_P − η_Q in the first coordinate that differs."""
+    return next(p - q for p, q in zip(*pair, strict=True) if p != q)
+
+
 def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
     """D_λ(P‖Q) of two posteriors of a family; None where it is infinite."""
-    first, second = pair
-    mixed = tuple(order * p + (1 - order) * q for p, q in zip(first, second, strict=True))
+    mixed = _mixed(pair, order)
     if not family.normalisable(mixed):
         return None
 
     def value() -> Ball:
-        c_mixed, c_first, c_second = (
-            family.log_partition([ball(x) for x in eta]) for eta in (mixed, first, second)
-        )
+        at_mixed, first, second = (family.log_partition(list(map(ball, eta))) for eta in (mixed, *pair))
         exact = ball(order)
-        return (c_mixed - exact * c_first) / (exact - 1) + c_second
+        return (at_mixed - exact * first) / (exact - 1) + second
 
     return enclose(value, absolute=1e-300)
+
+
+def _mixed(pair: Pair, order: Fraction) -> Natural:
+    """λη_P + (1−λ)η_Q."""
+    return tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
 
 
 @dataclass(frozen=True)
@@ -380,8 +450,7 @@ class PosteriorCurve(Curve):
         """About the order at which λη_P + (1−λ)η_Q leaves the normalisable set; ``renyi`` is ∞ there."""
 
         def inside(order: Fraction) -> bool:
-            mixed = tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
-            return self.family.normalisable(mixed)
+            return self.family.normalisable(_mixed(pair, order))
 
         if inside(Fraction(10) ** 9):
             return math.inf
@@ -393,13 +462,9 @@ class PosteriorCurve(Curve):
         bound = self.family.renyi_bound(self.eta, self.n, self.r, order)
         if bound is not None:
             return bound
-        values = []
-        for pair in self.family.extreme_pairs(self.eta, self.n, self.r):
-            value = renyi(self.family, pair, Fraction(order))
-            if value is None:
-                return math.inf
-            values.append(above(value))
-        return max(0.0, *values)
+        pairs = self.family.extreme_pairs(self.eta, self.n, self.r)
+        values = [renyi(self.family, pair, Fraction(order)) for pair in pairs]
+        return max(0.0, *(math.inf if value is None else above(value) for value in values))
 
     def profile(self, epsilon: float) -> float:
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
@@ -412,24 +477,25 @@ class PosteriorCurve(Curve):
                 return float(self.family.hockey_sticks(pair, np.array([epsilon]))[0])
             return above(enclose(lambda: self.family.hockey_stick(pair, Fraction(epsilon)), absolute=1e-300))
 
-        worst = max(map(value, pairs))
-        elsewhere = self.family.elsewhere(self.eta, self.n, self.r, np.array([epsilon]))
-        return max(0.0, worst, 0.0 if elsewhere is None else float(elsewhere[0]))
+        worst = np.array([max(map(value, pairs))])
+        return max(0.0, float(self._or_elsewhere(worst, np.array([epsilon]))[0]))
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
         if not pairs:
             return self._converted(epsilons)
         worst = np.max([self.family.hockey_sticks(pair, epsilons) for pair in pairs], axis=0)
+        return self._or_elsewhere(worst, epsilons)
+
+    def _or_elsewhere(self, worst: FloatArray, epsilons: FloatArray) -> FloatArray:
+        """The largest divergences of the profile pairs, or of others where these are larger."""
         some = epsilons
         if len(epsilons) > 513:  # between some of them the chords in e^ε, which lie above a convex curve
             some = np.linspace(float(epsilons.min()), min(float(epsilons.max()), 700.0), 513)
-        elsewhere = self.family.elsewhere(self.eta, self.n, self.r, some)
-        if elsewhere is None:
-            return np.asarray(worst, dtype=np.float64)
-        if some is not epsilons:
-            elsewhere = np.interp(np.exp(np.minimum(epsilons, 700.0)), np.exp(some), elsewhere) * (1 + 1e-12)
-        return np.asarray(np.maximum(worst, elsewhere), dtype=np.float64)
+        others = self.family.elsewhere(self.eta, self.n, self.r, some)
+        if others is not None and some is not epsilons:
+            others = np.interp(np.exp(np.minimum(epsilons, 700.0)), np.exp(some), others) * (1 + 1e-12)
+        return np.asarray(worst if others is None else np.maximum(worst, others), dtype=np.float64)
 
     @cached_property
     def _by_order(self) -> tuple[FloatArray, FloatArray]:

@@ -1,16 +1,13 @@
 """What a private posterior draw says about the parameter, with the randomness of the draw accounted for.
 
-Posterior sampling publishes y₁, …, y_J, drawn from the family's law with coordinates η₀/m + r·s, where s is
-the statistic of the records. A draw is no estimate with an interval. What is known of θ after it is
+Draws y₁, …, y_J have the law with coordinates η₀/m + r·s, s the statistic of the records, so that
 
     p(θ | y) = ∫ π(s | y) p(θ | s) ds,    π(s | y) ∝ p(s) Π_j q(y_j | η₀/m + r·s),
 
-with p(s) the prior predictive law of the statistic and p(θ | s) the conjugate posterior of η₀ + s. A Gaussian
-mean has it in closed form; for shares π is separable over the levels; for rates s is one number. The
-likelihood is that of the records as they were summed, after they were clipped to the declared bounds.
-Numbers in [0, 1] are taken for a yes or no each, which is the widest spread that such numbers can have.
-Derivation: ``proofs/posterior-sampling.md``. Each family has its own in ``Family.given_draws``; here is what
-they share.
+with p(s) the prior predictive law of the statistic and p(θ | s) the posterior of η₀ + s: in closed form for a
+Gaussian mean, separable over the levels for shares; for rates s is one number, which is weighed here. Records
+count as they were clipped; numbers in [0, 1] as a yes or no each, the widest spread that such numbers can
+have. Derivation: ``proofs/posterior-sampling.md``.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def plan_public(
     """How far public records carry a draw: until ``direct`` suffices, and what ``public`` of them are worth.
 
     ``typical``: made-up records of which private and public ones are taken to be copies, such as
-    ``[0, 0, 1]`` for a third of yes; for ``"dirichlet"`` counts by level. Target and options as of
+    ``[0, 0, 1]`` for a third of yes; for ``"dirichlet"`` counts by level. The rest is as of
     :func:`discreet.posterior_sampler`.
 
     >>> found = plan_public("beta", prior=(1, 2), n=100, typical=[0, 0, 1], public=60, epsilon=1, order=5)
@@ -90,11 +90,12 @@ def plan_public(
     if number < 0:
         raise InvalidInput(f"public={public!r} must not be negative")
     start, record = model.natural(model.prior(prior)), _record(model, typical)
-    target: dict[str, Any] = {"epsilon": epsilon, "order": order, "delta": delta}
 
     def sampler(method: str, known: int, own: int = size) -> PosteriorSampler:
         informed = model.from_natural(added(start, record, Fraction(known)))
-        return posterior_sampler(method, model, prior=informed, n=own, **target)
+        return posterior_sampler(
+            method, model, prior=informed, n=own, epsilon=epsilon, order=order, delta=delta
+        )
 
     def suffices(known: int) -> bool:
         try:
@@ -109,15 +110,9 @@ def plan_public(
         return _error(sampler("diffused", 0, own), record) <= errors[1]
 
     known = not math.isnan(errors[0])
-    return PublicPlan(
-        family=model.name,
-        n=size,
-        public=number,
-        enough=_least(suffices, 0),
-        weight=(before.r, after.r),
-        error=errors if known else None,
-        records=_least(as_good, size) if known and number else None,
-    )
+    enough, records = _least(suffices, 0), _least(as_good, size) if known and number else None
+    weights = before.r, after.r
+    return PublicPlan(model.name, size, number, enough, weights, errors if known else None, records)
 
 
 def _record(model: Family, typical: Any) -> Natural:
@@ -144,8 +139,7 @@ def _least(holds: Any, start: int) -> int | None:
 def _error(sampler: PosteriorSampler, record: Natural) -> float:
     """The mean standard deviation of θ, of its first number, over made-up draws; NaN: not known."""
     model = sampler.family
-    scaled = tuple(part / Fraction(sampler.m) for part in model.natural(sampler.prior))
-    eta = added(scaled, record, Fraction(sampler.r) * sampler.n)
+    eta = added(model.start(sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
     drawn = model.simulate(eta, _REHEARSALS, np.random.default_rng(0))
     found = []
     for one in drawn:

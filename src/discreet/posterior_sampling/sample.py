@@ -71,6 +71,11 @@ class Sample(Answer):
         low, high = self.bounds
         return np.asarray(low + (high - low) * values, dtype=np.float64)
 
+    @property
+    def _drawn(self) -> FloatArray:
+        """The values, a row for each draw."""
+        return np.atleast_2d(self.values.T).T
+
     def noise_aware(self) -> Any:
         """What is known of θ given the draws, their randomness accounted for: no privacy is spent.
 
@@ -83,7 +88,7 @@ class Sample(Answer):
     @cached_property
     def _noise_aware(self) -> Any:
         family = self.model
-        if self.grid > _COARSE * family.grid(self._start, self.n, Fraction(self.r)):
+        if self.grid > _COARSE * family.grid(family.start(self.prior_law, self.m), self.n, Fraction(self.r)):
             raise TooLargeError(f"the draws are rounded to cells of {float(self.grid):g}: too coarse")
         draws = np.array(self.draws, dtype=np.float64)
         given = family.given_draws(self.prior_law, self.n, self.r, self.m, draws)
@@ -93,11 +98,6 @@ class Sample(Answer):
     def model(self) -> Family:
         """The family, rebuilt from what the document says of it."""
         return Family.from_dict(self.family)
-
-    @property
-    def _start(self) -> tuple[Fraction, ...]:
-        """The natural parameters of the prior that was used."""
-        return tuple(part / Fraction(self.m) for part in self.model.natural(self.prior_law))
 
     @cached_property
     def prior_law(self) -> Any:
@@ -121,7 +121,7 @@ class Sample(Answer):
             return list(self.levels)
         if self.model.parameters:
             return list(self.model.parameters)
-        number = int(np.atleast_2d(np.array(self.draws, dtype=float).T).T.shape[1])
+        number = self._drawn.shape[1]
         return [name] if number == 1 else [f"{name} {i + 1}" for i in range(number)]
 
     def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
@@ -156,7 +156,7 @@ class Sample(Answer):
 
     def tables(self) -> tuple[Table, ...]:
         """The draws themselves."""
-        values = np.atleast_2d(self.values.T).T
+        values = self._drawn
         cells = tuple((str(i + 1), *(f"{x:.6g}" for x in row)) for i, row in enumerate(values[:_SHOWN]))
         more = "" if len(values) <= _SHOWN else f" (the first {_SHOWN} of {len(values)})"
         return (Table(("draw", *self.parameters()), cells, f"What was drawn{more}:"),)
@@ -190,7 +190,7 @@ class Sample(Answer):
         rows = self.rows(interval)
         if not rows:
             return None
-        values = np.atleast_2d(self.values.T).T
+        values = self._drawn
         series = tuple(
             Series(row.name, law, prior=prior, draws=tuple(map(float, column)))
             for row, law, prior, column in zip(
@@ -206,7 +206,7 @@ class Sample(Answer):
     def check_parts(self) -> None:
         """The draws are numbers of the family's parameter, from a posterior that there can be."""
         super().check_parts()
-        values = np.atleast_2d(self.values.T).T
+        values = self._drawn
         numbers = len(self.model.parameters or self.model.marginals(self.prior_law))
         if values.ndim != 2 or values.shape[1] != numbers or not (values.size and np.isfinite(values).all()):
             raise ValueError(f"its draws are not {numbers} finite numbers each")
@@ -214,7 +214,8 @@ class Sample(Answer):
             raise ValueError(f"it has {len(self.parameters())} levels for {numbers} numbers")
         if not (self.r > 0 and self.m > 0 and self.grid > 0):
             raise ValueError("r, m and grid must be positive")
-        one = Guarantee(None, curve=self.model.curve(self._start, self.n, Fraction(self.r)))
+        start = self.model.start(self.prior_law, self.m)
+        one = Guarantee(None, curve=self.model.curve(start, self.n, Fraction(self.r)))
         self.guarantee.check_covers(compose([one], count=len(self.draws)))
 
     @classmethod

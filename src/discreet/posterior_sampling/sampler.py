@@ -64,13 +64,13 @@ class PosteriorSampler:
         """The guarantee of ``size`` draws together, at the same δ where one was asked for."""
         number = as_positive(size, "size")
         together = compose([self.guarantee], count=number)
-        if number == 1:
-            return together
-        return together.to_dp(self.guarantee.exact_delta) if self.guarantee.exact_delta else together
+        delta = self.guarantee.exact_delta
+        return together.to_dp(delta) if number > 1 and delta else together
 
-    def _eta(self, statistic: Any) -> Natural:
-        start = _scaled(self.family, self.prior, self.m)
-        return added(start, self.family.contribution(statistic, self.n), Fraction(self.r))
+    def _eta(self, statistic: Any, n: int | None = None) -> Natural:
+        """η₀/m + r ΣS(x) of all records, or of n."""
+        more = self.family.contribution(statistic, self.n if n is None else n)
+        return added(self.family.start(self.prior, self.m), more, Fraction(self.r))
 
     def draw(self, statistic: Any, size: int = 1, entropy: OSEntropy | None = None) -> FloatArray:
         """``size`` private draws of θ; together they cost ``price(size)``.
@@ -78,8 +78,7 @@ class PosteriorSampler:
         ``statistic`` is the sufficient statistic of the n records (see :meth:`statistic`). The randomness
         comes from the operating system; a seeded generator is refused.
         """
-        source = private_source(entropy)
-        eta = self._eta(statistic)
+        source, eta = private_source(entropy), self._eta(statistic)
         draws = [self.family.draw(eta, self.grid, source) for _ in range(as_positive(size, "size"))]
         return self.family.value(np.array([[float(part) for part in draw] for draw in draws]))
 
@@ -101,9 +100,8 @@ class PosteriorSampler:
 
     def simulate(self, statistic: Any, size: int = 1, seed: int | None = None) -> FloatArray:
         """``size`` draws from a fast seeded generator in floats, for experiments: **not private**."""
-        number = as_integer(size, "size")
-        eta = self._eta(statistic)
-        return self.family.value(self.family.simulate(eta, number, np.random.default_rng(seed)))
+        number, rng = as_integer(size, "size"), np.random.default_rng(seed)
+        return self.family.value(self.family.simulate(self._eta(statistic), number, rng))
 
     def statistic(self, data: Any, column: str | None = None, **options: Any) -> Any:
         """The sufficient statistic of records, exactly: clipped to the declared bounds, summed as integers.
@@ -127,12 +125,10 @@ class PosteriorSampler:
         number = as_integer(leaked, "leaked")
         if not 0 < number < self.n:
             raise InvalidInput(f"leaked={leaked!r} must be between 1 and n − 1 = {self.n - 1}")
-        known = self.family.contribution(statistic, number)
-        start = added(_scaled(self.family, self.prior, self.m), known, Fraction(self.r))
-        curve = self.family.curve(start, self.n - number, Fraction(self.r))
-        basis = f"{self.guarantee.basis}, for the others when {number} of {self.n} records are known"
         if self.guarantee.relation is Relation.REPLACE_PERSON:
             raise InvalidInput("after_breach is about single records, and this guarantee about people")
+        curve = self.family.curve(self._eta(statistic, number), self.n - number, Fraction(self.r))
+        basis = f"{self.guarantee.basis}, for the others when {number} of {self.n} records are known"
         return replace(self.guarantee, exact_epsilon=None, exact_delta=Fraction(0), basis=basis, curve=curve)
 
     def to_opendp(self) -> Any:
@@ -174,7 +170,7 @@ def posterior_sampler(
     target = _target(name, epsilon, order, delta, size)
 
     def loss(r: float, m: float) -> Curve:
-        return grouped(_curve(model, start, size, r, m), members)
+        return grouped(model.curve(model.start(start, m), size, Fraction(r)), members)
 
     if target and target.order is not None and members > 1 and loss(1.0, 1.0).gaussian_squared is None:
         raise InvalidInput(
@@ -182,24 +178,18 @@ def posterior_sampler(
             f"{model.name!r}; give delta instead"
         )
     r, m = _scalings(name, loss, target, model.scaled_to)
-    curve = loss(r, m)
-    bound = model.renyi_bound(_scaled(model, start, m), size, Fraction(r), 1.001)
+    curve, eta = loss(r, m), model.start(start, m)
+    bound = model.renyi_bound(eta, size, Fraction(r), 1.001)
     if target is None and bound is not None and math.isinf(bound):
         raise InvalidInput(
             f"n={size}: no bound on what a draw of the family {model.name!r} reveals was found; "
             "take narrower bounds, fewer records, or more prior weight"
         )
-    if grid is None:
-        cell = model.grid(_scaled(model, start, m), size, Fraction(r))
-    else:
-        cell = model.as_grid(as_epsilon(grid, "grid"))
-    spent = None
-    if target and target.order is None:
-        spent = target.epsilon
-        if r == m == 1:  # the posterior itself, which may need less than it was allowed
-            spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
-    relation, unit = Relation.REPLACE_ONE, None
-    assumptions = model.assumed
+    cell = model.grid(eta, size, Fraction(r)) if grid is None else model.as_grid(as_epsilon(grid, "grid"))
+    spent = target.epsilon if target and target.order is None else None
+    if target and spent and r == m == 1:  # the posterior itself, which may need less than it was allowed
+        spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
+    relation, unit, assumptions = Relation.REPLACE_ONE, None, model.assumed
     if per_person is not None:
         relation, assumptions = Relation.REPLACE_PERSON, (*assumptions, Contribution.assumption(members))
     nearby = getattr(model, "nearby", None)
@@ -210,12 +200,10 @@ def posterior_sampler(
         relation, unit = Relation.REPLACE_NEARBY, f"within {far}"
         assumptions = (*assumptions, f"records that are more than {far} apart may be told apart")
     basis = f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
-    guarantee = Guarantee(
-        spent, relation, target.delta if target else Fraction(0), basis, assumptions, curve, unit
-    )
-    return PosteriorSampler(
-        name, model, start, size, r, m, cell, guarantee, target.to_dict() if target else {}
-    )
+    delta_spent = target.delta if target else Fraction(0)
+    guarantee = Guarantee(spent, relation, delta_spent, basis, assumptions, curve, unit)
+    aim = target.to_dict() if target else {}
+    return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, aim)
 
 
 def check_target(
@@ -235,14 +223,14 @@ def _target(
     """What is to be reached; None where ``direct`` is taken as it is."""
     if order is not None and delta is not None:
         raise InvalidInput("give order (Rényi privacy) or delta ((epsilon, delta)), not both")
-    if epsilon is None:
-        if order is not None or delta is not None:
-            raise InvalidInput("epsilon is missing: a target is epsilon with order, or epsilon with delta")
-        if name == "direct":
-            return None
+    if epsilon is None and (order is not None or delta is not None):
+        raise InvalidInput("epsilon is missing: a target is epsilon with order, or epsilon with delta")
+    if epsilon is None and name != "direct":
         raise InvalidInput(
             f"{name!r} needs a target: epsilon with order (Rényi privacy), or epsilon with delta"
         )
+    if epsilon is None:
+        return None
     if order is None and delta is None:
         raise InvalidInput(
             "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
@@ -262,21 +250,12 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         if option not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
             raise InvalidInput(f"{option!r} is not an option of family {family!r}; {takes}")
-    if "sigma" in known - set(options) and cls.__dataclass_fields__["sigma"].default is MISSING:
-        raise InvalidInput(f"family {family!r} needs sigma=, the known standard deviation of one record")
-    given = {name: options.get(name) for name in known if name in options or name == "bounds"}
     for own in fields(cls):
-        if own.name not in given and own.default is MISSING and own.default_factory is MISSING:
-            raise InvalidInput(f"family {family!r} needs {own.name}=")
-    return cls(**given)
-
-
-def _scaled(family: Family, prior: Any, m: float) -> Natural:
-    return tuple(value / Fraction(m) for value in family.natural(prior))
-
-
-def _curve(family: Family, prior: Any, n: int, r: float, m: float) -> Curve:
-    return family.curve(_scaled(family, prior, m), n, Fraction(r))
+        needed = own.default is MISSING and own.default_factory is MISSING and own.name != "bounds"
+        if needed and own.name not in options:
+            what = ", the known standard deviation of one record" if own.name == "sigma" else ""
+            raise InvalidInput(f"family {family!r} needs {own.name}={what}")
+    return cls(**{**({"bounds": None} if "bounds" in known else {}), **options})
 
 
 def _scalings(

@@ -1,4 +1,4 @@
-"""Proportions: the Dirichlet family of categorical records and the Beta family of numbers in [0, 1].
+"""Proportions: Beta and Dirichlet posteriors of categories, counts of items, shares of a whole, and failures.
 
 For posteriors Dir(a + r eᵢ) and Dir(a + r eⱼ) everything depends on aᵢ and aⱼ only, through u = θᵢ/(θᵢ+θⱼ),
 which is Beta(aᵢ + r, aⱼ) or Beta(aᵢ, aⱼ + r). Why the pairs below are the worst ones:
@@ -11,29 +11,47 @@ which is Beta(aᵢ + r, aⱼ) or Beta(aᵢ, aⱼ + r). Why the pairs below are t
   everything between them, which the first argument gives for whole ranges of x.
 * *Numbers in [0, 1]*: Beta(a + t, N − a − t) has a monotone likelihood ratio in t, so records 0 and 1 are
   worse than any two others.
+* *Records that are divided between levels*: neighbours are Dir(a + s·p) and Dir(a + s·q) for two points p, q
+  of the simplex, s = r·items. D_λ is convex in q, and for a ≥ ½ in p as well, so two corners are the worst
+  pair: the same as for categories, with steps of s. Below ½ it is not so (records that spread can then be
+  worse), and such priors are refused. For three levels and more no such theorem is known for hockey-stick
+  divergences: δ(ε) follows from the Rényi curve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.data import count_levels
-from discreet.declarations import Domain, as_counts, as_exact, as_positive, as_prior, as_total
+from discreet.declarations import Domain, as_counts, as_integer, as_positive, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.count_vectors import Separable
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_gamma_step, log_rising
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, clipped_words, in_floats
+from discreet.posterior_sampling.family import (
+    Family,
+    Given,
+    Natural,
+    Pair,
+    RecordKind,
+    clipped_words,
+    in_floats,
+    numbers,
+    record_rows,
+)
+from discreet.posterior_sampling.given_draws import weighed_statistics
 from discreet.randomness.cells import exact_cell
 from discreet.randomness.entropy import Source
 
@@ -55,16 +73,25 @@ class ShareFamily(Family):
 
     parameter: ClassVar[str] = "share"
     is_share: ClassVar[bool] = True
+    profiled: ClassVar[bool] = True
     whole: ClassVar[bool]
     """Whether a record adds whole numbers, or may be split between levels."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if hasattr(self, "trials"):
+            self.keep(trials=as_positive(self.trials, "trials", ": the items of one record"))
 
     @property
     def items(self) -> int:
         """How much one record adds to all parameters together."""
-        return 1
+        return getattr(self, "trials", 1)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
         return dirichlet(as_prior(getattr(parameters, "parameters", parameters)))
+
+    def prior_in_words(self, prior: list[Any]) -> str:
+        return prior_in_words(prior)
 
     def natural(self, distribution: Beta | Dirichlet) -> Natural:
         return tuple(Fraction(value) for value in distribution.parameters)
@@ -105,13 +132,16 @@ class ShareFamily(Family):
         if len(eta) > 2:
             first, second = sorted(eta)[:2]
             return _both_orders(first, second, step)
-        most = step * (n - 1)
-        return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
+        return self._at_ends(eta, step * (n - 1), step)
 
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         if len(eta) > 2 or self.whole:
-            return self.extreme_pairs(eta, n, r)
-        step, most = r * self.items, max(Fraction(0), r * (self.items * (n - 1) - _END))
+            return super().profile_pairs(eta, n, r)
+        return self._at_ends(eta, max(Fraction(0), r * (self.items * (n - 1) - _END)), r * self.items)
+
+    @staticmethod
+    def _at_ends(eta: Natural, most: Fraction, step: Fraction) -> list[Pair]:
+        """k = 2: all other records in the second level, or all in the first."""
         return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
@@ -124,19 +154,13 @@ class ShareFamily(Family):
         if len(eta) > 2 or most < (2 if self.whole else 1):
             return None
         a, b, scale, step = float(eta[0]), float(eta[1]), float(r), float(r * self.items)
-        if self.whole:
-            starts = [2.0**i for i in range(int(most).bit_length()) if 2**i < most]
-            lows = np.array(sorted({*starts, *(most - start for start in starts)}))
-            highs = np.append(lows[1:] - 1, lows[-1])
-            lows, highs = lows[lows <= highs], highs[lows <= highs]
-        else:
-            starts = [float(_END) * 2.0**i for i in range(64) if float(_END) * 2.0**i < most / 2]
-            ends = np.array(sorted({*starts, *(most - start for start in starts), most / 2}))
-            lows, highs = ends[:-1], ends[1:]
+        smallest, gap = (1.0, 1.0) if self.whole else (float(_END), 0.0)
+        starts = [smallest * 2.0**i for i in range(64) if smallest * 2.0**i <= most / 2]
+        lows = np.array(sorted({*starts, *(most - start for start in starts)}))
+        highs = np.append(lows[1:] - gap, lows[-1])
         pairs = self.profile_pairs(eta, n, r)
         at_ends = np.max([self.hockey_sticks(pair, epsilons) for pair in pairs], axis=0)
         bound = np.zeros_like(epsilons)
-        smallest = 1.0 if self.whole else float(_END)
         for _ in range(40):
             values = np.maximum(
                 _float_hockey_sticks(a + scale * lows, b + scale * (most - highs), step, epsilons),
@@ -144,15 +168,12 @@ class ShareFamily(Family):
             )
             over = (values > at_ends[:, None]).any(axis=0) & (highs - lows >= smallest)
             if not over.any() or len(lows) > _MOST_CELLS:
-                return np.asarray(np.maximum(bound, values.max(axis=1)), dtype=np.float64)
+                break
             bound = np.maximum(bound, values[:, ~over].max(axis=1, initial=0.0))
             middle = (lows[over] + highs[over]) / 2
-            if self.whole:
-                middle = np.floor(middle)
-            lows, highs = (
-                np.concatenate([lows[over], middle + 1 if self.whole else middle]),
-                np.concatenate([middle, highs[over]]),
-            )
+            middle = np.floor(middle) if self.whole else middle
+            lows = np.concatenate([lows[over], middle + gap])
+            highs = np.concatenate([middle, highs[over]])
         return np.asarray(np.maximum(bound, values.max(axis=1)), dtype=np.float64)
 
     def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
@@ -168,15 +189,9 @@ class ShareFamily(Family):
     def sample(self, law: NoiseAware, size: int, seed: int | None) -> FloatArray:
         return law.sample(size, seed)
 
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        (p, b), (a, q) = pair
-        r, exact = ball(p - a), ball(epsilon)
-        # ln of the ratio of the laws of u = θᵢ/(θᵢ+θⱼ): r·logit(u) − ln[Γ(a+r)Γ(b) / Γ(a)Γ(b+r)].
-        level = ball(p).lgamma() - ball(a).lgamma() - ball(q).lgamma() + ball(b).lgamma()
-        rest = 1 / (1 + ((exact + level) / r).exp())  # 1 − u where the ratio is e^ε
-        first = rest.beta_lower(ball(b), ball(p), regularized=1)
-        second = rest.beta_lower(ball(q), ball(a), regularized=1)
-        return first - exact.exp() * second
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        rest = 1 / (1 + end.exp())  # T = logit(u), u = θᵢ/(θᵢ+θⱼ)
+        return rest.beta_lower(ball(eta[1]), ball(eta[0]), regularized=1)
 
     def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
         (p, b), (a, _) = pair
@@ -270,19 +285,17 @@ class BetaFamily(OneShare):
     whole: ClassVar[bool] = False
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        if isinstance(statistic, Sequence | np.ndarray) and not isinstance(statistic, str):
-            if len(statistic) != 2:
-                raise InvalidInput("the statistic must be the sum of the records, or the pair (sum, n − sum)")
-            total, rest = (as_exact(part, "the statistic") for part in statistic)
-            if total + rest != n:
-                raise InvalidInput(f"the two parts of the statistic do not sum to n={n}")
-            statistic = total
-        total = as_total(statistic, Fraction(0), Fraction(n))
+        parts = numbers(statistic)
+        if parts and len(parts) != 2:
+            raise InvalidInput("the statistic must be the sum of the records, or the pair (sum, n − sum)")
+        if parts and sum(parts) != n:
+            raise InvalidInput(f"the two parts of the statistic do not sum to n={n}")
+        total = self.total(parts[0] if parts else statistic, n)
         return total, n - total
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         within = clipped_words(bounds) or " in [0, 1], or the share of yes"
-        return f"the mean of numbers{within}", prior_in_words(prior)
+        return f"the mean of numbers{within}", self.prior_in_words(prior)
 
 
 @dataclass(frozen=True)
@@ -293,10 +306,9 @@ class DirichletFamily(ShareFamily):
     records: ClassVar[RecordKind] = "levels"
     reads: ClassVar[tuple[str, ...]] = ("levels", "other", "missing")
     whole: ClassVar[bool] = True
+    words: ClassVar[str] = "the shares of the levels"
 
-    def gathered(
-        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
-    ) -> tuple[Any, int]:
+    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
         if "levels" not in options:
             raise InvalidInput("levels are missing: declare every value that a record may take")
         counts = count_levels(data, Domain(**options), column=column, **people)
@@ -307,9 +319,6 @@ class DirichletFamily(ShareFamily):
         if len(values) < 2:
             raise InvalidInput("the statistic must be the counts of the levels")
         return tuple(Fraction(count) for count in as_counts(values, len(values), n))
-
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        return "the shares of the levels", prior_in_words(prior)
 
 
 @dataclass(frozen=True)
@@ -324,13 +333,7 @@ class BinomialFamily(OneShare):
     name: ClassVar[str] = "binomial"
     records: ClassVar[RecordKind] = "counts"
     whole: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "trials", as_trials(self.trials))
-
-    @property
-    def items(self) -> int:
-        return self.trials
+    words: ClassVar[str] = "the share of successes in {trials} trials a record"
 
     @property
     def record_bounds(self) -> tuple[float, float]:
@@ -340,10 +343,183 @@ class BinomialFamily(OneShare):
         total = self.total(statistic, n)
         return total, n * self.trials - total
 
+
+@dataclass(frozen=True)
+class DividedFamily(ShareFamily):
+    """Records that are divided between ``dimension`` levels."""
+
+    dimension: int
+    records: ClassVar[RecordKind] = "vectors"
+    reads: ClassVar[tuple[str, ...]] = ()
+    unit: ClassVar[int]
+    """How many whole units one item is counted in."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.keep(dimension=as_integer(self.dimension, "dimension"))
+        if self.dimension < 2:
+            raise InvalidInput(f"dimension={self.dimension!r} must be at least 2")
+
+    def prior(self, parameters: Any) -> Beta | Dirichlet:
+        made = super().prior(parameters)
+        if len(made.parameters) != self.dimension:
+            raise InvalidInput(f"the prior must have {self.dimension} parameters, one for each level")
+        self.extreme_pairs(self.natural(made), 1, Fraction(1))
+        return made
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        if len(eta) > 2 and min(eta) < Fraction(1, 2):
+            raise InvalidInput(
+                f"a prior parameter of {float(min(eta)):g}: records that are divided between three levels or "
+                "more need at least 0.5 for each, where the worst pair of records is known"
+            )
+        return super().extreme_pairs(eta, n, r)
+
+    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        return super().profile_pairs(eta, n, r) if len(eta) == 2 else []
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        parts = numbers(statistic)
+        if len(parts) != self.dimension or min(parts) < 0 or sum(parts) != self.items * n:
+            raise InvalidInput(
+                f"the statistic must be what the records add to the {self.dimension} levels, "
+                f"{self.items * n} in all"
+            )
+        return parts
+
+    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+        rows = record_rows(data, people, self.dimension)
+        if (rows < 0).any():
+            raise DataError("a record has a negative component")
+        units = self.in_units(rows)
+        if (units.sum(axis=1) != self.items * self.unit).any():
+            raise DataError(f"the components of a record do not add up to {self.items}")
+        return tuple(Fraction(int(part), self.unit) for part in units.astype(object).sum(axis=0)), len(rows)
+
+    @abstractmethod
+    def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
+        """Each record, by itself, in whole units."""
+
+
+@dataclass(frozen=True)
+class MultinomialFamily(DividedFamily):
+    """Counts of ``trials`` items in ``dimension`` levels a record; Dirichlet prior over their shares.
+
+    A record adds its counts to the parameters. The statistic is the sum of the counts.
+    """
+
+    trials: int
+    name: ClassVar[str] = "multinomial"
+    whole: ClassVar[bool] = True
+    unit: ClassVar[int] = 1
+    words: ClassVar[str] = "the shares of the levels among {trials} items a record"
+
+    def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
+        few = np.minimum(rows, self.trials + 1.0)
+        counts = few.astype(np.int64)
+        if (counts != few).any():
+            raise DataError("a record has a count that is no whole number")
+        return counts
+
+
+@dataclass(frozen=True)
+class SoftCategories(DividedFamily):
+    """A record is a point of the simplex, shares of each of ``dimension`` levels; Dirichlet prior.
+
+    It adds itself to the parameters. The statistic is the sum of the shares.
+    """
+
+    name: ClassVar[str] = "soft-categories"
+    whole: ClassVar[bool] = False
+    unit: ClassVar[int] = 2**32
+    words: ClassVar[str] = "the mean share of each level in a record"
+
+    def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
+        units: npt.NDArray[np.int64] = np.trunc(np.minimum(rows, 2.0) * self.unit).astype(np.int64)
+        near = np.abs(rows.sum(axis=1) - 1) < 1e-6
+        # What rounding left over of a record goes to its largest share.
+        largest = units.argmax(axis=1)[near]
+        units[near.nonzero()[0], largest] += self.unit - units[near].sum(axis=1)
+        return units
+
+
+@dataclass(frozen=True)
+class _Failures(OneShare):
+    """Failures before a known number of successes of probability θ, clipped to declared bounds; Beta prior.
+
+    A record x adds (successes, x) to (a, b), so neighbours are Beta(A, B) and Beta(A, B + t), and all of the
+    difference is in w = 1 − θ, with the ratio w^t. −ln w is the less dispersed the larger B is, so that the
+    divergences fall in B, and they grow with t. The worst pair has all other records at the lower bound.
+    """
+
+    bounds: tuple[float, float]
+    parameter: ClassVar[str] = "probability"
+    records: ClassVar[RecordKind] = "counts"
+    whole: ClassVar[bool] = True
+    bounds_of: ClassVar[str] = "a number of failures"
+    least: ClassVar[float] = 0
+
+    @property
+    def wanted(self) -> int:
+        """How many successes a record waits for."""
+        return getattr(self, "successes", 1)
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        return Fraction(n * self.wanted), self.total(statistic, n)
+
+    extreme_pairs, profile_pairs, elsewhere = Family.extreme_pairs, Family.profile_pairs, Family.elsewhere
+
+    hockey_sticks = Family.hockey_sticks
+
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        if not end < 0:  # T = ln w, w = 1 − θ < 1
+            return ball(0) if above and end >= 0 else end / ball(0)
+        a, b = map(ball, eta)
+        if above:
+            return (-end.expm1()).beta_lower(a, b, regularized=1)
+        return end.exp().beta_lower(b, a, regularized=1)
+
+    def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
+        a, b = (np.array(float(part)) for part in eta)
+        inside = np.minimum(end, -1e-300)
+        z = inside - np.log(-np.expm1(inside))  # logit of w
+        return np.where(end < 0, upper_tail(b, a, z), 0.0) if above else upper_tail(a, b, -z)
+
+    def given_draws(self, prior: Beta, n: int, r: float, m: float, draws: FloatArray) -> BetaMixture:
+        (a, b), drawn, trials = prior.parameters, draws.reshape(-1), n * self.wanted
+        low, high = (n * float(bound) for bound in self.bounds)
+        log_rest = float(np.log1p(-drawn).sum())
+        shape = a / m + r * trials
+
+        def of_failures(s: FloatArray) -> FloatArray:
+            # The predictive law Γ(trials+s)Γ(b+s)/(s! Γ(a+b+trials+s)), and Beta draws given s.
+            predictive = log_rising(trials, s) - log_gamma_step(b + s, a + trials)
+            given = r * s * log_rest + len(drawn) * log_gamma_step(b / m + r * s, shape)
+            return np.asarray(predictive + given, dtype=np.float64)
+
+        s, weight = weighed_statistics(of_failures, low, high, whole=True)
+        return BetaMixture(weight, np.full(len(s), a + trials), a + b + trials + s)
+
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        return f"the share of successes in {self.trials} trials a record", prior_in_words(prior)
+        often = "success" if self.wanted == 1 else f"{self.wanted} successes"
+        model = f"the probability of success, from the failures before {often}{clipped_words(self.bounds)}"
+        return model, self.prior_in_words(prior)
 
 
-def as_trials(trials: Any) -> int:
-    """How many trials a record has."""
-    return as_positive(trials, "trials", ": the items of one record")
+@dataclass(frozen=True)
+class GeometricFamily(_Failures):
+    """Failures before the first success, clipped to declared whole bounds; Beta(a, b) prior of θ."""
+
+    name: ClassVar[str] = "geometric"
+
+
+@dataclass(frozen=True)
+class NegativeBinomialFamily(_Failures):
+    """Failures before ``successes`` successes, clipped to declared whole bounds; Beta(a, b) prior."""
+
+    successes: int = 1
+    name: ClassVar[str] = "negative-binomial"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.keep(successes=as_positive(self.successes, "successes"))

@@ -1,7 +1,8 @@
-"""A family that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)) with one natural parameter θ.
+"""Families that you define by formulas: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)) with natural parameters θ.
 
 Geumlek, Song and Chaudhuri (2017), A.1: η = (χ, ν), a record adds (S(x), 1), and the posterior has density
-exp(χθ − νA(θ) − C(η)). C has no closed form here. Neighbours differ by at most t = r(hi − lo) in χ, and
+exp(χ·θ − νA(θ) − C(η)). C has no closed form here. With one parameter neighbours differ by at most
+t = r(hi − lo) in χ, and
 
     D_λ = ∫ G(s)·Var_{χ+s}(θ) ds,   G(s) = s up to t, then (λt − s)/(λ−1) up to λt, ∫ G = λt²/2,
 
@@ -9,13 +10,15 @@ for η_P = χ + t, η_Q = χ (their Lemma 1 without the loss), and its mirror im
 variance between two χ is bounded cell by cell: with the law at the middle c of a cell, its mean m and
 N(χ) = E_c[(θ−m)²e^{(χ−c)(θ−m)}], convex in χ, Jensen's inequality gives Var_χ ≤ N(χ) ≤ the larger of N at the
 two ends. Expectations are sums over nodes in floats, with a margin: ``proofs/posterior-sampling.md``.
-δ(ε) follows from the Rényi curve. Draws are exact: integrals by ball arithmetic, with bounds on the tails.
+δ(ε) follows from the Rényi curve. Draws are exact. Several parameters: ``defined_vector.py``.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -25,27 +28,173 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import clipped_sum
-from discreet.declarations import as_bounds, as_exact
 from discreet.errors import DataError, InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair, record_rows
+from discreet.posterior_sampling.family import Family, Given, Natural, Pair, numbers, record_rows, sum_on_grid
 from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats, outermost
-from discreet.randomness.cells import exact_cell, power_of_two
+from discreet.randomness.cells import power_of_two
 from discreet.randomness.entropy import Source
+from discreet.randomness.log_concave import LogConcave
 
 _CELLS, _NODES, _ROUNDS, _ZOOMS = 256, 400, 5, 12
 _SLACK = 1 + 1e-6
 _MOST_ORDERS = 64.0
 
 
+class FormulaFamily(Family):
+    """What families from formulas share: coordinates, records, worst corners, and exact draws.
+
+    The prior is (mean of each part of S, …, strength): what S is on average, and as how many records that
+    counts.
+    """
+
+    cumulant: str
+    statistic: str | tuple[str, ...]
+    support: Any
+
+    @property
+    @abstractmethod
+    def corners(self) -> FloatArray:
+        """Points whose hull holds every S(x)."""
+
+    @abstractmethod
+    def totals(self, found: FloatArray) -> Any:
+        """The sum of S over records, from its parts in columns."""
+
+    @abstractmethod
+    def nodes(self, eta: Natural) -> tuple[FloatArray, FloatArray]:
+        """Nodes of θ where the law at η has its mass, a row each, and their probabilities."""
+
+    @abstractmethod
+    def log_mass(self, chi: FloatArray, nu: float) -> float:
+        """C in floats."""
+
+    @property
+    def record_names(self) -> tuple[str, ...]:
+        """What the formulas call the numbers of a record."""
+        return ("x",)
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """A formula for each part of S."""
+        return (self.statistic,) if isinstance(self.statistic, str) else self.statistic
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the formula of A calls the numbers in θ."""
+        return self.parameters or ("t",)
+
+    @property
+    def ends(self) -> list[tuple[float, float]]:
+        """Between which numbers each number in θ is."""
+        return [(low, high) for low, high in np.reshape(self.support, (-1, 2)).tolist()]
+
+    def prior(self, parameters: Any) -> tuple[float, ...]:
+        values, number = tuple(map(float, numbers(parameters, "prior"))), len(self.formulas)
+        if len(values) != number + 1 or not values[-1] > 0:
+            raise InvalidInput(
+                f"prior={parameters!r} must be the mean of each part of S(x), {number} in all, and a "
+                "positive strength: as how many records they count"
+            )
+        if not self.normalisable(self.natural(values)):
+            ends = getattr(self, "means", None)
+            within = "be one that it can have" if ends is None else f"lie inside {ends[0]:g} – {ends[1]:g}"
+            raise InvalidInput(
+                f"prior={parameters!r} is no law: the mean of S(x) must {within}, and A be a number where t "
+                "may be (if exp overflows there, subtract a constant from S)"
+            )
+        return values
+
+    def natural(self, distribution: tuple[float, ...]) -> Natural:
+        *means, strength = map(Fraction, distribution)
+        return *(mean * strength for mean in means), strength
+
+    def from_natural(self, eta: Natural) -> tuple[float, ...]:
+        return *(float(part / eta[-1]) for part in eta[:-1]), float(eta[-1])
+
+    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+        rows = record_rows(data, people, len(self.record_names), column)
+        records = dict(zip(self.record_names, rows.T, strict=True))
+        parts = [np.broadcast_to(in_floats(part, **records), len(rows)) for part in self.formulas]
+        found = np.stack(parts, axis=1).astype(np.float64)
+        if np.isnan(found).any():
+            raise DataError("S(x) must be a number for every record; for at least one it is not")
+        return self.totals(found), len(rows)
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """All records at one corner, and one of them at another: some of the worst, not all."""
+        corners = [tuple(map(Fraction, corner)) for corner in self.corners.tolist()]
+        strength = eta[-1] + r * n
+
+        def at(most: Sequence[Fraction], one: Sequence[Fraction]) -> Natural:
+            sums = ((n - 1) * a + b for a, b in zip(most, one, strict=True))
+            return *(own + r * total for own, total in zip(eta, sums, strict=False)), strength
+
+        pairs = [(at(p, p), at(p, q)) for p, q in itertools.permutations(corners, 2)]
+        return [*pairs, *((second, first) for first, second in pairs)]
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        from flint import arb
+
+        found = _log_mass(self, *(float(part.mid()) for part in eta))
+        return arb(found, 1e-13 * (1 + abs(found)))
+
+    def exponent(self, eta: Natural, theta: Sequence[Ball]) -> tuple[Ball, list[Ball]] | None:
+        """χ·θ − νA(θ) and its gradient; None where θ is outside of the support for certain."""
+        from flint import arb, arb_series, ctx
+
+        for at, (low, high) in zip(theta, self.ends, strict=True):
+            if (math.isfinite(low) and at < low) or (math.isfinite(high) and at > high):
+                return None
+        *chi, nu = map(ball, eta)
+        slopes: list[Ball] = []
+        value, kept = ball(0), ctx.cap
+        ctx.cap = 2
+        try:
+            for i, name in enumerate(self.names):
+                line = {**dict(zip(self.names, theta, strict=True)), name: arb_series([theta[i], 1])}
+                try:
+                    series = arb_series(in_balls(self.cumulant, **line))
+                except ValueError:  # divided by what may be zero: nothing is known on so large a box
+                    series = arb_series([arb("nan"), arb("nan")])
+                value = series[0]
+                slopes.append(chi[i] - nu * series[1])
+        finally:
+            ctx.cap = kept
+        linear = sum((one * at for one, at in zip(chi, theta, strict=True)), start=ball(0))
+        return linear - nu * value, slopes
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        return _exact(self, eta).draw(grid, source)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        width = float(np.ptp(self.corners, axis=0).max())
+        return power_of_two(2 / (width * math.sqrt(eta[-1] + r * n))) / 2**32
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        theta, weights = self.nodes(eta)
+        return np.asarray(theta[rng.choice(len(theta), size, p=weights)])
+
+
+@lru_cache(maxsize=4096)
+def _log_mass(family: FormulaFamily, *eta: float) -> float:
+    return family.log_mass(np.array([eta[:-1]]), eta[-1])
+
+
+@lru_cache(maxsize=8)
+def _exact(family: FormulaFamily, eta: Natural) -> LogConcave:
+    theta, weights = family.nodes(eta)
+    scale = np.linalg.cholesky(np.atleast_2d(np.cov(theta.T, aweights=weights, ddof=0)))
+    return LogConcave(lambda at: family.exponent(eta, at), weights @ theta, scale)
+
+
 @dataclass(frozen=True)
-class DefinedFamily(Family):
+class DefinedFamily(FormulaFamily):
     """A one-parameter exponential family from its formulas; made by :meth:`Family.define`.
 
     ``statistic``: S(x) as a formula of x; ``bounds``: its declared bounds, to which it is clipped.
     ``cumulant``: A as a formula of t, finite on ``support`` and convex, as every log-partition function is.
-    ``means``: between which numbers the mean of S can be, those of ``bounds`` if not given. The prior is
-    (mean, strength): what S is on average, and as how many records that counts.
+    ``means``: between which numbers the mean of S can be, those of ``bounds`` if not given.
     """
 
     bounds: tuple[float, float]
@@ -55,53 +204,28 @@ class DefinedFamily(Family):
     support: tuple[float, float] = (-math.inf, math.inf)
     name: ClassVar[str] = "defined"
     parameter: ClassVar[str] = "natural parameter"
+    bounds_of: ClassVar[str] = "S(x)"
     assumed: ClassVar[tuple[str, ...]] = (
         "the declared log-partition function is convex on its support; the bound is computed from it "
         "numerically, with a margin of 1e-6",
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", as_bounds(self.bounds, "S(x)"))
-        ends = {"means": self.means or self.bounds, "support": self.support}
-        for name, pair in ends.items():
+        super().__post_init__()
+        for name, pair in (("means", self.means or self.bounds), ("support", self.support)):
             low, high = (float(end) for end in pair)
             if not low < high:
                 raise InvalidInput(f"{name}={pair!r} must be (low, high) with low < high")
-            object.__setattr__(self, name, (low, high))
-        compiled(self.statistic, ("x",))
-        compiled(self.cumulant, ("t",))
+            self.keep(**{name: (low, high)})
+        compiled(self.statistic, self.record_names)
+        compiled(self.cumulant, self.names)
 
-    def prior(self, parameters: Any) -> tuple[float, float]:
-        try:
-            mean, strength = (float(as_exact(value, "prior")) for value in parameters)
-        except (TypeError, ValueError):
-            mean = strength = math.nan
-        low, high = self.means or self.bounds
-        if not (strength > 0 and low < mean < high):
-            raise InvalidInput(
-                f"prior={parameters!r} must be (mean, strength) with a mean inside {low:g} – {high:g} and a "
-                "positive strength, such as (0.5, 2)"
-            )
-        return mean, strength
+    @property
+    def corners(self) -> FloatArray:
+        return np.array(self.bounds)[:, None]
 
-    def public_prior(self, prior: tuple[float, float]) -> list[Any]:
-        return list(prior)
-
-    def natural(self, distribution: tuple[float, float]) -> Natural:
-        mean, strength = map(Fraction, distribution)
-        return mean * strength, strength
-
-    def from_natural(self, eta: Natural) -> tuple[float, float]:
-        return float(eta[0] / eta[1]), float(eta[1])
-
-    def gathered(
-        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
-    ) -> tuple[Any, int]:
-        values = in_floats(self.statistic, x=record_rows(data, people, 1, column)[:, 0])
-        if np.isnan(values).any():
-            raise DataError("S(x) must be a number for every record; for at least one it is not")
-        summed = clipped_sum(values, bounds=self.bounds, **options)
-        return self.of_grid(summed), summed.n
+    def totals(self, found: FloatArray) -> Fraction:
+        return sum_on_grid(clipped_sum(found[:, 0], bounds=self.bounds), self.bounds)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         return self.total(statistic, n), Fraction(n)
@@ -109,16 +233,6 @@ class DefinedFamily(Family):
     def normalisable(self, eta: Natural) -> bool:
         low, high = self.means or self.bounds
         return eta[1] > 0 and low < eta[0] / eta[1] < high
-
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        """Neighbours at the two ends, in both orders: what tells up to which order anything is finite."""
-        low, high = (eta[0] + r * n * Fraction(end) for end in self.bounds)
-        move, strength = r * (Fraction(self.bounds[1]) - Fraction(self.bounds[0])), eta[1] + r * n
-        pairs = [((at, strength), (at + move, strength)) for at in (low, high - move)]
-        return [*pairs, *((second, first) for first, second in pairs)]
-
-    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        return []
 
     def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float:
         largest = _variances(self, eta, n, r)
@@ -132,45 +246,12 @@ class DefinedFamily(Family):
         down = largest(at[:-1, None] + move - s[1:], at[1:, None] + move - s[:-1])
         return _SLACK * max(float((side * np.diff(below)).sum(axis=1).max()) for side in (up, down))
 
-    def reach(self, chi: float, nu: float, depth: float) -> tuple[float, float, float]:
-        """Left and right of where exp(χθ − νA) matters, and the largest exponent seen."""
-        (theta,), (log_weight,) = self.laws(np.array([chi]), nu, _NODES)
-        weight, heights = np.exp(log_weight), chi * theta - nu * self.cumulants(theta)
-        top = float(theta[log_weight.argmax()])
-        spread = math.sqrt(float((weight * (theta - top) ** 2).sum()))
-        best = float(heights[np.isfinite(heights)].max(initial=-math.inf))
-
-        def depth_at(at: float) -> float:
-            found = best - (chi * at - nu * float(self.cumulants(at)))
-            return found if math.isfinite(found) else math.inf
-
-        def outward(sign: int) -> float:
-            near, at, step, end = top, top, spread / 4, self.support[sign > 0]
-            for _ in range(2000):
-                if depth_at(at) > depth:
-                    break
-                inside = abs(end - at) > 2 * step
-                near = at
-                at, step = (at + sign * step, 1.3 * step) if inside else ((at + end) / 2, step)
-            else:
-                raise InvalidInput(f"cumulant={self.cumulant!r} gives no law: check support and means")
-            # A law that ends slowly at one side takes steps that are far too long for the other.
-            while depth_at(at) > 2 * depth and (near + at) / 2 not in (near, at):
-                middle = (near + at) / 2
-                near, at = (near, middle) if depth_at(middle) > depth else (middle, at)
-            return at
-
-        return outward(-1), outward(1), best
-
-    def log_partition(self, eta: Sequence[Ball]) -> Ball:
-        return _mass(self, eta).log() + ball(_cuts(self, eta)[2])
-
     def cumulants(self, theta: Any) -> FloatArray:
         """A, in long doubles: exp(t) overflows late where log(1 + exp(t)) is asked for."""
         return in_floats(self.cumulant, t=np.asarray(theta, np.longdouble)).astype(np.longdouble)
 
-    def laws(self, chi: FloatArray, nu: float, number: int) -> tuple[FloatArray, FloatArray]:
-        """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each.
+    def laws(self, chi: FloatArray, nu: float, number: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each; and C.
 
         The exponent is concave, so what lies within 60 of its maximum is one interval. Nodes that are too
         far apart to see it are at both sides of it, and the next ones lie between those.
@@ -203,72 +284,19 @@ class DefinedFamily(Family):
             u = first + (last - first) * np.linspace(0, 1, 61)
         u = first + (last - first) * np.linspace(0, 1, number)
         theta, value = heights(u)
+        top = value.max(axis=1, keepdims=True)
         with np.errstate(invalid="ignore"):
-            value = np.maximum(value - value.max(axis=1, keepdims=True), -1e4).astype(np.float64)
-        total = np.exp(value).sum(axis=1, keepdims=True)
-        return np.broadcast_to(theta, u.shape), value - np.log(total)
+            value = np.maximum(value - top, -1e4).astype(np.float64)
+        total = np.log(np.exp(value).sum(axis=1, keepdims=True))
+        mass = (top + total)[:, 0] + np.log((last - first)[:, 0] / (number - 1))
+        return np.broadcast_to(theta, u.shape), value - total, mass
 
-    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
-        (theta,), (log_weight,) = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)
-        places = np.argsort(theta)
-        below = np.cumsum(np.exp(log_weight[places]))
+    def nodes(self, eta: Natural) -> tuple[FloatArray, FloatArray]:
+        (theta,), (log_weight,), _ = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)
+        return theta[:, None], np.exp(log_weight)
 
-        whole: dict[int, Ball] = {}  # by the precision in force
-
-        def cdf(end: Fraction) -> Ball:
-            from flint import ctx
-
-            balls = [ball(part) for part in eta]
-            if ctx.prec not in whole:
-                whole[ctx.prec] = _mass(self, balls)
-            return _mass(self, balls, end) / whole[ctx.prec]
-
-        return (exact_cell(cdf, lambda u: float(np.interp(u, below, theta[places])), grid, source),)
-
-    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        return power_of_two(2 / ((self.bounds[1] - self.bounds[0]) * math.sqrt(eta[1] + r * n))) / 2**32
-
-    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
-        (theta,), (log_weight,) = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)
-        return rng.choice(theta, size, p=np.exp(log_weight))[:, None]
-
-
-def _cuts(family: DefinedFamily, eta: Sequence[Ball]) -> tuple[float, float, float]:
-    from flint import ctx
-
-    chi, nu = (float(part.mid()) for part in eta)
-    return family.reach(chi, nu, 0.7 * ctx.prec + 10)
-
-
-def _mass(family: DefinedFamily, eta: Sequence[Ball], end: Fraction | None = None) -> Ball:
-    """∫ exp(χθ − νA(θ) − shift) dθ over the support, or up to ``end``: an enclosure.
-
-    The exponent is concave, so that beyond a cut it falls at least as fast as just before.
-    """
-    from flint import acb, arb
-
-    left, right, shift = _cuts(family, eta)
-    chi, nu, best = *eta, ball(shift)
-
-    def density(theta: Any, analytic: bool) -> Any:
-        return (chi * theta - nu * in_balls(family.cumulant, analytic, t=theta) - best).exp()
-
-    def beyond(cut: float, end: float, inner: float) -> Ball:
-        first, second = (density(arb(at), False) for at in (inner, cut))
-        fall = (first / second).log() / abs(arb(cut) - arb(inner))
-        if not fall > 0:
-            raise InvalidInput(f"cumulant={family.cumulant!r} is not convex: no log-partition function")
-        most = (second / fall).upper() if math.isinf(end) else (second * abs(arb(end) - arb(cut))).upper()
-        return arb(most / 2, most / 2)
-
-    inner = (0.9 * left + 0.1 * right, 0.1 * left + 0.9 * right)
-    tails = [beyond(cut, end, at) for cut, end, at in zip((left, right), family.support, inner, strict=True)]
-    if end is not None and end <= left:
-        return tails[0]
-    whole = end is None or end >= right
-    upper = acb(arb(right)) if whole else acb(ball(end or Fraction(0)))
-    inside = acb.integral(density, acb(arb(left)), upper).real
-    return inside + tails[0] + (tails[1] if whole else 0)
+    def log_mass(self, chi: FloatArray, nu: float) -> float:
+        return float(self.laws(chi[0], nu, 20_001)[2][0])
 
 
 @lru_cache(maxsize=256)
@@ -286,17 +314,13 @@ def _variances(family: DefinedFamily, eta: Natural, n: int, r: Fraction) -> Call
             break
         cells = np.sort(np.append(cells, ((cells[1:] + cells[:-1]) / 2)[wide]))
     bound, again = (_in_cells(family, cells, nu, nodes)[1] for nodes in (_NODES, 2 * _NODES))
-    levels = [np.where(np.isclose(again, bound, rtol=_SLACK - 1, atol=0), again, np.inf)]
-    while 2 ** len(levels) <= len(bound):  # the largest of 1, 2, 4, … cells from each on
-        last_level, half = levels[-1], 2 ** (len(levels) - 1)
-        levels.append(np.maximum(last_level, np.append(last_level[half:], np.full(half, np.inf))))
-    table = np.stack(levels)
+    sure = np.where(np.isclose(again, bound, rtol=_SLACK - 1, atol=0), again, np.inf)
 
     def largest(left: FloatArray, right: FloatArray) -> FloatArray:
-        start = np.clip(np.searchsorted(cells, left, "right") - 1, 0, len(bound) - 1)
-        stop = np.clip(np.searchsorted(cells, right, "left"), start + 1, len(bound))
-        level = np.log2(stop - start).astype(int)
-        found = np.maximum(table[level, start], table[level, stop - 2**level])
+        start = np.clip(np.searchsorted(cells, left, "right") - 1, 0, len(sure) - 1)
+        stop = np.clip(np.searchsorted(cells, right, "left"), start + 1, len(sure))
+        ranges = np.stack([start, stop], axis=-1)
+        found = np.maximum.reduceat(np.append(sure, np.inf), ranges.ravel())[::2].reshape(left.shape)
         return np.where((left < cells[0]) | (right > cells[-1]), np.inf, found)
 
     return largest
@@ -307,7 +331,7 @@ def _in_cells(
 ) -> tuple[FloatArray, FloatArray]:
     """The variance of θ in the middle of each cell, and a bound on it in the whole cell."""
     middles = (cells[1:] + cells[:-1]) / 2
-    theta, log_weight = family.laws(middles, nu, nodes)
+    theta, log_weight, _ = family.laws(middles, nu, nodes)
     # Exponents of which rounding left nothing to go by, or nodes too far apart, say nothing of a variance.
     some = theta[:, nodes // 2]
     size = np.abs(middles * some) + nu * np.abs(family.cumulants(some))

@@ -1,8 +1,7 @@
-"""A family of several parameters that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)), θ of two or three.
+"""Families of two or three parameters that you define: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)), as ``defined.py``.
 
-Geumlek, Song and Chaudhuri (2017), A.1: η = (χ, ν), a record adds (S(x), 1), and the posterior has density
-exp(χ·θ − νA(θ) − C(η)). S(x) is kept in a body K, the hull of finitely many corners. With the covariance of
-θ, the second derivative of C, and the largest variance that a move of one record can meet,
+S(x) is kept in a body K, the hull of finitely many corners. With the covariance of θ, the second derivative
+of C, and the largest variance that a move of one record can meet,
 
     Ψ(ρ) = r² · sup {(p−q)'Cov_χ(θ)(p−q): p, q corners, χ ∈ η₀/m + rnK + ρr(K − K)},
 
@@ -12,14 +11,14 @@ Cov_χ ≤ E_c[(θ−m)(θ−m)'e^{(χ−c)·(θ−m)}], convex in χ. C is self
 skewness above 2: that bounds covariances beyond the simplices, and in those that are far from the worst. How
 many simplices and laws there may be is fixed: where these do not suffice the bound is infinite. Expectations
 are sums over nodes in floats, with a margin. Proof: ``proofs/posterior-sampling.md``. δ(ε) follows from the
-Rényi curve. Draws are exact.
+Rényi curve.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -29,14 +28,11 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.data import clipped_sum
-from discreet.declarations import as_bounds, as_exact
-from discreet.errors import DataError, InvalidInput, TooLargeError
-from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Natural, Pair, RecordKind, record_rows
-from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats, outermost
-from discreet.randomness.cells import power_of_two
-from discreet.randomness.entropy import Source
-from discreet.randomness.log_concave import LogConcave
+from discreet.declarations import as_bounds
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.posterior_sampling.families.defined import FormulaFamily
+from discreet.posterior_sampling.family import Natural, RecordKind, numbers, sum_on_grid
+from discreet.posterior_sampling.formulas import compiled, in_floats, outermost
 
 _NODES = {
     2: ((37, 7.6, 2), (57, 8.6, 2), (113, 8.6, 2)),
@@ -55,14 +51,13 @@ _MOST_LAWS, _NEAR = 200, 1.5  # of three parameters: laws whose nodes serve othe
 
 
 @dataclass(frozen=True)
-class DefinedVector(Family):
+class DefinedVector(FormulaFamily):
     """An exponential family with two or three parameters from its formulas; made by :meth:`Family.define`.
 
     ``statistic``: S(x), a formula for each parameter, of x, or of x1, x2, … for records of several numbers.
     ``cumulant``: A as a formula of t1, t2, …, finite on ``support`` (low and high for each) and convex.
     ``box``: low and high of each part of S, to which it is clipped, or ``values``: all values of S, of which
-    the nearest counts. The prior is (mean of each part of S, …, strength): what S is on average, and as how
-    many records that counts.
+    the nearest counts.
     """
 
     cumulant: str
@@ -82,7 +77,7 @@ class DefinedVector(Family):
 
     def __post_init__(self) -> None:
         parts = self.statistic.split(",") if isinstance(self.statistic, str) else self.statistic
-        object.__setattr__(self, "statistic", tuple(str(part).strip() for part in parts))
+        self.keep(statistic=tuple(str(part).strip() for part in parts))
         if len(self.statistic) not in _NODES:
             raise InvalidInput(
                 f"statistic={self.statistic!r} must be one formula, or two or three such as ('x', 'x**2'): "
@@ -95,9 +90,9 @@ class DefinedVector(Family):
             raise InvalidInput("S(x) needs a box (low and high of each part) or values (all there are)")
         if self.box is not None:
             ends = [as_bounds(pair, "S(x)") for pair in self._table("box", self.box, 2)]
-            object.__setattr__(self, "box", tuple(ends))
+            self.keep(box=tuple(ends))
         else:
-            object.__setattr__(self, "values", self._table("values", self.values, len(self.statistic)))
+            self.keep(values=self._table("values", self.values, len(self.statistic)))
             if len(self.corners) > _MOST_VALUES:
                 raise InvalidInput(
                     f"S(x) has {len(self.corners)} values, more than {_MOST_VALUES}: join some"
@@ -106,7 +101,7 @@ class DefinedVector(Family):
         pairs = self._table("support", support, 2)
         if not all(low < high for low, high in pairs):
             raise InvalidInput(f"support={self.support!r} must be low < high for each parameter")
-        object.__setattr__(self, "support", pairs)
+        self.keep(support=pairs)
         _ = self.normals
 
     def _table(self, name: str, given: Any, width: int) -> tuple[Any, ...]:
@@ -126,16 +121,14 @@ class DefinedVector(Family):
         """The natural parameters."""
         return tuple(f"t{i + 1}" for i in range(len(self.statistic)))
 
-    @cached_property
+    @property
     def record_names(self) -> tuple[str, ...]:
-        """What the formulas call the numbers of a record."""
         text = " ".join(self.statistic)
         several = [f"x{i}" for i in range(1, 10) if f"x{i}" in text]
         return tuple(f"x{i}" for i in range(1, int(several[-1][1:]) + 1)) if several else ("x",)
 
     @cached_property
     def corners(self) -> FloatArray:
-        """Points whose hull holds every S(x)."""
         return np.array(list(itertools.product(*self.box)) if self.box is not None else self.values)
 
     @cached_property
@@ -158,67 +151,21 @@ class DefinedVector(Family):
         across = hull.equations[:, :-1]
         return np.asarray(np.unique(np.round(np.concatenate([across, -across]), 12), axis=0) / widths)
 
-    def prior(self, parameters: Any) -> tuple[float, ...]:
-        try:
-            values = tuple(float(as_exact(value, "prior")) for value in parameters)
-        except TypeError:
-            values = ()
-        number = len(self.statistic)
-        if len(values) != number + 1 or not values[-1] > 0:
-            raise InvalidInput(
-                f"prior={parameters!r} must be the mean of each of the {number} parts of S(x), and a "
-                "positive strength: as how many records they count"
-            )
-        if not self.normalisable(self.natural(values)):
-            raise InvalidInput(
-                f"prior={parameters!r} is no law: its means must be means that S(x) can have, and A a number "
-                "where t may be (if exp overflows there, subtract a constant from S)"
-            )
-        return values
-
-    def public_prior(self, prior: tuple[float, ...]) -> list[Any]:
-        return list(prior)
-
-    def natural(self, distribution: tuple[float, ...]) -> Natural:
-        *means, strength = map(Fraction, distribution)
-        return *(mean * strength for mean in means), strength
-
-    def from_natural(self, eta: Natural) -> tuple[float, ...]:
-        return *(float(part / eta[-1]) for part in eta[:-1]), float(eta[-1])
-
-    def gathered(
-        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
-    ) -> tuple[Any, int]:
-        rows = record_rows(data, people, len(self.record_names), column)
-        records = dict(zip(self.record_names, rows.T, strict=True))
-        found = [np.broadcast_to(in_floats(part, **records), len(rows)) for part in self.statistic]
-        if np.isnan(found).any():
-            raise DataError("S(x) must be a number for every record; for at least one it is not")
-        if self.box is None:
-            return self._counted(np.stack(found, axis=1)), len(rows)
-        totals = []
-        for part, (low, high) in zip(found, self.box, strict=True):
-            summed = clipped_sum(part, bounds=(low, high))
-            step = (Fraction(high) - Fraction(low)) / summed.steps
-            totals.append(summed.n * Fraction(low) + step * summed.grid_sum)
-        return tuple(totals), len(rows)
-
-    def _counted(self, found: FloatArray) -> tuple[Fraction, ...]:
-        """The sum of the values that are nearest."""
+    def totals(self, found: FloatArray) -> tuple[Fraction, ...]:
+        """The sums within the box, or those of the values that are nearest."""
+        if self.box is not None:
+            columns = zip(found.T, self.box, strict=True)
+            return tuple(sum_on_grid(clipped_sum(part, bounds=ends), ends) for part, ends in columns)
         widths = np.ptp(self.corners, axis=0)
         away = np.stack([np.abs((found - own) / widths).max(axis=1) for own in self.corners])
         counts = np.bincount(away.argmin(axis=0), minlength=len(self.corners)).tolist()
-        totals = (
+        return tuple(
             sum((count * Fraction(value) for count, value in zip(counts, axis, strict=True)), Fraction(0))
             for axis in self.corners.T.tolist()
         )
-        return tuple(totals)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        try:
-            sums = tuple(as_exact(value, "the statistic") for value in statistic)
-        except TypeError:
-            sums = ()
+        sums = numbers(statistic)
         if len(sums) != len(self.statistic):
             raise InvalidInput(f"the statistic must be the sum of S(x), {len(self.statistic)} numbers")
         for normal in self.normals.tolist():
@@ -235,21 +182,6 @@ class DefinedVector(Family):
             return False
         return bool(self.law_at(eta).seen[0])
 
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        """All records at one corner, and one of them at another: some of the worst, not all."""
-        corners = [tuple(map(Fraction, corner)) for corner in self.corners.tolist()]
-        strength = eta[-1] + r * n
-
-        def at(most: Sequence[Fraction], one: Sequence[Fraction]) -> Natural:
-            sums = ((n - 1) * a + b for a, b in zip(most, one, strict=True))
-            return *(own + r * total for own, total in zip(eta, sums, strict=False)), strength
-
-        pairs = [(at(p, p), at(p, q)) for p, q in itertools.permutations(corners, 2)]
-        return [*pairs, *((second, first) for first, second in pairs)]
-
-    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        return []
-
     def order_limit(self, eta: Natural, n: int, r: Fraction) -> float:
         depths, largest = _variances(self, eta, n, r)
         return 1 + float(depths[-1] + 1 / math.sqrt(_SLACK * largest[-1]))
@@ -265,12 +197,6 @@ class DefinedVector(Family):
             found += -(moved + math.log1p(-moved)) / (order - 1) if moved < 1 else math.inf
         return float(found)
 
-    def log_partition(self, eta: Sequence[Ball]) -> Ball:
-        from flint import arb
-
-        found = _log_mass(self, *(float(part.mid()) for part in eta))
-        return arb(found, 1e-12 * (1 + abs(found)))
-
     def law_at(self, eta: Natural) -> _Laws:
         """The law at η, with many nodes if more do not show it."""
         chi, nu = np.array([[float(part) for part in eta[:-1]]]), float(eta[-1])
@@ -284,7 +210,7 @@ class DefinedVector(Family):
     def place(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """θ from coordinates that have no ends, in units of a record, and the log of its derivative."""
         theta, slope = np.empty_like(u), np.zeros(u.shape[:-1])
-        for i, (low, high) in enumerate(self.support or ()):
+        for i, (low, high) in enumerate(self.ends):
             one, unit = u[..., i], 1 / float(np.ptp(self.corners[:, i]))
             if math.isinf(low) and math.isinf(high):
                 theta[..., i] = unit * one
@@ -298,45 +224,14 @@ class DefinedVector(Family):
                 slope = slope - np.logaddexp(0, one) - np.logaddexp(0, -one)
         return theta, slope
 
-    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
-        return _exact(self, eta).draw(grid, source)
-
-    def exponent(self, eta: Natural, theta: Sequence[Ball]) -> tuple[Ball, list[Ball]] | None:
-        """χ·θ − νA(θ) and its gradient; None where θ is outside of the support for certain."""
-        from flint import arb, arb_series, ctx
-
-        for at, (low, high) in zip(theta, self.support or (), strict=True):
-            if (math.isfinite(low) and at < low) or (math.isfinite(high) and at > high):
-                return None
-        *chi, nu = map(ball, eta)
-        slopes: list[Ball] = []
-        value, kept = ball(0), ctx.cap
-        ctx.cap = 2
-        try:
-            for i, name in enumerate(self.parameters):
-                line = {**dict(zip(self.parameters, theta, strict=True)), name: arb_series([theta[i], 1])}
-                try:
-                    series = arb_series(in_balls(self.cumulant, **line))
-                except ValueError:  # divided by what may be zero: nothing is known on so large a box
-                    series = arb_series([arb("nan"), arb("nan")])
-                value = series[0]
-                slopes.append(chi[i] - nu * series[1])
-        finally:
-            ctx.cap = kept
-        linear = sum((one * at for one, at in zip(chi, theta, strict=True)), start=ball(0))
-        return linear - nu * value, slopes
-
-    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        width = float(np.ptp(self.corners, axis=0).max())
-        return power_of_two(2 / (width * math.sqrt(eta[-1] + r * n))) / 2**32
-
-    def value(self, draws: FloatArray) -> FloatArray:
-        return draws
-
-    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+    def nodes(self, eta: Natural) -> tuple[FloatArray, FloatArray]:
         law = self.law_at(eta)
-        chosen = rng.choice(len(law.theta[0]), size, p=np.exp(law.log_weights[0]))
-        return np.asarray(law.theta[0][chosen])
+        if not law.seen[0]:
+            raise InvalidInput("the posterior has no law that could be drawn from: take a stronger prior")
+        return law.theta[0], np.exp(law.log_weights[0])
+
+    def log_mass(self, chi: FloatArray, nu: float) -> float:
+        return float(self.laws(chi, nu, level=2).log_masses[0])
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         *means, strength = prior
@@ -348,12 +243,15 @@ class DefinedVector(Family):
 
 
 class _Laws:
-    """Laws of θ for some χ: Newton's steps to the mode, then nodes around it by its curvature."""
+    """Laws of θ for some χ: Newton's steps to the mode, then nodes around it by its curvature.
+
+    The nodes of a law serve other χ near by too: their weights are multiplied by e^{s·θ}.
+    """
 
     def __init__(
         self, family: DefinedVector, chi: FloatArray, nu: float, start: FloatArray, level: int
     ) -> None:
-        d = chi.shape[1]
+        self.chi, d = chi, chi.shape[1]
         number, reach, bend = _NODES[d][level]
 
         def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -381,105 +279,68 @@ class _Laws:
         )
         units = sum(
             -math.log(width)
-            for width, ends in zip(np.ptp(family.corners, axis=0), family.support or (), strict=True)
+            for width, ends in zip(np.ptp(family.corners, axis=0), family.ends, strict=True)
             if math.isinf(ends[0]) or math.isinf(ends[1])
         )
         self.log_masses = top[:, 0] + np.log(total[:, 0]) + volume + units
         weights = np.exp(self.log_weights)
         mean = weights[:, None] @ self.theta
         self.away = self.theta - mean
+        squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(*value.shape, d * d)
+        self._terms = np.concatenate([np.ones((*value.shape, 1)), self.away, squares], axis=2)
         size = np.abs(chi * mean[:, 0]).sum(axis=1) + np.abs(top[:, 0])
         self.seen = found & np.isfinite(self.log_masses) & (size * np.finfo(np.float64).eps < 1e-8)
-        self._squares = (self.away[..., :, None] * self.away[..., None, :]).reshape(
-            *self.away.shape[:2], d * d
-        )
-        self.covariances, sure = self._tilted(np.zeros((len(chi), 1, d)))
-        self.covariances, self.seen = self.covariances[:, 0], self.seen & sure
-
-    def _tilted(self, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """E[(θ−m)(θ−m)'e^{s·(θ−m)}] for some steps s at each law, and whether the nodes tell it."""
-        exponent = self.log_weights[:, None] + steps @ self.away.transpose(0, 2, 1)
-        largest = exponent.max(axis=2, keepdims=True)
-        weights = np.exp(exponent - largest)
-        d = steps.shape[2]
-        both = []
-        for part, share in ((slice(None), 1), (self.even, 2**d)):
-            sums = weights[:, :, part] @ self._squares[:, part]
-            both.append(share * sums * np.exp(np.minimum(largest, 600.0)))
-        fine, coarse = (one.reshape(*one.shape[:2], d, d) for one in both)
-        missed = _apart(fine, coarse)
-        sure = missed < _AGREE
-        sure &= np.where(self.edge[:, None], exponent, -np.inf).max(axis=2) < largest[..., 0] - _DEEP
-        sure &= largest[..., 0] < 600
-        return _raised(fine, missed), np.asarray(sure.all(axis=1))
-
-    def bounds(self, steps: FloatArray) -> FloatArray:
-        """Matrices above every covariance within the hull of some steps from each χ, infinite if unknown."""
-        found, sure = self._tilted(steps)
-        return np.where((sure & self.seen)[:, None, None, None], found, np.inf)
-
-
-class _Near:
-    """The law at one χ, whose nodes serve other χ near by: their weights are multiplied by e^{s·θ}."""
-
-    def __init__(self, centre: FloatArray, law: _Laws) -> None:
-        self.centre, self._metric = centre, law.covariances[0]
-        self._log_weights, self._away = law.log_weights[0], law.away[0]
-        self.edge, self.even = law.edge[0], law.even
-        self.size = len(self._away)
-
-    @classmethod
-    def made(cls, family: DefinedVector, chi: FloatArray, nu: float) -> _Near | None:
-        """The law at a χ, if few or more nodes show it."""
-        for level in (0, 1):
-            law = family.laws(chi[None], nu, level=level)
-            if law.seen[0]:
-                return cls(chi, law)
-        return None
-
-    def distances(self, points: FloatArray) -> FloatArray:
-        """How far other χ are, in the metric of the covariance."""
-        away = points - self.centre
-        return np.asarray(np.sqrt(np.einsum("bi,ij,bj->b", away, self._metric, away)))
+        self.covariances, self.seen = (part[:, 0] for part in self._at(chi[:, None])[3:])
 
     def _sums(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Any]:
-        """At each χ a logarithm, Σw, Σwθ and Σwθθ' over its exponential, by all and by every second node."""
-        away, d = self._away, len(self.centre)
-        squares = (away[:, :, None] * away[:, None]).reshape(-1, d * d)
-        terms = np.concatenate([np.ones((self.size, 1)), away, squares], axis=1)
-        exponent = self._log_weights + (points - self.centre) @ away.T
-        largest = exponent.max(axis=1)
-        deep = exponent[:, self.edge].max(axis=1) < largest - _DEEP
-        weights = np.exp(exponent - largest[:, None])
-        return largest, weights @ terms, 2**d * weights[:, self.even] @ terms[self.even], deep
+        """At some χ a logarithm, Σw, Σwθ and Σwθθ' over its exponential, by all and by every second node."""
+        exponent = self.log_weights[:, None] + (points - self.chi[:, None]) @ self.away.transpose(0, 2, 1)
+        largest = exponent.max(axis=2)
+        deep = np.where(self.edge[:, None], exponent, -np.inf).max(axis=2) < largest - _DEEP
+        weights = np.exp(exponent - largest[..., None])
+        coarse = weights[:, :, self.even] @ self._terms[:, self.even]
+        return largest, weights @ self._terms, 2 ** points.shape[2] * coarse, deep
+
+    def _at(self, points: FloatArray) -> tuple[Any, ...]:
+        """At χ near each law a logarithm, the mass over its exponential, mean, covariance, and if seen."""
+        top, fine, coarse, deep = self._sums(points)
+        mass, mean = fine[..., :1], fine[..., 1 : points.shape[2] + 1] / fine[..., :1]
+        found, halved = (_about(sums, mean) / mass[..., None] for sums in (fine, coarse))
+        missed = _apart(found, halved)
+        return top, mass, mean, _raised(found, missed), deep & self.seen[:, None] & (missed < _AGREE)
 
     def bounds(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
-        """Matrices above every covariance in each simplex, that in its middle, and whether it is known."""
-        number, corners, d = cells.shape
-        middles = cells.mean(axis=1)
-        top, fine, coarse, seen = self._sums(middles)
-        mass, mean = fine[:, :1], fine[:, 1 : d + 1] / fine[:, :1]
-
-        def about(sums: FloatArray, mean: FloatArray) -> FloatArray:
-            first, second = sums[..., 1 : d + 1], sums[..., d + 1 :].reshape(*sums.shape[:-1], d, d)
-            cross = mean[..., :, None] * first[..., None, :]
-            whole = sums[..., :1, None] * mean[..., :, None] * mean[..., None, :]
-            return np.asarray(second - cross - np.swapaxes(cross, -1, -2) + whole)
-
-        covariances = about(fine, mean) / mass[..., None]
-        missed = _apart(covariances, about(coarse, mean) / mass[..., None])
-        seen = seen & (missed < _AGREE)
-        points, at = np.unique(cells.reshape(-1, d), axis=0, return_inverse=True)  # cells share corners
-        tops, sums, halves, deep = (
-            np.asarray(part)[at.reshape(number, corners)] for part in self._sums(points)
-        )
-        scale = tops - top[:, None] - ((cells - middles[:, None]) * mean[:, None]).sum(axis=2)
+        """Matrices above all covariances in simplices near each law, those in the middles, and if seen."""
+        laws, number, corners, d = cells.shape
+        middles = cells.mean(axis=2)
+        top, mass, mean, covariances, seen = self._at(middles)
+        points, at = cells.reshape(laws, -1, d), np.arange(number * corners)
+        if laws == 1:  # whose cells share corners
+            shared, at = np.unique(points[0], axis=0, return_inverse=True)
+            points = shared[None]
+        corner = at.reshape(number, corners)
+        tops, fine, coarse, deep = (np.asarray(part)[:, corner] for part in self._sums(points))
+        scale = tops - top[..., None] - ((cells - middles[:, :, None]) * mean[:, :, None]).sum(axis=3)
         unit = (np.exp(np.minimum(scale, 600.0)) / mass)[..., None, None]
-        found = about(sums, mean[:, None]) * unit
-        away = _apart(found, about(halves, mean[:, None]) * unit)
-        sure = seen & np.all(deep & (away < _AGREE) & (scale < 600), axis=1)
-        above = np.where(sure[:, None, None, None], _raised(found, away), np.inf)
-        return above, _raised(covariances, missed), seen
+        found, halved = (_about(sums, mean[:, :, None]) * unit for sums in (fine, coarse))
+        away = _apart(found, halved)
+        sure = seen & np.all(deep & (away < _AGREE) & (scale < 600), axis=2)
+        return np.where(sure[..., None, None, None], _raised(found, away), np.inf), covariances, seen
+
+
+def _near(family: DefinedVector, chi: FloatArray, nu: float) -> _Laws | None:
+    """The law at one χ, if few or more nodes show it."""
+    made = (family.laws(chi[None], nu, level=level) for level in (0, 1))
+    return next((law for law in made if law.seen[0]), None)
+
+
+def _about(sums: FloatArray, mean: FloatArray) -> FloatArray:
+    """Σw(θ−m)(θ−m)' from Σw, Σwθ and Σwθθ'."""
+    d = mean.shape[-1]
+    first, second = sums[..., 1 : d + 1], sums[..., d + 1 :].reshape(*sums.shape[:-1], d, d)
+    cross = mean[..., :, None] * first[..., None, :]
+    whole = sums[..., :1, None] * mean[..., :, None] * mean[..., None, :]
+    return np.asarray(second - cross - np.swapaxes(cross, -1, -2) + whole)
 
 
 def _raised(found: FloatArray, missed: FloatArray) -> FloatArray:
@@ -537,23 +398,6 @@ def _peaks(heights: Any, start: FloatArray) -> tuple[FloatArray, FloatArray, Flo
     return u, np.linalg.cholesky(inverse), settled
 
 
-@lru_cache(maxsize=4096)
-def _log_mass(family: DefinedVector, *eta: float) -> float:
-    return float(family.laws(np.array([eta[:-1]]), eta[-1], level=2).log_masses[0])
-
-
-@lru_cache(maxsize=8)
-def _exact(family: DefinedVector, eta: Natural) -> LogConcave:
-    law = family.law_at(eta)
-    if not law.seen[0]:
-        raise InvalidInput("the posterior has no law that could be drawn from: take a stronger prior")
-    weights = np.exp(law.log_weights[0])
-    centre = (weights[:, None] * law.theta[0]).sum(axis=0)
-    return LogConcave(
-        lambda theta: family.exponent(eta, theta), centre, np.linalg.cholesky(law.covariances[0])
-    )
-
-
 @lru_cache(maxsize=256)
 def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tuple[FloatArray, FloatArray]:
     """Ψ: ends of ranges of ρ, the last one where it is no longer bounded, and its value in each of them."""
@@ -601,13 +445,13 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
             few = max(1, _AT_ONCE // _NODES[d][level][0] ** d)
             for part in (left[first : first + few] for first in range(0, len(left), few)):
                 law = family.laws(middles[part], nu, begin[part], level)
-                bound[part] = above(law.bounds(cells[part] - middles[part][:, None]))
+                bound[part] = above(law.bounds(cells[part][:, None])[0][:, 0])
                 own[part] = np.where(law.seen, largest(law.covariances), 0.0)
                 bound[part] = np.minimum(bound[part], _rough(cells[part], own[part], law.covariances))
                 metric[part[law.seen]], modes[part[law.seen]] = law.covariances[law.seen], law.modes[law.seen]
         return bound, own, metric, modes
 
-    laws: list[_Near] = []
+    laws: list[_Laws] = []
 
     def near(cells: FloatArray, begin: FloatArray) -> tuple[FloatArray, ...]:
         """The same, with nodes that cells share."""
@@ -617,17 +461,17 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
         left, place = np.argsort(depths(cells)), 0
         while len(left):
             if place == len(laws):
-                made = _Near.made(family, middles[left[0]], nu) if place < _MOST_LAWS else None
+                made = _near(family, middles[left[0]], nu) if place < _MOST_LAWS else None
                 if made is None:
                     left = left[1:]
                     continue
                 laws.append(made)
             law, place = laws[place], place + 1
-            inside = left[law.distances(middles[left]) < _NEAR]
-            for part in (
-                np.array_split(inside, 1 + len(inside) * law.size // (10 * _AT_ONCE)) if len(inside) else ()
-            ):
-                matrices, found, seen = law.bounds(cells[part])
+            steps = (middles[left] - law.chi[0])[:, None]
+            inside = left[_squares(steps, law.covariances)[:, 0] < _NEAR**2]
+            parts = 1 + len(inside) * law.theta.shape[1] // (10 * _AT_ONCE)
+            for part in np.array_split(inside, parts) if len(inside) else ():
+                matrices, found, seen = (one[0] for one in law.bounds(cells[part][None]))
                 own[part] = np.where(seen, largest(found), 0.0)
                 bound[part] = np.minimum(above(matrices), _rough(cells[part], own[part], found))
                 metric[part[seen]] = found[seen]
@@ -687,8 +531,7 @@ def _variances(family: DefinedVector, eta: Natural, n: int, r: Fraction) -> tupl
 
 def _rough(cells: FloatArray, own: FloatArray, metric: FloatArray) -> FloatArray:
     """A bound in cells by what is known in their middles (0: nothing), for C is self-concordant."""
-    steps = cells - cells.mean(axis=1)[:, None]
-    moved = np.sqrt(np.einsum("bei,bij,bej->be", steps, metric, steps).max(axis=1))
+    moved = np.sqrt(_squares(cells - cells.mean(axis=1)[:, None], metric).max(axis=1))
     with np.errstate(all="ignore"):
         return np.asarray(np.where((own > 0) & (moved < 1), own / (1 - moved) ** 2, np.inf))
 
@@ -712,8 +555,11 @@ def _edges(cells: FloatArray) -> FloatArray:
 def _lengths(cells: FloatArray, metric: FloatArray) -> FloatArray:
     """The squared lengths of the edges of simplices."""
     first, second = _edges(cells).T
-    edges = cells[:, first] - cells[:, second]
-    return np.asarray(np.einsum("bei,bij,bej->be", edges, metric, edges))
+    return _squares(cells[:, first] - cells[:, second], metric)
+
+
+def _squares(steps: FloatArray, metric: FloatArray) -> FloatArray:
+    return np.asarray(((steps @ metric) * steps).sum(axis=-1))
 
 
 def _split(cells: FloatArray, metric: FloatArray) -> FloatArray:

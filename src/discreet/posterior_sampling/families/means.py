@@ -1,10 +1,10 @@
-"""Means: the normal distribution, and the mean of bounded records with known variance."""
+"""Means: of bounded records with known variance, and of numbers with unknown mean and variance."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -13,24 +13,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_bounds, as_exact, as_positive
+from discreet.data import ClippedSum
+from discreet.declarations import as_bounds, as_exact, as_positive, as_total
 from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal, as_sigma
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.posterior_sampling.family import (
     Family,
+    Given,
     Natural,
     Pair,
     RecordKind,
-    as_nearby,
-    clipped_words,
-    largest_move,
+    numbers,
     of_two,
     record_rows,
 )
-from discreet.privacy.curves import Curve, Gaussian, gaussian_hockey_stick
-from discreet.randomness.cells import normal_cell, power_of_two
+from discreet.privacy.curves import Curve, Gaussian
+from discreet.randomness.cells import exact_cell, normal_cell, power_of_two
 from discreet.randomness.entropy import Source
 
 
@@ -46,13 +46,26 @@ class _MeanFamily(Family):
     sigma: float
     parameter: ClassVar[str] = "mean"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.keep(sigma=as_sigma(self.sigma))
+
     @abstractmethod
-    def _width_squared(self) -> Fraction:
-        """w²."""
+    def joint(self, axes: Iterable[Normal]) -> Any:
+        """The law of θ from those of its axes."""
 
     @property
     def _unit(self) -> Fraction:
         return 1 / Fraction(self.sigma) ** 2
+
+    def natural(self, distribution: Any) -> Natural:
+        axes = _axes(distribution)
+        precision = 1 / Fraction(axes[0].scale) ** 2
+        return *(Fraction(axis.loc) * precision for axis in axes), precision
+
+    def from_natural(self, eta: Natural) -> Any:
+        *heights, precision = eta
+        return self.joint(Normal(float(height / precision), 1 / math.sqrt(precision)) for height in heights)
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
         *heights, precision = eta
@@ -63,8 +76,7 @@ class _MeanFamily(Family):
         return eta[-1] > 0
 
     def curve(self, eta: Natural, n: int, r: Fraction) -> Curve:
-        precision = eta[-1] + r * n * self._unit
-        return Gaussian((r * self._unit) ** 2 * self._width_squared() / precision)
+        return Gaussian((r * self._unit * self.move) ** 2 / (eta[-1] + r * n * self._unit))
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         variance = 1 / (eta[-1] + r * n * self._unit)
@@ -79,27 +91,23 @@ class _MeanFamily(Family):
         *heights, precision = eta
         return tuple(normal_cell(height / precision, precision, grid, source) for height in heights)
 
-    def _given(self, prior: Normal, n: int, r: float, m: float, draws: FloatArray) -> Normal:
-        """The mean of the draws is normal around a + b·θ, so the posterior is conjugate."""
-        sigma, own = self.sigma, prior.scale**-2.0
-        precision = own / m + r * n / sigma**2
-        a, b = own * prior.loc / m / precision, r * n / sigma**2 / precision
-        variance = 1 / (len(draws) * precision) + b**2 * sigma**2 / n
-        total = own + b**2 / variance
-        centre = prior.loc * own + b * (float(draws.mean()) - a) / variance
-        return Normal(centre / total, 1 / math.sqrt(total))
+    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
+        """On each axis the mean of the draws is normal around a + b·θ, so the posterior is conjugate."""
 
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        return gaussian_hockey_stick(_mu_squared(pair), epsilon)
+        def given(prior: Normal, drawn: FloatArray) -> Normal:
+            sigma, own = self.sigma, prior.scale**-2.0
+            precision = own / m + r * n / sigma**2
+            a, b = own * prior.loc / m / precision, r * n / sigma**2 / precision
+            variance = 1 / (len(drawn) * precision) + b**2 * sigma**2 / n
+            total = own + b**2 / variance
+            centre = prior.loc * own + b * (float(drawn.mean()) - a) / variance
+            return Normal(centre / total, 1 / math.sqrt(total))
 
-    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        return Gaussian(_mu_squared(pair)).profiles(epsilons)
+        return self.joint(map(given, _axes(prior), draws.reshape(len(draws), -1).T))
 
 
-def _mu_squared(pair: Pair) -> Fraction:
-    """Of two normal laws with one precision τ: τ times the squared distance of their means."""
-    (*first, precision), (*second, _) = pair
-    return sum(((p - q) ** 2 for p, q in zip(first, second, strict=True)), Fraction(0)) / precision
+def _axes(law: Any) -> tuple[Normal, ...]:
+    return (law,) if isinstance(law, Normal) else law
 
 
 @dataclass(frozen=True)
@@ -113,41 +121,20 @@ class GaussianMean(_MeanFamily):
     bounds: tuple[float, float] = None  # type: ignore[assignment]
     nearby: float | None = field(default=None, kw_only=True)
     name: ClassVar[str] = "gaussian"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", as_bounds(self.bounds, "one record"))
-        object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=False))
-        object.__setattr__(self, "sigma", as_sigma(self.sigma))
+    words: ClassVar[str] = "the mean of numbers with standard deviation {sigma:g}"
 
     def prior(self, parameters: Any) -> Normal:
-        found: Normal = of_two(Normal, parameters, "(mean, standard deviation), such as (0, 1)")
-        return found
+        return of_two(Normal, parameters, "(mean, standard deviation), such as (0, 1)")
 
-    def natural(self, distribution: Normal) -> Natural:
-        precision = 1 / Fraction(distribution.scale) ** 2
-        return Fraction(distribution.loc) * precision, precision
+    def prior_in_words(self, prior: list[Any]) -> str:
+        return f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
 
-    def from_natural(self, eta: Natural) -> Normal:
-        return Normal(float(eta[0] / eta[1]), 1 / math.sqrt(eta[1]))
-
-    def _width_squared(self) -> Fraction:
-        return largest_move(self.bounds, self.nearby) ** 2
+    def joint(self, axes: Iterable[Normal]) -> Normal:
+        (axis,) = axes
+        return axis
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         return self.total(statistic, n) * self._unit, n * self._unit
-
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        unit = r * self._unit
-        low, precision = eta[0] + n * Fraction(self.bounds[0]) * unit, eta[1] + n * unit
-        first, second = (low, precision), (low + largest_move(self.bounds, self.nearby) * unit, precision)
-        return [(first, second), (second, first)]
-
-    def given_draws(self, prior: Normal, n: int, r: float, m: float, draws: FloatArray) -> Normal:
-        return self._given(prior, n, r, m, draws.reshape(-1))
-
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        model = f"the mean of numbers with standard deviation {self.sigma:g}{clipped_words(self.bounds)}"
-        return model, f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
 
 
 @dataclass(frozen=True)
@@ -162,6 +149,9 @@ class GaussianVector(_MeanFamily):
     name: ClassVar[str] = "gaussian-vector"
     records: ClassVar[RecordKind] = "vectors"
     reads: ClassVar[tuple[str, ...]] = ()
+    words: ClassVar[str] = (
+        "the mean of vectors with standard deviation {sigma:g} on each axis, clipped to length {radius:g}"
+    )
 
     def __post_init__(self) -> None:
         if self.radius is None:
@@ -170,42 +160,52 @@ class GaussianVector(_MeanFamily):
         if not radius > 0:
             raise InvalidInput(f"radius={self.radius!r} must be positive: records are clipped to this norm")
         as_positive(self.dimension, "dimension")
-        object.__setattr__(self, "radius", radius)
-        object.__setattr__(self, "sigma", as_sigma(self.sigma))
+        self.keep(radius=radius)
+        super().__post_init__()
 
     def prior(self, parameters: Any) -> tuple[Normal, ...]:
-        if isinstance(parameters, tuple) and all(isinstance(part, Normal) for part in parameters):
-            marginals = parameters
-        else:
+        axes: tuple[Normal, ...] = parameters
+        if not (isinstance(parameters, tuple) and all(isinstance(part, Normal) for part in parameters)):
             try:
                 means, scale = parameters
-                marginals = tuple(Normal(mean, scale) for mean in means)
-            except (TypeError, ValueError) as error:
-                if isinstance(error, InvalidInput):
-                    raise
+                centre = self.centred(means)
+            except (TypeError, ValueError):
                 raise InvalidInput(
-                    f"prior={parameters!r} must be (means, standard deviation), such as ((0, 0), 1)"
+                    f"prior={parameters!r} must be ({self.dimension} means, standard deviation), such as "
+                    "((0, 0), 1)"
                 ) from None
-        if len(marginals) != self.dimension or len({marginal.scale for marginal in marginals}) != 1:
+            axes = tuple(Normal(mean, scale) for mean in centre)
+        if len(axes) != self.dimension or len({axis.scale for axis in axes}) != 1:
             raise InvalidInput(f"the prior must have {self.dimension} means and one standard deviation")
-        return marginals
+        return axes
 
-    def natural(self, distribution: tuple[Normal, ...]) -> Natural:
-        precision = 1 / Fraction(distribution[0].scale) ** 2
-        return *(Fraction(marginal.loc) * precision for marginal in distribution), precision
+    def centred(self, means: Any) -> list[float]:
+        """The means of the prior on the axes of a draw."""
+        return list(means)
 
-    def from_natural(self, eta: Natural) -> tuple[Normal, ...]:
-        *heights, precision = eta
-        return tuple(Normal(float(height / precision), 1 / math.sqrt(precision)) for height in heights)
+    def prior_in_words(self, prior: list[Any]) -> str:
+        centre = ", ".join(f"{mean:g}" for mean, _ in prior)
+        return f"mean ({centre}), standard deviation {prior[0][1]:g}"
 
-    def _width_squared(self) -> Fraction:
-        return (2 * Fraction(self.radius)) ** 2
+    def public_prior(self, prior: tuple[Normal, ...]) -> list[Any]:
+        return [list(part.parameters) for part in prior]
+
+    def prior_from_json(self, parameters: list[Any]) -> tuple[Normal, ...]:
+        return tuple(Normal(*part) for part in parameters)
+
+    def joint(self, axes: Iterable[Normal]) -> tuple[Normal, ...]:
+        return tuple(axes)
+
+    @property
+    def move(self) -> Fraction:
+        return 2 * Fraction(self.radius)
+
+    def farthest(self, n: int) -> list[tuple[Any, Any]]:
+        rest = (0,) * (self.dimension - 1)
+        return [((self.radius, *rest), (-self.radius, *rest))]
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        try:
-            values = [as_exact(value, "the statistic") for value in statistic]
-        except TypeError:
-            values = []
+        values = numbers(statistic)
         if len(values) != self.dimension:
             raise InvalidInput(f"the statistic must be the sum of the records, {self.dimension} numbers")
         if sum(value * value for value in values) > (n * Fraction(self.radius)) ** 2:
@@ -215,39 +215,18 @@ class GaussianVector(_MeanFamily):
             )
         return *(value * self._unit for value in values), n * self._unit
 
-    def gathered(
-        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
-    ) -> tuple[Any, int]:
-        return sum_in_ball(record_rows(data, people, self.dimension), self.radius)
+    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+        return sum_in_ball(self.uncorrelated(record_rows(data, people, self.dimension)), self.radius)
 
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        step = r * Fraction(self.radius) * self._unit
-        rest, precision = eta[1:-1], eta[-1] + r * n * self._unit
-        first, second = ((eta[0] + sign * step, *rest, precision) for sign in (1, -1))
-        return [(first, second), (second, first)]
+    def uncorrelated(self, rows: FloatArray) -> FloatArray:
+        """Vectors on axes on which records have the same standard deviation, each by itself."""
+        return rows
 
     def value(self, draws: FloatArray) -> FloatArray:
         return draws
 
-    def public_prior(self, prior: tuple[Normal, ...]) -> list[Any]:
-        return [list(part.parameters) for part in prior]
-
-    def prior_from_json(self, parameters: list[Any]) -> tuple[Normal, ...]:
-        return tuple(Normal(*part) for part in parameters)
-
-    def given_draws(
-        self, prior: tuple[Normal, ...], n: int, r: float, m: float, draws: FloatArray
-    ) -> tuple[Normal, ...]:
-        axes = zip(prior, draws.T, strict=True)
-        return tuple(self._given(own, n, r, m, values) for own, values in axes)
-
     def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
         return list(law)
-
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        model = f"the mean of vectors with standard deviation {self.sigma:g} on each axis, clipped to length "
-        centre = ", ".join(f"{mean:g}" for mean, _ in prior)
-        return f"{model}{self.radius:g}", f"mean ({centre}), standard deviation {prior[0][1]:g}"
 
 
 def sum_in_ball(rows: FloatArray, radius: float) -> tuple[tuple[Fraction, ...], int]:
@@ -277,6 +256,7 @@ class CorrelatedVector(GaussianVector):
     dimension: int = 0
     covariance: tuple[tuple[float, ...], ...] = ()
     name: ClassVar[str] = "correlated-vector"
+    words: ClassVar[str] = "the mean of correlated vectors, clipped to {radius:g} standard deviations"
 
     def __post_init__(self) -> None:
         try:
@@ -289,46 +269,32 @@ class CorrelatedVector(GaussianVector):
                 f"covariance={self.covariance!r} must be a symmetric, positive definite matrix: that of one "
                 "record"
             )
-        object.__setattr__(self, "covariance", tuple(map(tuple, matrix.tolist())))
         if self.dimension not in (0, len(matrix)) or self.sigma != 1:
             raise InvalidInput("sigma and dimension follow from the covariance: leave them out")
-        object.__setattr__(self, "dimension", len(matrix))
+        self.keep(covariance=tuple(map(tuple, matrix.tolist())), dimension=len(matrix))
         super().__post_init__()
 
     @cached_property
     def _factor(self) -> FloatArray:
         return np.asarray(np.linalg.cholesky(np.array(self.covariance)), dtype=np.float64)
 
-    def _uncorrelated(self, rows: FloatArray) -> FloatArray:
-        return np.asarray(np.linalg.solve(self._factor, rows.T).T, dtype=np.float64)
+    def uncorrelated(self, rows: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(np.linalg.solve(self._factor, rows.T).T, -1e300, 1e300), dtype=np.float64)
 
-    def prior(self, parameters: Any) -> tuple[Normal, ...]:
-        """The prior of φ = L⁻¹·mean, from (means, scale)."""
-        if isinstance(parameters, tuple) and all(isinstance(part, Normal) for part in parameters):
-            return super().prior(parameters)
-        try:
-            means, scale = parameters
-            centre = self._uncorrelated(np.array([means], dtype=np.float64))[0]
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"prior={parameters!r} must be ({self.dimension} means, scale), such as ((0, 0), 1)"
-            ) from None
-        return super().prior((centre.tolist(), scale))
+    def centred(self, means: Any) -> list[float]:
+        return list(self.uncorrelated(np.array([means], dtype=np.float64))[0].tolist())
 
-    def gathered(
-        self, data: Any, column: str | None, options: Mapping[str, Any], people: Mapping[str, Any]
-    ) -> tuple[Any, int]:
-        rows = record_rows(data, people, self.dimension)
-        return sum_in_ball(np.clip(self._uncorrelated(rows), -1e300, 1e300), self.radius)
+    def prior_in_words(self, prior: list[Any]) -> str:
+        centre = ", ".join(f"{mean:g}" for mean in self._factor @ [mean for mean, _ in prior])
+        return f"mean ({centre}), {prior[0][1]:g} times the spread of a record"
 
     def value(self, draws: FloatArray) -> FloatArray:
         return np.asarray(draws @ self._factor.T, dtype=np.float64)
 
-    def given_draws(
-        self, prior: tuple[Normal, ...], n: int, r: float, m: float, draws: FloatArray
-    ) -> tuple[Normal, ...]:
+    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> tuple[Normal, ...]:
         """The law of φ: independent numbers with one standard deviation."""
-        return super().given_draws(prior, n, r, m, self._uncorrelated(draws))
+        found: tuple[Normal, ...] = super().given_draws(prior, n, r, m, self.uncorrelated(draws))
+        return found
 
     def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
         centre = self._factor @ [part.loc for part in law]
@@ -339,7 +305,128 @@ class CorrelatedVector(GaussianVector):
         free = np.random.default_rng(seed).standard_normal((size, self.dimension))
         return self.value([part.loc for part in law] + law[0].scale * free)
 
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        model = f"the mean of correlated vectors, clipped to {self.radius:g} standard deviations"
-        centre = ", ".join(f"{mean:g}" for mean in self._factor @ [mean for mean, _ in prior])
-        return model, f"mean ({centre}), {prior[0][1]:g} times the spread of a record"
+
+@dataclass(frozen=True)
+class NormalFamily(Family):
+    """Mean and standard deviation of numbers that are clipped to declared bounds: normal-inverse-gamma.
+
+    The prior is (mean c, strength κ, shape a, rate b): τ = 1/σ² ~ Gamma(a, b) and μ | τ ~ N(c, 1/(κτ)). The
+    mean weighs as much as κ records, and the variance is about b/a. The statistic is (Σx, Σx²). Coordinates
+    η = (κ, κc, b + κc²/2, a), to which a record x adds (1, x, x²/2, ½), and C = lnΓ(a) − a·ln b − ½·ln κ.
+    Neighbours have the same κ and a, so D_λ depends on the two b and on the difference g of their second
+    coordinates alone:
+
+        D_λ = a/(λ−1)·[λ ln b_P − ln b_L − (λ−1) ln b_Q],   b_L = λ b_P − (λ−1) b_Q − λ(λ−1) g²/2κ.
+
+    It grows with g², falls when both b grow by the same amount, grows with b_Q ≥ b_P, and is quasi-convex in
+    b_P. So with b between b₀ (the prior's) and b₁ (one record as far from all the rest as the bounds allow)
+    and g ≤ r·width it is largest at one of three corners. They are attained where the prior mean is an end of
+    the bounds, and else a bound. δ(ε) follows from the Rényi curve.
+    """
+
+    bounds: tuple[float, float]
+    name: ClassVar[str] = "normal"
+    parameters: ClassVar[tuple[str, ...]] = ("mean", "standard deviation")
+    words: ClassVar[str] = "mean and standard deviation of numbers"
+
+    def prior(self, parameters: Any) -> tuple[float, ...]:
+        values = tuple(map(float, numbers(parameters, "prior")))
+        if len(values) != 4 or not min(values[1:]) > 0:
+            raise InvalidInput(
+                f"prior={parameters!r} must be (mean, strength, shape, rate), the last three positive, "
+                "such as (0, 1, 2, 2)"
+            )
+        return values
+
+    def prior_in_words(self, prior: list[Any]) -> str:
+        centre, strength, shape, rate = prior
+        return f"mean {centre:g}, as much as {strength:g} records; variance about {rate / shape:g}"
+
+    def natural(self, distribution: tuple[float, ...]) -> Natural:
+        centre, strength, shape, rate = map(Fraction, distribution)
+        return strength, strength * centre, rate + strength * centre**2 / 2, shape
+
+    def from_natural(self, eta: Natural) -> tuple[float, ...]:
+        return float(eta[1] / eta[0]), float(eta[0]), float(eta[3]), float(_rate(eta))
+
+    def of_grid(self, summed: ClippedSum) -> tuple[Fraction, Fraction]:
+        low, high = map(Fraction, self.bounds)
+        step = (high - low) / summed.steps
+        first, second = step * summed.grid_sum, step**2 * summed.grid_squares
+        return summed.n * low + first, summed.n * low**2 + 2 * low * first + second
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        parts = numbers(statistic)
+        if len(parts) != 2:
+            raise InvalidInput("the statistic must be (Σx, Σx²)")
+        low, high = map(Fraction, self.bounds)
+        total, squares = as_total(parts[0], n * low, n * high), parts[1]
+        if not total**2 <= n * squares <= n * ((low + high) * total - n * low * high):
+            raise InvalidInput("the statistic (Σx, Σx²) is that of no records within the bounds")
+        return Fraction(n), total, squares / 2, Fraction(n, 2)
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        strength, height, square, shape = eta
+        rate = square - height * height / (2 * strength)
+        return shape.lgamma() - shape * rate.log() - strength.log() / 2
+
+    def normalisable(self, eta: Natural) -> bool:
+        return eta[0] > 0 and eta[3] > 0 and _rate(eta) > 0
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        low, high = map(Fraction, self.bounds)
+        others, shape = eta[0] + r * (n - 1), eta[3] + r * n / 2
+        strength = others + r
+        centres = [(eta[1] + r * (n - 1) * end) / others for end in (low, high)]
+        farthest = max(abs(end - centre) for end in (low, high) for centre in centres)
+        least, move = _rate(eta), r * (high - low)
+        most = least + r * others / (2 * strength) * farthest**2
+
+        def pair(first: Fraction, second: Fraction) -> Pair:
+            moved = (strength, move, first + move**2 / (2 * strength), shape)
+            return moved, (strength, Fraction(0), second, shape)
+
+        return [pair(least, least), pair(most, least), pair(least, most)]
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        return power_of_two(math.sqrt(_rate(eta) / ((eta[3] + r * n / 2) * (eta[0] + r * n)))) / 2**32
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        deviation = rng.gamma(float(eta[3]), 1 / float(_rate(eta)), size) ** -0.5
+        centre = float(eta[1] / eta[0]) + deviation * rng.standard_normal(size) / math.sqrt(eta[0])
+        return np.stack([centre, deviation], axis=1)
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        """The standard deviation in a cell so fine that it decides the cell of the mean given it.
+
+        It would not with probability below 2⁻⁵⁰; then there is an error, and no draw.
+        """
+        from flint import arb
+        from scipy.special import gammainccinv, ndtri
+
+        strength, shape, rate, centre = eta[0], eta[3], _rate(eta), eta[1] / eta[0]
+
+        def below(deviation: Fraction) -> Ball:
+            if deviation <= 0:
+                return ball(0)
+            return ball(rate / deviation**2).gamma_upper(ball(shape), regularized=1)
+
+        def guess(u: float) -> float:
+            return math.sqrt(float(rate) / float(gammainccinv(float(shape), u)))
+
+        fine = grid / 2**64 / math.ceil(float(grid) / math.sqrt(rate / shape))
+        found = exact_cell(below, guess, fine, source)
+
+        def left(theta: Fraction) -> Ball:
+            deviation = ball(found) + arb(0, 1) * ball(fine)
+            return ((ball(centre - theta) * (ball(strength) / 2).sqrt() / deviation).erfc()) / 2
+
+        def near(u: float) -> float:
+            return float(centre) + float(found) / math.sqrt(strength) * float(ndtri(u))
+
+        return exact_cell(left, near, grid, source), (found // grid + Fraction(1, 2)) * grid
+
+
+def _rate(eta: Natural) -> Fraction:
+    """b of the coordinates."""
+    return eta[2] - eta[1] ** 2 / (2 * eta[0])

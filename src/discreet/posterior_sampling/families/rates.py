@@ -11,24 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_bounds, as_exact
+from discreet.declarations import as_exact
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import GammaMixture
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.numerics.log_gamma import log_gamma_step, log_rising
-from discreet.posterior_sampling.family import (
-    Family,
-    Natural,
-    Pair,
-    RecordKind,
-    as_nearby,
-    as_whole_bounds,
-    clipped_words,
-    in_floats,
-    largest_move,
-    of_two,
-)
+from discreet.numerics.log_gamma import log_rising
+from discreet.posterior_sampling.family import Family, Natural, RecordKind, of_two
 from discreet.posterior_sampling.given_draws import weighed_statistics
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
@@ -41,15 +30,17 @@ class _GammaFamily(Family):
     bounds: tuple[float, float]
     nearby: float | None = field(default=None, kw_only=True)
     parameter: ClassVar[str] = "rate"
-    _what: ClassVar[str]
+    least: ClassVar[float] = 0
+    profiled: ClassVar[bool] = True
 
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        said = f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
-        return f"{self._what}{clipped_words(self.bounds)}", said
+    def size(self, eta: Natural) -> Fraction:
+        return eta[0]
 
     def prior(self, parameters: Any) -> Gamma:
-        found: Gamma = of_two(Gamma, parameters, "(shape, rate) of a Gamma, such as (2, 1)")
-        return found
+        return of_two(Gamma, parameters, "(shape, rate) of a Gamma, such as (2, 1)")
+
+    def prior_in_words(self, prior: list[Any]) -> str:
+        return f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
 
     def natural(self, distribution: Gamma) -> Natural:
         return Fraction(distribution.shape), Fraction(distribution.rate)
@@ -88,11 +79,8 @@ class Poisson(_GammaFamily):
 
     name: ClassVar[str] = "poisson"
     records: ClassVar[RecordKind] = "counts"
-    _what: ClassVar[str] = "the mean number of events per record"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", as_whole_bounds(self.bounds, "a count"))
-        object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=True))
+    bounds_of: ClassVar[str] = "a count"
+    words: ClassVar[str] = "the mean number of events per record"
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         return self.total(statistic, n), Fraction(n)
@@ -100,28 +88,22 @@ class Poisson(_GammaFamily):
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         return power_of_two(1 / (eta[1] + r * n)) / 2**32
 
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        small, rate = eta[0] + r * n * Fraction(self.bounds[0]), eta[1] + r * n
-        first, second = (small, rate), (small + r * largest_move(self.bounds, self.nearby, True), rate)
-        return [(first, second), (second, first)]
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        upper = (end.exp() * ball(eta[1])).gamma_upper(ball(eta[0]), regularized=1)  # T = ln θ
+        return upper if above else 1 - upper
 
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        (p, _), (q, _) = pair
-        first, second, exact = ball(p), ball(q), ball(epsilon)
-        # ln(p/q)(θ) = (p−q)·ln θ − lnΓ(p) + lnΓ(q) at rate 1; it crosses ε once.
-        end = ((exact + first.lgamma() - second.lgamma()) / (first - second)).exp()
-        upper = end.gamma_upper(first, regularized=1), end.gamma_upper(second, regularized=1)
-        if p > q:
-            return upper[0] - exact.exp() * upper[1]
-        return (1 - upper[0]) - exact.exp() * (1 - upper[1])
+    def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
+        """Also where x = rate·θ is no double other than 0 or ∞.
 
-    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        p, q = float(pair[0][0]), float(pair[1][0])
-        step = float(abs(pair[0][0] - pair[1][0]))
-        sign = 1 if p > q else -1
-        log_end = (sign * epsilons + log_gamma_step(min(p, q), step)) / step
-        first, second = (_tail(shape, log_end, upper=p > q) for shape in (p, q))
-        return in_floats(first, second, epsilons, max(p, q))
+        For a tiny x the lower tail is x^shape/Γ(shape + 1)·(1 + O(x)): not small if the shape is.
+        """
+        from scipy.special import gammainc, gammaincc, gammaln
+
+        shape, log_x = float(eta[0]), end + math.log(eta[1])
+        x = np.exp(np.clip(log_x, -700.0, 700.0))
+        tiny = np.minimum(0.0, shape * log_x - gammaln(shape + 1))
+        regular, limit = (gammaincc, -np.expm1(tiny)) if above else (gammainc, np.exp(tiny))
+        return np.asarray(np.where(log_x < -600.0, limit, regular(shape, x)), dtype=np.float64)
 
     def given_draws(self, prior: Gamma, n: int, r: float, m: float, draws: FloatArray) -> GammaMixture:
         from scipy.special import gammaln
@@ -139,19 +121,6 @@ class Poisson(_GammaFamily):
         return GammaMixture(weight, shape + s, np.full(len(s), rate + n))
 
 
-def _tail(shape: float, log_x: FloatArray, upper: bool) -> FloatArray:
-    """P(θ > x) or P(θ < x) for θ ~ Gamma(shape, 1), also where x is no double other than 0 or ∞.
-
-    For a tiny x the lower tail is x^shape/Γ(shape + 1)·(1 + O(x)): not small if the shape is.
-    """
-    from scipy.special import gammainc, gammaincc, gammaln
-
-    x = np.exp(np.clip(log_x, -700.0, 700.0))
-    tiny = np.minimum(0.0, shape * log_x - gammaln(shape + 1))
-    regular, limit = (gammaincc(shape, x), -np.expm1(tiny)) if upper else (gammainc(shape, x), np.exp(tiny))
-    return np.asarray(np.where(log_x < -600.0, limit, regular), dtype=np.float64)
-
-
 @dataclass(frozen=True)
 class Exponential(_GammaFamily):
     """Waiting times with rate θ, clipped to declared bounds; Gamma(shape, rate) prior.
@@ -162,11 +131,8 @@ class Exponential(_GammaFamily):
     """
 
     name: ClassVar[str] = "exponential"
-    _what: ClassVar[str] = "the rate of waiting times"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", as_bounds(self.bounds, "a waiting time", 0))
-        object.__setattr__(self, "nearby", as_nearby(self.nearby, self.bounds, whole=False))
+    bounds_of: ClassVar[str] = "a waiting time"
+    words: ClassVar[str] = "the rate of waiting times"
 
     @property
     def events(self) -> Fraction:
@@ -177,34 +143,20 @@ class Exponential(_GammaFamily):
         return n * self.events, self.total(statistic, n)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        return (
-            power_of_two((eta[0] + r * n * self.events) / (eta[1] + r * n * Fraction(self.bounds[1]))) / 2**32
-        )
+        shape, rate = eta[0] + r * n * self.events, eta[1] + r * n * Fraction(self.bounds[1])
+        return power_of_two(shape / rate) / 2**32
 
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        shape, small = eta[0] + r * n * self.events, eta[1] + r * n * Fraction(self.bounds[0])
-        first, second = (shape, small), (shape, small + r * largest_move(self.bounds, self.nearby))
-        return [(first, second), (second, first)]
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        if above and not end < 0:  # T = −θ
+            return ball(0) if end >= 0 else end / end
+        upper = (-end * ball(eta[1])).gamma_upper(ball(eta[0]), regularized=1)
+        return 1 - upper if above else upper
 
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        (shape, p), (_, q) = pair
-        exact, a = ball(epsilon), ball(shape)
-        # ln(p/q)(θ) = a·ln(p/q) − (p−q)θ, on θ > 0 at most a·ln(p/q) where p > q.
-        end = (a * (ball(p) / ball(q)).log() - exact) / ball(p - q)
-        if p > q and not end > 0:
-            return ball(0) if end <= 0 else (end / end)  # not finite: undecided, more bits are needed
-        upper = ((end * ball(rate)).gamma_upper(a, regularized=1) for rate in (p, q))
-        first, second = (1 - value for value in upper) if p > q else upper
-        return first - exact.exp() * second
-
-    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+    def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
         from scipy.special import gammainc, gammaincc
 
-        a, p, q = float(pair[0][0]), float(pair[0][1]), float(pair[1][1])
-        away = float(pair[0][1] - pair[1][1])
-        end = np.maximum((a * math.log1p(away / q) - epsilons) / away, 0.0)
-        tail = gammainc if p > q else gammaincc
-        return in_floats(tail(a, end * p), tail(a, end * q), epsilons, a)
+        tail = gammainc if above else gammaincc
+        return np.asarray(tail(float(eta[0]), np.maximum(-end, 0.0) * float(eta[1])), dtype=np.float64)
 
     def given_draws(self, prior: Gamma, n: int, r: float, m: float, draws: FloatArray) -> GammaMixture:
         shape, rate, number = prior.shape, prior.rate, draws.size
@@ -230,14 +182,14 @@ class GammaTimes(Exponential):
 
     shape: float
     name: ClassVar[str] = "gamma"
-    _what: ClassVar[str] = "the rate of Gamma records with known shape"
+    words: ClassVar[str] = "the rate of Gamma records with known shape"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         shape = float(as_exact(self.shape, "shape"))
         if not 1e-6 <= shape <= 1e6:
             raise InvalidInput(f"shape={self.shape!r} must be between 1e-6 and 1e6: that of one record")
-        object.__setattr__(self, "shape", shape)
+        self.keep(shape=shape)
 
     @property
     def events(self) -> Fraction:
