@@ -49,6 +49,30 @@ class Law(Protocol):
         return credible_interval(self.ppf, level, kind)
 
 
+class RecordNumber:
+    """An uncertain number of records: possible values and their probabilities; values below 0 stand for 0."""
+
+    def __init__(self, values: FloatArray, probability: FloatArray | None = None) -> None:
+        order = np.argsort(values)
+        weight = np.ones(len(values)) if probability is None else probability[order]
+        self.values, self.probability = values[order], weight / weight.sum()
+
+    def mean(self) -> float:
+        return float(np.maximum(self.values, 0.0) @ self.probability)
+
+    def var(self) -> float:
+        return float((np.maximum(self.values, 0.0) - self.mean()) ** 2 @ self.probability)
+
+    def std(self) -> float:
+        return math.sqrt(self.var())
+
+    def interval(self, level: float = 0.95) -> tuple[int, int]:
+        """An equal-tailed credible interval."""
+        at = np.searchsorted(np.cumsum(self.probability), np.array(tails(level)) - 1e-12)
+        low, high = self.values[np.minimum(at, len(self.values) - 1)]
+        return max(0, round(float(low))), max(0, round(float(high)))
+
+
 def tails(level: float) -> tuple[float, float]:
     """The probabilities below the ends of an equal-tailed interval."""
     if not (isinstance(level, float | int | np.number) and 0 < level < 1):

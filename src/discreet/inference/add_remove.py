@@ -22,7 +22,7 @@ import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_rows import BetaPart
-from discreet.distributions.law import tails
+from discreet.distributions.law import RecordNumber
 from discreet.distributions.noise_aware import UncertainShares
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.cells import Cells, SumOfCells, distinct
@@ -31,6 +31,7 @@ from discreet.numerics.noises import DiscreteLaplace, Noise
 from discreet.numerics.summation import Sums
 
 _EXACT = 24  # sums of the other levels below this are taken one by one
+_LISTED = 4096  # numbers of records of a node, where they are not all listed
 _MOST_NODES = 400
 _FEW = 64
 
@@ -105,14 +106,11 @@ class AddRemovePosterior(UncertainShares):
         if noise.together:
             raise InvalidInput("noise of sum zero tells the total: say total=…")
         self.noisy = np.asarray(noisy, dtype=np.float64)
+        self.k = len(self.noisy)
         if np.abs(self.noisy).max() >= 2**53:
             raise TooLargeError("shares and total are inferred from noisy counts up to 2**53")
         self.noise, self.prior = noise, prior
         self.total_prior = total_prior or Matching(*TOTALS, variance=self.k * noise.variance)
-
-    @property
-    def k(self) -> int:
-        return len(self.noisy)
 
     @cached_property
     def _cells(self) -> tuple[Cells, FloatArray, IntArray]:
@@ -142,9 +140,11 @@ class AddRemovePosterior(UncertainShares):
         return [(weight, known[at]) for at, weight in nodes]
 
     @cached_property
-    def total(self) -> TotalPosterior:
+    def total(self) -> RecordNumber:
         """The posterior of the number of records."""
-        return TotalPosterior([(w * v, at) for w, given in self._given for v, at in given.nodes])
+        laws = [(weight, *node.law()) for weight, _, node in self._nodes if weight > 1e-9]
+        values, probability = zip(*((values, weight * p) for weight, values, p in laws), strict=True)
+        return RecordNumber(np.concatenate(values), np.concatenate(probability))
 
     @property
     def inverse(self) -> IntArray:
@@ -152,30 +152,27 @@ class AddRemovePosterior(UncertainShares):
 
     @property
     def widths(self) -> IntArray:
-        return self._given[0][1].nodes[0][1].sums.lengths
-
-    @property
-    def depth(self) -> int:  # type: ignore[override]
-        return 4 * sum(len(given.nodes) for _, given in self._given)
+        return self._nodes[0][2].sums.lengths
 
     def parts(self, rows: IntArray) -> list[BetaPart]:
         return [part for weight, given in self._given for part in given.parts(rows, weight)]
 
-    def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        nodes = [(w * v, given, at) for w, given in self._given for v, at in given.nodes]
-        weight = np.array([w for w, _, _ in nodes])
-        chosen = rng.choice(len(nodes), size, p=weight / weight.sum())
-        counts, alpha = np.empty((size, self.k), dtype=np.int64), np.empty((size, self.k))
-        for node in np.unique(chosen):
-            draws = np.flatnonzero(chosen == node)
-            _, given, at = nodes[node]
-            alpha[draws] = given.prior[self.inverse]
-            for row, (start, p) in enumerate(zip(at.sums.starts, at.sums.laws(), strict=True)):
-                columns = np.flatnonzero(self.inverse == row)
-                uniform = rng.random((len(draws), len(columns)))
-                values = np.searchsorted(np.cumsum(p), uniform * p.sum(), side="right")
-                counts[np.ix_(draws, columns)] = int(start) + values
-        return counts, alpha
+    @cached_property
+    def _nodes(self) -> list[tuple[float, _Given, _Node]]:
+        return [(w * v, given, at) for w, given in self._given for v, at in given.nodes]
+
+    @property
+    def weights(self) -> FloatArray:
+        return np.array([weight for weight, _, _ in self._nodes])
+
+    def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        _, given, at = self._nodes[node]
+        counts = np.empty((size, self.k), dtype=np.int64)
+        for row, (start, p) in enumerate(zip(at.sums.starts, at.sums.laws(), strict=True)):
+            columns = np.flatnonzero(self.inverse == row)
+            uniform = rng.random((size, len(columns)))
+            counts[:, columns] = int(start) + np.searchsorted(np.cumsum(p), uniform * p.sum(), side="right")
+        return counts, given.prior[self.inverse]
 
 
 class _Node:
@@ -186,16 +183,25 @@ class _Node:
         self.whole = SumOfCells(sums, times)
         self.cumulants = sums.cumulants(9)
         self.cumulants[0] += sums.around
-        self.total = self.cumulants @ times
-        """Cumulants of the number of records."""
 
     @cached_property
     def _cumulants_of_others(self) -> FloatArray:
         size = len(self.whole.times)
         if size > _FEW:
-            return np.asarray(self.total[:, None] - self.cumulants)
+            return np.asarray((self.cumulants @ self.whole.times)[:, None] - self.cumulants)
         # One of few levels may be so much wider than the others that a difference has nothing of those left.
         return np.asarray(self.cumulants @ (self.whole.times[:, None] - np.eye(size)))
+
+    def law(self) -> tuple[FloatArray, FloatArray]:
+        """Equally spaced numbers of records and their probabilities: as many as its frequencies resolve."""
+        whole = self.whole
+        period = 2 * int(whole.period(np.zeros(1))[0]) + 1
+        spectrum = np.append(1.0, whole.product(whole.transform(period)).conj())
+        points = min(period, max(2 * len(spectrum), _LISTED))
+        density = np.maximum(np.fft.irfft(spectrum, points), 0.0)
+        centre = np.rint(self.cumulants[0] @ whole.times)
+        away = (whole.around - centre + period / points * np.arange(points) + period // 2) % period
+        return centre - period // 2 + away, density / density.sum()
 
     @cached_property
     def _small(self) -> FloatArray:
@@ -441,52 +447,3 @@ def _peak(
         start = min(max(start + 0.5 * deviation * (y[2] - y[0]) / (2 * y[1] - y[0] - y[2]), low), high)
         return start, 1 / math.sqrt(curvature)
     return start, deviation
-
-
-class TotalPosterior:
-    """The law of the number of records: a mixture over nodes, each a sum of independent counts."""
-
-    def __init__(self, nodes: list[tuple[float, _Node]]) -> None:
-        self._nodes = [(weight, node) for weight, node in nodes if weight > 1e-9]
-        self._scale = math.fsum(weight for weight, _ in self._nodes)
-
-    def mean(self) -> float:
-        return math.fsum(w * float(node.total[0]) for w, node in self._nodes) / self._scale
-
-    def var(self) -> float:
-        mean = self.mean()
-        within = math.fsum(
-            w * (float(node.total[1]) + (float(node.total[0]) - mean) ** 2) for w, node in self._nodes
-        )
-        return within / self._scale
-
-    def std(self) -> float:
-        return math.sqrt(self.var())
-
-    @cached_property
-    def _law(self) -> tuple[IntArray, FloatArray]:
-        """Equally spaced possible totals and their probabilities."""
-        means = [float(node.total[0]) for _, node in self._nodes]
-        spread = max(math.sqrt(float(node.total[1])) for _, node in self._nodes) + 1
-        low, high = max(0, math.floor(min(means) - 12 * spread)), math.ceil(max(means) + 12 * spread)
-        totals = np.arange(low, high + 1, max(1, (high - low) // 20_000))
-        period = max(int(node.whole.period(np.zeros(1))[0]) for _, node in self._nodes) + high - low
-        waves = [(w, node.whole.transform(period), node) for w, node in self._nodes]
-        spectrum = np.zeros(max(len(own) for _, own, _ in waves), dtype=np.complex128)
-        angle = 2j * math.pi / period * np.arange(1, len(spectrum) + 1)
-        for weight, own, node in waves:
-            moved = np.exp(angle[: len(own)] * (node.whole.around[0] - low))
-            spectrum[: len(own)] += weight * node.whole.product(own) * moved
-        density, turn = np.full(len(totals), self._scale), np.exp(-2j * math.pi / period * (totals - low))
-        wave = np.ones_like(turn)
-        for value in spectrum:
-            wave *= turn
-            density += 2 * (value * wave).real
-        density = np.maximum(density, 0.0)
-        return totals, density / density.sum()
-
-    def interval(self, level: float = 0.95) -> tuple[int, int]:
-        """An equal-tailed credible interval."""
-        ends, (totals, p) = tails(level), self._law
-        low, high = np.searchsorted(np.cumsum(p), ends)
-        return int(totals[low]), int(totals[min(int(high), len(totals) - 1)])
