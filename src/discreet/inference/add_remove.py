@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -128,16 +128,15 @@ class AddRemovePosterior(UncertainShares):
         cells, times, _ = self._cells
         if not isinstance(self.prior, LogUniform):
             return [(1.0, _Given(cells, times, self.total_prior))]
-        known: dict[float, _Given] = {}
 
-        def log_evidence(at: float) -> float:
-            if at not in known:
-                law = RisingLaw.of(np.full(len(cells), math.exp(at)), math.inf)
-                known[at] = _Given(replace(cells, law=law), times, self.total_prior)
-            return known[at].log_evidence
+        @cache
+        def given(at: float) -> _Given:
+            law = RisingLaw.of(np.full(len(cells), math.exp(at)), math.inf)
+            return _Given(replace(cells, law=law), times, self.total_prior)
 
-        nodes, _ = integrate(log_evidence, math.log(self.prior.low), math.log(self.prior.high))
-        return [(weight, known[at]) for at, weight in nodes]
+        low, high = math.log(self.prior.low), math.log(self.prior.high)
+        nodes, _ = integrate(lambda at: given(at).log_evidence, low, high)
+        return [(weight, given(at)) for at, weight in nodes]
 
     @cached_property
     def total(self) -> RecordNumber:
@@ -249,15 +248,15 @@ class _Given:
         self.prior: FloatArray = cells.law.pole[0]  # type: ignore[index]
         self.strength = float(times @ self.prior)
         self._total_prior = total_prior
-        self._low, self._high = math.log(total_prior.low), math.log(total_prior.high)
-        self._seen: dict[float, tuple[float, float]] = {}
         self._listed: tuple[float, float, Cells, Sums] | None = None
+        low, high = math.log(total_prior.low), math.log(total_prior.high)
+        records = max(1.0, float(times @ cells.z))
         self._log_weights, self.log_evidence = integrate(
-            lambda s: self._log_likelihood(s)[0],
-            self._low,
-            self._high,
-            start=self._fixed_point(),
-            scale=math.sqrt(1 / self.strength + 1 / (1 + max(0.0, float(times @ cells.z)))),
+            self._log_likelihood,
+            low,
+            high,
+            start=min(max(math.log(records), low), high),
+            scale=math.sqrt(1 / self.strength + 1 / (1 + records)),
         )
 
     def _tilt(self, log_total: float) -> float:
@@ -280,29 +279,13 @@ class _Given:
         sums = sums.tilted(np.full(len(cells), tilt - high))
         return sums, cells.height + (tilt - high) * cells.top + sums.log_total
 
-    def _log_likelihood(self, log_total: float) -> tuple[float, float]:
-        """log p(z | b) for b = Σα/e^{log_total}, and the expected number of records given z and b."""
-        if log_total not in self._seen:
-            sums, log_size = self._at(self._tilt(log_total))
-            # Σα·log(b/(1 + b)), without cancellation
-            ratio = -float(np.logaddexp(0.0, log_total - math.log(self.strength)))
-            value = float(self._times @ log_size) + self.strength * ratio
-            value += self._total_prior.log_density(log_total)
-            self._seen[log_total] = value, float(self._times @ (sums.around + sums.offset))
-        return self._seen[log_total]
-
-    def _fixed_point(self) -> float:
-        """Where the likelihood is largest: there the expected number of records given z and b is Σα/b."""
-        low, high = self._low, self._high
-        at = min(max(math.log(max(1.0, float(self._times @ self._cells.z))), low), high)
-        for _ in range(60):
-            gap = math.log(max(self._log_likelihood(at)[1], 1e-300)) - at
-            low, high = (at, high) if gap > 0 else (low, at)
-            if abs(gap) < 1e-3 / math.sqrt(self.strength + 1) or high - low < 1e-6:
-                break
-            step = at + 1.5 * gap
-            at = step if low < step < high else (low + high) / 2
-        return at
+    def _log_likelihood(self, log_total: float) -> float:
+        """log p(z | b) for b = Σα/e^{log_total}, and the prior of that."""
+        _, log_size = self._at(self._tilt(log_total))
+        # Σα·log(b/(1 + b)), without cancellation
+        ratio = -float(np.logaddexp(0.0, log_total - math.log(self.strength)))
+        value = float(self._times @ log_size) + self.strength * ratio
+        return value + self._total_prior.log_density(log_total)
 
     @cached_property
     def nodes(self) -> list[tuple[float, _Node]]:
@@ -386,6 +369,7 @@ def integrate(
     density dies out on both sides; where it is cut off by an end of the range, Gauss's nodes for the stretch
     that matters take their place.
     """
+    log_density = cache(log_density)
     if start is None or scale is None:
         coarse = np.linspace(low, high, 8)
         start = float(coarse[int(np.argmax([log_density(float(s)) for s in coarse]))])

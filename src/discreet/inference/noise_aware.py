@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
 from discreet.distributions.given_total import GivenTotal
 from discreet.distributions.law import RecordNumber
-from discreet.distributions.noise_aware import Node, NoiseAware, UncertainShares
+from discreet.distributions.noise_aware import Node, NoiseAware, TrueCounts, UncertainShares
 from discreet.errors import NotPrivateError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform, integrate
 from discreet.mechanisms.base import Mechanism
@@ -54,13 +54,13 @@ def noise_aware(
     if leaves_out and carried is not None:
         noise = DiscreteLaplace(carried.noise.scale) if carried.noise.together else carried.noise
         known = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
-        respondents = Respondents(known, noise, carried.values[-1])
-        return MixedShares(
-            respondents.nodes if strength is None else _over(strength, respondents), mechanism.n
-        )
-    law = mechanism.true_counts(tuple(counts), kept)
-    if strength is not None and isinstance(law, GivenTotal):
+        law: TrueCounts | Respondents = Respondents(known, noise, carried.values[-1])
+    else:
+        law = mechanism.true_counts(tuple(counts), kept)
+    if strength is not None and isinstance(law, GivenTotal | Respondents):
         return MixedShares(_over(strength, law), mechanism.n)
+    if isinstance(law, Respondents):
+        return MixedShares(law.nodes, mechanism.n)
     return NoiseAware(mechanism.prior, mechanism.n, law)
 
 
@@ -113,19 +113,14 @@ class Respondents:
 
 def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
     """The laws of the true counts for each parameter of a symmetric prior that matters."""
-    known: dict[float, GivenTotal | Respondents] = {}
 
-    def log_evidence(at: float) -> float:
-        if at not in known:
-            known[at] = law.under([math.exp(at)] * len(law.inverse))
-        return known[at].log_evidence
+    @cache
+    def given(at: float) -> GivenTotal | Respondents:
+        return law.under([math.exp(at)] * len(law.inverse))
 
-    found = []
-    for at, weight in integrate(log_evidence, math.log(strength.low), math.log(strength.high))[0]:
-        given = known[at]
-        inner = given.nodes if isinstance(given, Respondents) else [(1.0, given)]
-        found += [(weight * own, one) for own, one in inner]
-    return found
+    low, high = math.log(strength.low), math.log(strength.high)
+    nodes, _ = integrate(lambda at: given(at).log_evidence, low, high)
+    return [(weight * own, one) for at, weight in nodes for own, one in given(at).nodes]
 
 
 class MixedShares(NoiseAware):
