@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet._typing import FloatArray
+from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
 
 _STEPS = 60
@@ -36,12 +36,8 @@ class BetaPart:
     @classmethod
     def of(cls, mass: FloatArray, a: FloatArray, s: FloatArray, sigma: int, least: float = 1e-14) -> BetaPart:
         """A part from where its rows exceed ``least`` times their maximum to where they cease to."""
-        kept = mass > least * mass.max(axis=1, keepdims=True)
-        first = kept.argmax(axis=1)
-        length = int((mass.shape[1] - kept[:, ::-1].argmax(axis=1) - first).max())
-        index = first[:, None] + np.arange(length)
-        inner = np.take_along_axis(mass, np.minimum(index, mass.shape[1] - 1), axis=1)
-        return cls(np.where(index < mass.shape[1], inner, 0.0), a + first, s + sigma * first, sigma)
+        first, inner = trimmed(mass, least)
+        return cls(inner, a + first, s + sigma * first, sigma)
 
     def flat(self) -> FloatArray:
         """Weights and both parameters of the Betas of a part with one row."""
@@ -55,6 +51,16 @@ class BetaPart:
         total = a + (self.s[:, None] + self.sigma * steps if self.sigma else self.s[:, None])
         first = self.mass * (a / total)
         return first.sum(axis=1), np.asarray((first * ((a + 1) / (total + 1))).sum(axis=1))
+
+
+def trimmed(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
+    """Where each row first exceeds ``least`` times its maximum, and the rows from there on."""
+    kept = mass > least * mass.max(axis=1, keepdims=True)
+    first = kept.argmax(axis=1)
+    length = int((mass.shape[1] - kept[:, ::-1].argmax(axis=1) - first).max())
+    index = first[:, None] + np.arange(length)
+    inner = np.take_along_axis(mass, np.minimum(index, mass.shape[1] - 1), axis=1)
+    return first, np.where(index < mass.shape[1], inner, 0.0)
 
 
 def padded(laws: Sequence[FloatArray]) -> FloatArray:
