@@ -106,6 +106,34 @@ def credible_interval(
     return float(low), float(high)
 
 
+def solved(
+    at: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    probability: FloatArray | float,
+    start: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+) -> FloatArray:
+    """Quantiles by Newton's method inside a bracket; ``at`` gives the distribution function and density."""
+    x, wanted = start, np.broadcast_to(probability, start.shape)
+    for _ in range(100):
+        cdf, pdf = at(x)
+        error = cdf - wanted
+        low, high = np.where(error < 0, x, low), np.where(error > 0, x, high)
+        rest = np.maximum(1 - cdf, 1e-300)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # log F is nearly linear in log x on the left, and log(1 − F) in x on the right.
+            left = x * np.exp(-np.log(np.maximum(cdf, 1e-300) / wanted) * cdf / (x * pdf))
+            step = np.where(wanted < 0.5, left, x + np.log(rest / (1 - wanted)) * rest / pdf)
+        # A quantile may be 1e-30 where another is 1: the middle is that of the logarithms.
+        middle = np.where(high > 4 * low, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
+        move = np.where((step > low) & (step < high), step, middle)
+        going = (np.abs(error) > 1e-13) & (np.abs(move - x) > 1e-12 * x)
+        x = np.where(going, move, x)
+        if not going.any():
+            break
+    return np.asarray(x, dtype=np.float64)
+
+
 def shortest_interval(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:
     """The shortest interval of probability ``level``: for a unimodal density its highest-density interval."""
     low, high = 0.0, 1.0 - level

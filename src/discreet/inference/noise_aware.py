@@ -20,8 +20,8 @@ import numpy as np
 from discreet.distributions.given_total import GivenTotal
 from discreet.distributions.law import RecordNumber
 from discreet.distributions.noise_aware import Node, NoiseAware, TrueCounts, UncertainShares
-from discreet.errors import NotPrivateError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform, integrate
+from discreet.inference.likelihoods.kinds import check_private
 from discreet.mechanisms.base import Mechanism
 from discreet.numerics.noises import DiscreteLaplace, Noise
 
@@ -42,10 +42,7 @@ def noise_aware(
     ``strength``: the prior is symmetric with one unknown parameter in that range, instead of the mechanism's.
     ``leaves_out``: the last count is of records that were left out, and the shares are those of the others.
     """
-    if not mechanism.guarantee.is_private:
-        raise NotPrivateError(
-            f"{mechanism.name} is not private, so its output is no private release to infer from"
-        )
+    check_private(mechanism)
     kept = None if noisy is None else tuple(noisy)
     carried = mechanism.count_noise(tuple(counts), kept)
     if not mechanism.n and carried is not None:

@@ -76,17 +76,11 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
         sizes = z.sum(axis=1)
     if sizes is None and noise.together and z.sum() != total:
         raise InvalidInput(f"values do not sum to total={total}, and the noise keeps it")
-    known = None
-    top = np.full(len(z), np.inf)
-    if sizes is not None:
-        known = np.asarray(sizes, dtype=np.float64)
-        if known.shape != (len(z),) or np.any((known < 0) | (known != np.floor(known))):
-            raise InvalidInput(
-                f"sizes must be {len(z)} whole numbers that are not negative, one for each group"
-            )
-        if noise.together and np.any(z.sum(axis=1) != known):
-            raise InvalidInput("values of a group do not sum to its size, and the noise keeps it")
-        top = known
+    top = np.full(len(z), np.inf) if sizes is None else np.asarray(sizes, dtype=np.float64)
+    if top.shape != (len(z),) or np.any((top < 0) | (top != np.floor(top))):
+        raise InvalidInput(f"sizes must be {len(z)} whole numbers that are not negative, one for each group")
+    if sizes is not None and noise.together and np.any(z.sum(axis=1) != top):
+        raise InvalidInput("values of a group do not sum to its size, and the noise keeps it")
     scale = np.broadcast_to(noise.scale, z.shape)
     reach = noise.reach(scale, _TAIL)
     # Where z is beyond 0 or n, the nearest possible count stands for it: the others decay from there.
@@ -94,12 +88,13 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach, top[:, None])
     if np.any(silent := np.isinf(reach)):
         # Nothing is said of these: their windows are what the others leave of the size.
-        if known is None or silent.sum(axis=1).max() > 1:
+        if sizes is None or silent.sum(axis=1).max() > 1:
             raise InvalidInput("nothing is published of some cells, and nothing else tells them")
-        rest_low = top - np.where(silent, 0, high).sum(axis=1)
-        rest_high = top - np.where(silent, 0, low).sum(axis=1)
-        low = np.where(silent, np.maximum(rest_low, 0)[:, None], low)
-        high = np.where(silent, np.maximum(rest_high, 0)[:, None], high)
+        rest = [top - np.where(silent, 0, end).sum(axis=1) for end in (high, low)]
+        low, high = (
+            np.where(silent, np.maximum(own, 0)[:, None], end)
+            for own, end in zip(rest, (low, high), strict=True)
+        )
     elif not np.all(np.isfinite(high)):
         raise InvalidInput("values clamped from above say nothing of a group's size; give sizes")
     width = int((high - low).max()) + 1
@@ -112,9 +107,9 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     weight = noise.log_prob(z[:, :, None], x, scale[:, :, None])
     weight = np.where(x <= high[:, :, None], weight, -np.inf)
     weight = weight - weight.max(axis=2, keepdims=True)
-    if known is not None:
-        return Groups(low.astype(np.int64), weight, known.astype(np.int64))
-    return Groups(low.astype(np.int64), weight, total=total)
+    if sizes is None:
+        return Groups(low.astype(np.int64), weight, total=total)
+    return Groups(low.astype(np.int64), weight, top.astype(np.int64))
 
 
 def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], levels: int) -> Groups:
@@ -356,7 +351,7 @@ class PooledPairs(Pooled):
 
     def std(self) -> FloatArray:
         u, density = self._density
-        return np.sqrt((density * (expit(u) - self.mean()[:, None]) ** 2).sum(axis=1))
+        return np.asarray(np.sqrt((density * (expit(u) - self.mean()[:, None]) ** 2).sum(axis=1)))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         ends, (u, density) = tails(level), self._density
@@ -477,13 +472,9 @@ class _State:
         self.x = self._start()
         share = (self.x.sum(axis=0) + 1) / (self.x.sum() + self.levels)
         self.log_alpha = np.log(20.0 * share)
-        self.scale, self.longest = 2.4 / math.sqrt(self.levels), int(self._most()) + 1
+        most = groups.low + self.width if groups.sizes is None else groups.sizes
+        self.scale, self.longest = 2.4 / math.sqrt(self.levels), int(most.max(initial=0)) + 1
         self.row = np.arange(self.number)
-
-    def _most(self) -> float:
-        if self.groups.sizes is not None:
-            return float(self.groups.sizes.max(initial=0))
-        return float(self.groups.low.max(initial=0) + self.width)
 
     def _start(self) -> IntArray:
         low, best = self.groups.low, self.groups.low + self.groups.log_weight.argmax(axis=2)

@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from discreet._interop import bridge
+from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.law import as_draws
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, PoissonCells
+from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, Mechanism
 from discreet.numerics.cells import Cells, Constrained, Statistic
+from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.noises import Noise
 
 _CELLS_AT_ONCE = 1 << 16
@@ -94,6 +98,26 @@ class Likelihood(ABC):
 
 def _joined(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
     return np.concatenate([np.empty(0), *map(np.ravel, parts)]).reshape(shape)
+
+
+class Bridged(ABC):
+    """Mixed into whatever has a likelihood: its ways into other libraries."""
+
+    @abstractmethod
+    def likelihood(self) -> Likelihood:
+        """log P(what was published | parameters)."""
+
+    def to_numpyro(self) -> Any:
+        """A statement for a NumPyro model: ``release.to_numpyro()(shares)`` (needs the extra ``numpyro``)."""
+        return bridge("numpyro").observe(self.likelihood())
+
+    def to_pymc(self) -> Any:
+        """A statement for a PyMC model: ``release.to_pymc()(shares)`` (needs the extra ``pymc``)."""
+        return bridge("pymc").observe(self.likelihood())
+
+    def to_stan(self) -> Any:
+        """Stan code and data: ``functions``, ``data`` and a line of the ``model`` block."""
+        return bridge("stan").observe(self.likelihood())
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,12 +322,44 @@ def likelihood(
     return RandomisedResponse(array, noise, model)
 
 
-def as_values(values: Any) -> FloatArray:
-    """Published values as one row of finite numbers."""
+def as_values(values: Any, gaps: bool = False) -> FloatArray:
+    """Published values as one row of finite numbers; with ``gaps`` NaN stands for None and empty text."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        given = [math.nan if v is None or v == "" else v for v in values] if gaps else values
+        array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput("values must be numbers, one for each cell") from None
-    if array.ndim != 1 or len(array) < 1 or not np.all(np.isfinite(array)):
+    known = np.isfinite(array) | (np.isnan(array) & gaps)
+    if array.ndim != 1 or len(array) < 1 or not np.all(known):
         raise InvalidInput("values must be a row of finite numbers, one for each cell")
     return array
+
+
+def check_private(mechanism: Mechanism) -> None:
+    """Refuse to infer from what is not private."""
+    if not mechanism.guarantee.is_private:
+        raise NotPrivateError(
+            f"{mechanism.name} is not private, so its output is no private release to infer from"
+        )
+
+
+def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> Likelihood:
+    """log P(published | shares) for n public: of noisy counts where there are some, else the listed law.
+
+    Where n is private the counts are PoissonCells, and the parameters are rates: shares times the expected n.
+    """
+    check_private(mechanism)
+    n, k = mechanism.n, mechanism.k
+    model = Multinomial(n) if n else PoissonCells()
+    carried = mechanism.count_noise(tuple(counts), None if noisy is None else tuple(noisy))
+    if carried is not None:
+        return NoisyCells(np.array(carried.values, dtype=np.float64), carried.noise, model)
+    datasets = number_of_compositions(n, k)
+    if datasets > MAX_ENUMERATED_DATASETS:
+        raise TooLargeError(
+            f"{mechanism.name} publishes no noisy counts, so its likelihood lists all datasets: n={n}, k={k} "
+            f"has {about(datasets)}, more than {MAX_ENUMERATED_DATASETS}; lattice and the mechanisms that "
+            "publish noisy counts have no such limit"
+        )
+    rows = compositions(n, k)
+    return Listed(rows, mechanism.log_likelihood(rows, counts), model)
