@@ -420,7 +420,6 @@ def test_a_wide_network_says_when_it_is_too_large() -> None:
         drawn.joint(tuple(levels), {})
 
 
-@pytest.mark.slow
 def test_a_chain_may_be_longer_than_the_alphabet() -> None:
     """einsum knows 52 letters: they are those of one product, not of the network."""
     rng, names = np.random.default_rng(2), [f"c{i}" for i in range(70)]
@@ -433,6 +432,7 @@ def test_a_chain_may_be_longer_than_the_alphabet() -> None:
     assert drawn.joint(["c69"], {}) == pytest.approx(law)
 
 
+@pytest.mark.slow
 def test_intervals_hold() -> None:
     """36 networks with about 45 intervals each; shares of one network hang together (seeded)."""
     found = [covered(shape, 1000, "2", "replace-one", seed) for shape in SHAPES for seed in range(12)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,13 @@ class Law(Protocol):
 
         ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
         """
-        return credible_interval(self.ppf, level, kind)
+        ends = tails(level)
+        if kind not in get_args(IntervalKind):
+            raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
+        if kind == "highest-density":
+            ends = _shortest(self.ppf, level)
+        low, high = self.ppf(np.array(ends))
+        return float(low), float(high)
 
 
 class RecordNumber:
@@ -93,19 +99,6 @@ def as_draws(size: int, numbers: int) -> int:
     return draws
 
 
-def credible_interval(
-    quantile: Callable[[FloatArray], FloatArray], level: float, kind: IntervalKind
-) -> tuple[float, float]:
-    """An interval of probability ``level``: as much on both sides, or the shortest."""
-    ends = tails(level)
-    if kind == "highest-density":
-        return shortest_interval(quantile, level)
-    if kind != "equal-tailed":
-        raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
-    low, high = quantile(np.array(ends))
-    return float(low), float(high)
-
-
 def solved(
     at: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     probability: FloatArray | float,
@@ -134,18 +127,15 @@ def solved(
     return np.asarray(x, dtype=np.float64)
 
 
-def shortest_interval(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:
-    """The shortest interval of probability ``level``: for a unimodal density its highest-density interval."""
+def _shortest(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:
+    """The probabilities below the ends of the shortest interval: of a unimodal density, where it is high."""
     low, high = 0.0, 1.0 - level
     best = low
     for _ in range(12):  # a grid that narrows 16-fold each time, for any number of local minima
         starts = np.linspace(low, high, 65)
         widths = quantile(np.minimum(starts + level, 1.0)) - quantile(starts)
-        at = int(np.argmin(widths))
-        best = float(starts[at])
-        step = float(starts[1] - starts[0])
+        best, step = float(starts[np.argmin(widths)]), float(starts[1] - starts[0])
         low, high = max(0.0, best - 2 * step), min(1.0 - level, best + 2 * step)
         if step < 1e-8:  # there the width is flat to its last digits
             break
-    ends = quantile(np.array([best, min(best + level, 1.0)]))
-    return float(ends[0]), float(ends[1])
+    return best, min(best + level, 1.0)

@@ -90,11 +90,9 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
         # Nothing is said of these: their windows are what the others leave of the size.
         if sizes is None or silent.sum(axis=1).max() > 1:
             raise InvalidInput("nothing is published of some cells, and nothing else tells them")
-        rest = [top - np.where(silent, 0, end).sum(axis=1) for end in (high, low)]
-        low, high = (
-            np.where(silent, np.maximum(own, 0)[:, None], end)
-            for own, end in zip(rest, (low, high), strict=True)
-        )
+        least, most = (top - np.where(silent, 0, end).sum(axis=1) for end in (high, low))
+        low = np.where(silent, np.maximum(least, 0)[:, None], low)
+        high = np.where(silent, np.maximum(most, 0)[:, None], high)
     elif not np.all(np.isfinite(high)):
         raise InvalidInput("values clamped from above say nothing of a group's size; give sizes")
     width = int((high - low).max()) + 1
