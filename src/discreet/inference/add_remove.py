@@ -33,7 +33,6 @@ from discreet.numerics.summation import Sums
 _EXACT = 24  # sums of the other levels below this are taken one by one
 _LISTED = 4096  # numbers of records of a node, where they are not all listed
 _MOST_NODES = 400
-_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -142,8 +141,8 @@ class AddRemovePosterior(UncertainShares):
     def total(self) -> RecordNumber:
         """The posterior of the number of records."""
         laws = [(weight, *node.law()) for weight, _, node in self._nodes if weight > 1e-9]
-        values, probability = zip(*((values, weight * p) for weight, values, p in laws), strict=True)
-        return RecordNumber(np.concatenate(values), np.concatenate(probability))
+        probability = np.concatenate([weight * p for weight, _, p in laws])
+        return RecordNumber(np.concatenate([values for _, values, _ in laws]), probability)
 
     @property
     def inverse(self) -> IntArray:
@@ -185,11 +184,11 @@ class _Node:
 
     @cached_property
     def _cumulants_of_others(self) -> FloatArray:
-        size = len(self.whole.times)
-        if size > _FEW:
-            return np.asarray((self.cumulants @ self.whole.times)[:, None] - self.cumulants)
-        # One of few levels may be so much wider than the others that a difference has nothing of those left.
-        return np.asarray(self.cumulants @ (self.whole.times[:, None] - np.eye(size)))
+        # By what comes before and after: a difference has nothing left of levels beside a much wider one.
+        every = self.cumulants * self.whole.times
+        before = np.pad(np.cumsum(every[:, :-1], axis=1), ((0, 0), (1, 0)))
+        after = np.pad(np.cumsum(every[:, :0:-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
+        return np.asarray(before + after + self.cumulants * (self.whole.times - 1))
 
     def law(self) -> tuple[FloatArray, FloatArray]:
         """Equally spaced numbers of records and their probabilities: as many as its frequencies resolve."""
