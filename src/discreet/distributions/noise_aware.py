@@ -184,19 +184,19 @@ class NoiseAware(UncertainShares):
 
     @cached_property
     def _marginals(self) -> list[list[tuple[int, FloatArray]]]:
-        found = [node.counts.marginals() for node in self.nodes]
-        if not all(mass.max() > 0 for _, mass in found[0]):
-            raise TooLargeError("no true counts explain what was released")
-        return found
+        return [node.counts.marginals() for node in self.nodes]
 
     @cached_property
     def _distinct(self) -> tuple[IntArray, IntArray]:
         """A level that has each of the distinct laws, and which of them each level has."""
-        seen: dict[tuple[int, float], int] = {}
+        laws, seen = self._marginals[0], dict[tuple[int, float], int]()
         # Levels with one law share its array.
-        keys = [(id(mass), a) for (_, mass), a in zip(self._marginals[0], self.nodes[0].prior, strict=True)]
+        keys = zip((id(mass) for _, mass in laws), self.nodes[0].prior.tolist(), strict=True)
         inverse = np.array([seen.setdefault(key, len(seen)) for key in keys])
-        return np.unique(inverse, return_index=True)[1], inverse
+        first = np.unique(inverse, return_index=True)[1]
+        if not all(laws[level][1].max() > 0 for level in first):
+            raise TooLargeError("no true counts explain what was released")
+        return first, inverse
 
     @property
     def inverse(self) -> IntArray:

@@ -13,6 +13,7 @@ from scipy.special import digamma
 
 from discreet._typing import FloatArray
 from discreet.declarations import as_integer
+from discreet.distributions.law import as_draws
 from discreet.errors import InvalidInput
 from discreet.numerics.cells import Statistic
 from discreet.numerics.counts import BinomialLaw, CountLaw, PoissonLaw, RisingLaw
@@ -70,6 +71,7 @@ class Model(ABC):
                     f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before "
                     "it are draws"
                 )
+            as_draws(array.size // array.shape[-1], cells)  # before anything as large is made of it
             self._check_values(name, array)
             arrays.append(array)
         try:
