@@ -13,14 +13,13 @@ import discreet
 from discreet.errors import InvalidInput
 from discreet.inference.likelihoods import (
     Binomial,
-    Clamped,
     Multinomial,
     PoissonCells,
     bridging,
     likelihood,
     noises,
 )
-from discreet.inference.likelihoods.tables import ENOUGH, until
+from discreet.inference.likelihoods.bridging import ENOUGH, until
 from evidence.components import need
 
 NOISES = [
@@ -32,7 +31,7 @@ NOISES = [
     noises.GaussianNoise(7.0),
     noises.DiscreteGaussian(30.0),
     noises.RoundedGaussian(4.0),
-    Clamped(noises.DiscreteLaplace(3.0), 0.0),
+    noises.Clamped(noises.DiscreteLaplace(3.0), 0.0),
 ]
 named = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.name}-{noise.scale}")
 
@@ -44,7 +43,7 @@ def needs(package: str) -> None:
 
 def grid(noise, *axes):
     z, *others = (a.ravel() for a in np.meshgrid(*axes))
-    if isinstance(noise, Clamped):
+    if isinstance(noise, noises.Clamped):
         z = np.maximum(z, 0)
     return z, *others
 

@@ -91,7 +91,7 @@ def test_shares_are_what_enumeration_gives() -> None:
     weight = predictive * drawn / (predictive @ drawn)
     assert law.mean() == pytest.approx((np.array(prior) + weight @ counts) / (sum(prior) + n), rel=1e-10)
     for i in range(3):
-        start, mass = law.counts.marginals()[i]
+        start, mass = law.nodes[0].counts.marginals()[i]
         exact = np.bincount(counts[:, i], weight, minlength=n + 1)[start : start + len(mass)]
         np.testing.assert_allclose(mass, exact, atol=1e-12)
 

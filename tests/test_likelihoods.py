@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln, logsumexp
 
 from discreet.distributions.given_total import GivenTotal
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
-from discreet.inference.likelihoods.kinds import Listed, RandomisedResponse, likelihood
+from discreet.inference.likelihoods.kinds import Listed, RandomisedResponse, likelihood, likelihood_of
 from discreet.inference.likelihoods.models import (
     Binomial,
     DirichletMultinomial,
@@ -20,7 +20,6 @@ from discreet.inference.likelihoods.models import (
     NegativeBinomial,
     PoissonCells,
 )
-from discreet.inference.likelihoods.releases import likelihood_of
 from discreet.mechanisms import mechanism
 from discreet.numerics import noises
 from discreet.numerics.count_vectors import Separable

@@ -420,6 +420,18 @@ def test_a_wide_network_says_when_it_is_too_large() -> None:
         drawn.joint(tuple(levels), {})
 
 
+def test_a_chain_may_be_longer_than_the_alphabet() -> None:
+    """einsum knows 52 letters: they are those of one product, not of the network."""
+    rng, names = np.random.default_rng(2), [f"c{i}" for i in range(70)]
+    parents = {name: (names[i - 1],) if i else () for i, name in enumerate(names)}
+    tables = {name: rng.dirichlet((1, 1), size=(4, 2) if parents[name] else 4) for name in names}
+    drawn = NetworkDraws(parents, dict.fromkeys(names, ("a", "b")), tables)
+    law = tables["c0"]
+    for name in names[1:]:
+        law = np.einsum("di,dij->dj", law, tables[name])
+    assert drawn.joint(["c69"], {}) == pytest.approx(law)
+
+
 @pytest.mark.slow
 def test_intervals_hold() -> None:
     """36 networks with about 45 intervals each; shares of one network hang together (seeded)."""

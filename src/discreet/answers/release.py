@@ -19,15 +19,14 @@ from discreet.distributions.noise_aware import UncertainShares
 from discreet.documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
-from discreet.inference.bridged import Bridged
 from discreet.inference.comparisons import BinnedDistribution
+from discreet.inference.likelihoods.kinds import Bridged, Likelihood, likelihood_of
 from discreet.inference.noise_aware import MixedShares, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from discreet.inference.comparisons import Independence, JointDraws, Quantity, Shares
-    from discreet.inference.likelihoods.kinds import Likelihood
     from discreet.inference.pooled import Pooled
 
 _AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
@@ -153,8 +152,6 @@ class Release(Bridged, Answer):
         Where the number of records is private its parameters are rates, shares times the expected number;
         where records without a value were left out, shares of all records, the last of those left out.
         """
-        from discreet.inference.likelihoods.releases import likelihood_of
-
         return likelihood_of(self.built, self.output.counts, self.output.noisy)
 
     def rows(self, interval: float = 0.95) -> list[Row]:

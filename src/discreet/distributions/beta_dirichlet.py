@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -60,14 +60,58 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatA
     return np.asarray(np.where(np.minimum(a, b) > _NORMAL, normal, exact), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Beta(Law):
+@dataclass(frozen=True, repr=False)
+class _Conjugate:
+    """What Beta and Dirichlet share: they are updated by counts, and may be plug-ins."""
+
+    plug_in: bool = field(default=False, compare=False, kw_only=True)
+    """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        raise NotImplementedError
+
+    def _like(self, parameters: Sequence[float]) -> Self:
+        raise NotImplementedError
+
+    def updated(self, counts: Iterable[Any]) -> Self:
+        """The posterior after ``counts``, one per level."""
+        known = self.parameters
+        return self._like([a + c for a, c in zip(known, _counts(counts, len(known)), strict=True)])
+
+    def updated_with_public(self, counts: Iterable[Any]) -> Self:
+        """The prior that knows public records too: they cost no privacy, and private ones stand out less.
+
+        ``counts`` are those of data that anyone may see, one per level. Never call it with private counts.
+        """
+        return self.updated(counts)
+
+    def marginal(self, index: int) -> Beta:
+        """The law of one proportion, Beta(αᵢ, Σα − αᵢ); of a Beta index 0 is θ, index 1 is 1 − θ."""
+        alpha = self.parameters
+        try:
+            own = alpha[index]
+        except (IndexError, TypeError):
+            raise InvalidInput(f"index={index!r} must be between 0 and {len(alpha) - 1}") from None
+        position = index % len(alpha)
+        return Beta(own, math.fsum(alpha[:position] + alpha[position + 1 :]), plug_in=self.plug_in)
+
+    def __repr__(self) -> str:
+        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.name != "plug_in")
+        law = f"{type(self).__name__}({', '.join(shown)})"
+        if not self.plug_in:
+            return law
+        return (
+            f"plug-in {law}: takes released counts for exact, its intervals are too narrow; see noise_aware()"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Beta(_Conjugate, Law):
     """Beta(a, b) over one probability θ: of the first of two levels. The second level has 1 − θ."""
 
     a: float
     b: float
-    plug_in: bool = field(default=False, compare=False, kw_only=True)
-    """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""
 
     def __post_init__(self) -> None:
         a, b = as_prior((self.a, self.b), 2)
@@ -78,17 +122,8 @@ class Beta(Law):
     def parameters(self) -> tuple[float, float]:
         return self.a, self.b
 
-    def updated(self, counts: Iterable[Any]) -> Beta:
-        """The posterior after ``counts`` = (records in the first level, records in the second)."""
-        first, second = _counts(counts, 2)
-        return Beta(self.a + first, self.b + second, plug_in=self.plug_in)
-
-    def updated_with_public(self, counts: Iterable[Any]) -> Beta:
-        """The prior that knows public records too: they cost no privacy, and private ones stand out less.
-
-        ``counts`` are those of data that anyone may see, one per level. Never call it with private counts.
-        """
-        return self.updated(counts)
+    def _like(self, parameters: Sequence[float]) -> Beta:
+        return Beta(*parameters, plug_in=self.plug_in)
 
     def mean(self) -> float:
         return self.a / (self.a + self.b)
@@ -101,9 +136,6 @@ class Beta(Law):
         """A credible interval (low, high) of probability ``level``; of a plug-in it says that it is one."""
         ends = super().interval(level, kind)
         return PlugInInterval(*ends) if self.plug_in else ends
-
-    def __repr__(self) -> str:
-        return _named(f"Beta(a={self.a!r}, b={self.b!r})", self.plug_in)
 
     def mode(self) -> float:
         """The most probable θ; NaN where the density is unbounded at both ends or flat."""
@@ -130,10 +162,6 @@ class Beta(Law):
         """Draws of θ. The parameters are public once released, so this costs no privacy."""
         return np.random.default_rng(seed).beta(self.a, self.b, size)
 
-    def marginal(self, index: int) -> Beta:
-        """The law of one level's probability: index 0 is θ, index 1 is 1 − θ."""
-        return _marginal(self.parameters, index, self.plug_in)
-
     def to_scipy(self) -> Any:
         """The frozen ``scipy.stats.beta``."""
         from scipy import stats
@@ -154,13 +182,11 @@ def beta_summaries(alpha: FloatArray, level: float) -> tuple[FloatArray, ...]:
     return mean, deviation, low, high
 
 
-@dataclass(frozen=True)
-class Dirichlet:
+@dataclass(frozen=True, repr=False)
+class Dirichlet(_Conjugate):
     """Dir(α) over k ≥ 2 proportions that sum to 1. Vector results are in the order of the levels."""
 
     alpha: tuple[float, ...]
-    plug_in: bool = field(default=False, compare=False, kw_only=True)
-    """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_prior(self.alpha))
@@ -169,21 +195,12 @@ class Dirichlet:
     def parameters(self) -> tuple[float, ...]:
         return self.alpha
 
+    def _like(self, parameters: Sequence[float]) -> Dirichlet:
+        return Dirichlet(tuple(parameters), plug_in=self.plug_in)
+
     @property
     def k(self) -> int:
         return len(self.alpha)
-
-    def updated(self, counts: Iterable[Any]) -> Dirichlet:
-        """The posterior after ``counts``, one per level."""
-        new = tuple(a + c for a, c in zip(self.alpha, _counts(counts, self.k), strict=True))
-        return Dirichlet(new, plug_in=self.plug_in)
-
-    def updated_with_public(self, counts: Iterable[Any]) -> Dirichlet:
-        """The prior that knows public records too: they cost no privacy, and private ones stand out less.
-
-        ``counts`` are those of data that anyone may see, one per level. Never call it with private counts.
-        """
-        return self.updated(counts)
 
     def mean(self) -> FloatArray:
         alpha = np.array(self.alpha)
@@ -219,10 +236,6 @@ class Dirichlet:
     def pdf(self, theta: npt.ArrayLike) -> FloatArray:
         return np.exp(self.logpdf(theta))
 
-    def marginal(self, index: int) -> Beta:
-        """The law of one proportion, Beta(αᵢ, Σα − αᵢ)."""
-        return _marginal(self.alpha, index, self.plug_in)
-
     def interval(
         self, level: float = 0.95, kind: IntervalKind = "equal-tailed"
     ) -> tuple[FloatArray, FloatArray]:
@@ -232,9 +245,6 @@ class Dirichlet:
         """
         low, high = np.array([self.marginal(i).interval(level, kind) for i in range(self.k)]).T
         return PlugInInterval(low, high) if self.plug_in else (low, high)
-
-    def __repr__(self) -> str:
-        return _named(f"Dirichlet(alpha={self.alpha!r})", self.plug_in)
 
     def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
         """Draws of the proportions, shape (size, k). Costs no privacy once the parameters are released."""
@@ -252,21 +262,6 @@ def dirichlet(parameters: Sequence[float], *, plug_in: bool = False) -> Beta | D
     if len(parameters) == 2:
         return Beta(*parameters, plug_in=plug_in)
     return Dirichlet(tuple(parameters), plug_in=plug_in)
-
-
-def _named(law: str, plug_in: bool) -> str:
-    if not plug_in:
-        return law
-    return f"plug-in {law}: takes released counts for exact, its intervals are too narrow; see noise_aware()"
-
-
-def _marginal(alpha: tuple[float, ...], index: int, plug_in: bool) -> Beta:
-    try:
-        own = alpha[index]
-    except (IndexError, TypeError):
-        raise InvalidInput(f"index={index!r} must be between 0 and {len(alpha) - 1}") from None
-    position = index % len(alpha)
-    return Beta(own, math.fsum(alpha[:position] + alpha[position + 1 :]), plug_in=plug_in)
 
 
 def _counts(counts: Iterable[Any], k: int) -> tuple[int, ...]:

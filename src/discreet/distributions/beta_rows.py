@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet._typing import FloatArray
+from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
+from discreet.distributions.law import solved
 
-_STEPS = 60
 _ENTRIES = 1 << 17
 _LOWEST, _HIGHEST = 1e-300, 1 - 1e-16
 
@@ -36,12 +36,8 @@ class BetaPart:
     @classmethod
     def of(cls, mass: FloatArray, a: FloatArray, s: FloatArray, sigma: int, least: float = 1e-14) -> BetaPart:
         """A part from where its rows exceed ``least`` times their maximum to where they cease to."""
-        kept = mass > least * mass.max(axis=1, keepdims=True)
-        first = kept.argmax(axis=1)
-        length = int((mass.shape[1] - kept[:, ::-1].argmax(axis=1) - first).max())
-        index = first[:, None] + np.arange(length)
-        inner = np.take_along_axis(mass, np.minimum(index, mass.shape[1] - 1), axis=1)
-        return cls(np.where(index < mass.shape[1], inner, 0.0), a + first, s + sigma * first, sigma)
+        first, inner = trimmed(mass, least)
+        return cls(inner, a + first, s + sigma * first, sigma)
 
     def flat(self) -> FloatArray:
         """Weights and both parameters of the Betas of a part with one row."""
@@ -55,6 +51,16 @@ class BetaPart:
         total = a + (self.s[:, None] + self.sigma * steps if self.sigma else self.s[:, None])
         first = self.mass * (a / total)
         return first.sum(axis=1), np.asarray((first * ((a + 1) / (total + 1))).sum(axis=1))
+
+
+def trimmed(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
+    """Where each row first exceeds ``least`` times its maximum, and the rows from there on."""
+    kept = mass > least * mass.max(axis=1, keepdims=True)
+    first = kept.argmax(axis=1)
+    length = int((mass.shape[1] - kept[:, ::-1].argmax(axis=1) - first).max())
+    index = first[:, None] + np.arange(length)
+    inner = np.take_along_axis(mass, np.minimum(index, mass.shape[1] - 1), axis=1)
+    return first, np.where(index < mass.shape[1], inner, 0.0)
 
 
 def padded(laws: Sequence[FloatArray]) -> FloatArray:
@@ -138,23 +144,9 @@ def _quantile(terms: list[_Terms], mean: FloatArray, deviation: FloatArray, prob
         strength = np.clip(mean * (1 - mean) / deviation**2 - 1, 1e-6, 1e300)
         start = betaincinv(mean * strength, (1 - mean) * strength, probability)
     x = np.clip(np.where(np.isfinite(start) & (start > 1e-12 * mean), start, mean), _LOWEST, _HIGHEST)
-    low, high = np.full(len(x), _LOWEST), np.full(len(x), _HIGHEST)
-    for _ in range(_STEPS):
+
+    def at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         cdf, pdf = (np.sum(v, axis=0) for v in zip(*(term.at(x) for term in terms), strict=True))
-        error = cdf - probability
-        low, high = np.where(error < 0, x, low), np.where(error > 0, x, high)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # log F is nearly linear in log x on the left, and log(1 − F) in x on the right.
-            if probability < 0.5:
-                step = x * np.exp(-np.log(np.maximum(cdf, 1e-300) / probability) * cdf / (x * pdf))
-            else:
-                rest = np.maximum(1 - cdf, 1e-300)
-                step = x + np.log(rest / (1 - probability)) * rest / pdf
-        inside = (step > low) & (step < high)
-        middle = np.where(high > 4 * low, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
-        move = np.where(inside, step, middle)
-        open_ = (np.abs(error) > 1e-13) & (np.abs(move - x) > 1e-12 * x)
-        x = np.where(open_, move, x)
-        if not open_.any():
-            break
-    return np.asarray(x, dtype=np.float64)
+        return cdf, pdf
+
+    return solved(at, probability, x, np.full(len(x), _LOWEST), np.full(len(x), _HIGHEST))

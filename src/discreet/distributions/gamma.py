@@ -16,6 +16,23 @@ from discreet.distributions.law import Law
 from discreet.errors import InvalidInput
 
 
+def gamma_logpdf(shape: npt.ArrayLike, rate: npt.ArrayLike, theta: npt.ArrayLike) -> FloatArray:
+    """Log-density of Gamma(shape, rate), elementwise."""
+    from scipy.special import gammaln, xlogy
+
+    shape, rate, theta = (np.asarray(v, dtype=np.float64) for v in (shape, rate, theta))
+    x = np.where(theta >= 0, theta, 1.0) * rate
+    value = xlogy(shape - 1, x) - x + np.log(rate) - gammaln(shape)
+    return np.asarray(np.where(theta >= 0, value, -np.inf), dtype=np.float64)
+
+
+def gamma_cdf(shape: npt.ArrayLike, rate: npt.ArrayLike, theta: npt.ArrayLike) -> FloatArray:
+    """Distribution function of Gamma(shape, rate), elementwise."""
+    from scipy.special import gammainc
+
+    return np.asarray(gammainc(shape, rate * np.maximum(theta, 0.0)), dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class Gamma(Law):
     """Gamma(shape, rate) over a rate θ > 0; its mean is shape/rate."""
@@ -64,18 +81,10 @@ class Gamma(Law):
         return max(0.0, self.shape - 1) / self.rate
 
     def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
-        from scipy.special import gammaln, xlogy
-
-        theta = np.asarray(theta, dtype=np.float64)
-        x = np.where(theta >= 0, theta, 1.0)
-        value = xlogy(self.shape - 1, x) - self.rate * x + self.shape * math.log(self.rate)
-        return np.asarray(np.where(theta >= 0, value - gammaln(self.shape), -np.inf), dtype=np.float64)
+        return gamma_logpdf(self.shape, self.rate, theta)
 
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
-        from scipy.special import gammainc
-
-        x = np.maximum(np.asarray(theta, dtype=np.float64), 0.0)
-        return np.asarray(gammainc(self.shape, self.rate * x), dtype=np.float64)
+        return gamma_cdf(self.shape, self.rate, theta)
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
         from scipy.special import gammaincinv

@@ -47,6 +47,11 @@ class GivenTotal:
         prior = math.lgamma(self.strength) - math.lgamma(self.strength + self.n)
         return float(self._law.log_prob()[0]) + prior
 
+    @property
+    def nodes(self) -> list[tuple[float, GivenTotal]]:
+        """Itself, as a mixture of one."""
+        return [(1.0, self)]
+
     @cached_property
     def distinct_marginals(self) -> list[tuple[int, FloatArray]]:
         """For each distinct level (start, p): P(xᵢ = start + j | z) = p[j]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,37 @@ class Law(Protocol):
 
         ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
         """
-        return credible_interval(self.ppf, level, kind)
+        ends = tails(level)
+        if kind not in get_args(IntervalKind):
+            raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
+        if kind == "highest-density":
+            ends = _shortest(self.ppf, level)
+        low, high = self.ppf(np.array(ends))
+        return float(low), float(high)
+
+
+class RecordNumber:
+    """An uncertain number of records: possible values and their probabilities; values below 0 stand for 0."""
+
+    def __init__(self, values: FloatArray, probability: FloatArray | None = None) -> None:
+        order = np.argsort(values)
+        weight = np.ones(len(values)) if probability is None else probability[order]
+        self.values, self.probability = values[order], weight / weight.sum()
+
+    def mean(self) -> float:
+        return float(np.maximum(self.values, 0.0) @ self.probability)
+
+    def var(self) -> float:
+        return float((np.maximum(self.values, 0.0) - self.mean()) ** 2 @ self.probability)
+
+    def std(self) -> float:
+        return math.sqrt(self.var())
+
+    def interval(self, level: float = 0.95) -> tuple[int, int]:
+        """An equal-tailed credible interval."""
+        at = np.searchsorted(np.cumsum(self.probability), np.array(tails(level)) - 1e-12)
+        low, high = self.values[np.minimum(at, len(self.values) - 1)]
+        return max(0, round(float(low))), max(0, round(float(high)))
 
 
 def tails(level: float) -> tuple[float, float]:
@@ -69,31 +99,43 @@ def as_draws(size: int, numbers: int) -> int:
     return draws
 
 
-def credible_interval(
-    quantile: Callable[[FloatArray], FloatArray], level: float, kind: IntervalKind
-) -> tuple[float, float]:
-    """An interval of probability ``level``: as much on both sides, or the shortest."""
-    ends = tails(level)
-    if kind == "highest-density":
-        return shortest_interval(quantile, level)
-    if kind != "equal-tailed":
-        raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
-    low, high = quantile(np.array(ends))
-    return float(low), float(high)
+def solved(
+    at: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    probability: FloatArray | float,
+    start: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+) -> FloatArray:
+    """Quantiles by Newton's method inside a bracket; ``at`` gives the distribution function and density."""
+    x, wanted = start, np.broadcast_to(probability, start.shape)
+    for _ in range(100):
+        cdf, pdf = at(x)
+        error = cdf - wanted
+        low, high = np.where(error < 0, x, low), np.where(error > 0, x, high)
+        rest = np.maximum(1 - cdf, 1e-300)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # log F is nearly linear in log x on the left, and log(1 − F) in x on the right.
+            left = x * np.exp(-np.log(np.maximum(cdf, 1e-300) / wanted) * cdf / (x * pdf))
+            step = np.where(wanted < 0.5, left, x + np.log(rest / (1 - wanted)) * rest / pdf)
+        # A quantile may be 1e-30 where another is 1: the middle is that of the logarithms.
+        middle = np.where(high > 4 * low, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
+        move = np.where((step > low) & (step < high), step, middle)
+        going = (np.abs(error) > 1e-13) & (np.abs(move - x) > 1e-12 * x)
+        x = np.where(going, move, x)
+        if not going.any():
+            break
+    return np.asarray(x, dtype=np.float64)
 
 
-def shortest_interval(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:
-    """The shortest interval of probability ``level``: for a unimodal density its highest-density interval."""
+def _shortest(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:
+    """The probabilities below the ends of the shortest interval: of a unimodal density, where it is high."""
     low, high = 0.0, 1.0 - level
     best = low
     for _ in range(12):  # a grid that narrows 16-fold each time, for any number of local minima
         starts = np.linspace(low, high, 65)
         widths = quantile(np.minimum(starts + level, 1.0)) - quantile(starts)
-        at = int(np.argmin(widths))
-        best = float(starts[at])
-        step = float(starts[1] - starts[0])
+        best, step = float(starts[np.argmin(widths)]), float(starts[1] - starts[0])
         low, high = max(0.0, best - 2 * step), min(1.0 - level, best + 2 * step)
         if step < 1e-8:  # there the width is flat to its last digits
             break
-    ends = quantile(np.array([best, min(best + level, 1.0)]))
-    return float(ends[0]), float(ends[1])
+    return best, min(best + level, 1.0)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
-from discreet.distributions.law import IntervalKind, Law
+from discreet.distributions.gamma import gamma_cdf, gamma_logpdf
+from discreet.distributions.law import IntervalKind, Law, solved
 
 
 @dataclass(frozen=True)
@@ -60,30 +61,16 @@ class Mixture(Law, ABC):
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
         """Quantiles, by Newton's method kept inside a shrinking bracket."""
+        from scipy.special import ndtri
+
         wanted = np.asarray(probability, dtype=np.float64)
         low, high = self.bracket(wanted)
         found = np.asarray(np.where(wanted > 0, high, low), dtype=np.float64)
         inner = (wanted > 0) & (wanted < 1)
-        found[inner] = self._solved(wanted[inner], low[inner], high[inner])
+        low, high = np.maximum(low[inner], 1e-300), high[inner]
+        start = np.clip(self.mean() + self.std() * ndtri(wanted[inner]), low, high)
+        found[inner] = solved(lambda x: (self.cdf(x), self.pdf(x)), wanted[inner], start, low, high)
         return found
-
-    def _solved(self, wanted: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        from scipy.special import ndtri
-
-        theta = np.clip(self.mean() + self.std() * ndtri(wanted), low, high)
-        for _ in range(100):
-            error = self.cdf(theta) - wanted
-            low, high = np.where(error < 0, theta, low), np.where(error > 0, theta, high)
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                step = np.where(error == 0, theta, theta - error / self.pdf(theta))
-            found = (np.abs(error) < 1e-6) & (np.abs(step - theta) <= 1e-10 * np.abs(theta))
-            inside = (step > low) & (step < high)
-            # A quantile may be 1e-30 where another is 1: the middle is that of the logarithms.
-            middle = np.where(high > 4 * low, np.sqrt(np.maximum(low, 1e-300) * high), 0.5 * (low + high))
-            theta = np.where(found, np.clip(step, low, high), np.where(inside, step, middle))
-            if found.all():
-                break
-        return np.asarray(theta, dtype=np.float64)
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
         """Draws. What this law is made from is public, so they cost no privacy."""
@@ -103,10 +90,10 @@ class BetaMixture(Mixture):
         return mean, mean * (1 - mean) / (self.total + 1)
 
     def cdfs(self, theta: FloatArray) -> FloatArray:
-        return np.asarray(beta_cdf(self.a, self.total - self.a, theta), dtype=np.float64)
+        return beta_cdf(self.a, self.total - self.a, theta)
 
     def logpdfs(self, theta: FloatArray) -> FloatArray:
-        return np.asarray(beta_logpdf(self.a, self.total - self.a, theta), dtype=np.float64)
+        return beta_logpdf(self.a, self.total - self.a, theta)
 
     def bracket(self, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.zeros(probability.shape), np.ones(probability.shape)
@@ -127,16 +114,10 @@ class GammaMixture(Mixture):
         return mean, mean / self.rate
 
     def cdfs(self, theta: FloatArray) -> FloatArray:
-        from scipy.special import gammainc
-
-        return np.asarray(gammainc(self.shape, self.rate * np.maximum(theta, 0.0)), dtype=np.float64)
+        return gamma_cdf(self.shape, self.rate, theta)
 
     def logpdfs(self, theta: FloatArray) -> FloatArray:
-        from scipy.special import gammaln, xlogy
-
-        x = np.where(theta >= 0, theta, 1.0) * self.rate
-        value = xlogy(self.shape - 1, x) - x + np.log(self.rate) - gammaln(self.shape)
-        return np.asarray(np.where(theta >= 0, value, -np.inf), dtype=np.float64)
+        return gamma_logpdf(self.shape, self.rate, theta)
 
     def bracket(self, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
         from scipy.special import gammaincinv

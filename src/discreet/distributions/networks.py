@@ -118,13 +118,14 @@ class NetworkDraws:
     def _product(
         self, factors: Sequence[Factor], names: tuple[str, ...], sizes: dict[str, int]
     ) -> FloatArray:
-        size = len(self) * math.prod(sizes[n] for n in {n for own, _ in factors for n in own})
+        here = dict.fromkeys(name for own, _ in factors for name in own)
+        size = len(self) * math.prod(sizes[name] for name in here)
         if size > _MOST_NUMBERS:
             raise TooLargeError(
                 f"a product of tables with {size:.2g} numbers is needed; ask with fewer draws (size=), or "
                 "about columns that are closer to each other"
             )
-        place = {name: i + 1 for i, name in enumerate(sizes)}
+        place = {name: i for i, name in enumerate(here, start=1)}
         operands: list[Any] = []
         for own, table in factors:
             operands += [table, [0, *(place[name] for name in own)]]
@@ -154,11 +155,10 @@ def agreeing(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]]) -> l
     """Draws (draws, levels…) of each table's counts, moved so that what the tables share agrees."""
     flat = [table.reshape(len(table), -1) for table in tables]
     shapes = [table.shape[1:] for table in tables]
-    constraints = _constraints(shapes, axes)
-    size = sum(number for *_, number in constraints)
+    parts = _constraints(shapes, axes)
+    size = parts[0].shape[0]
     if not size:
         return [np.asarray(table, dtype=np.float64) for table in tables]
-    parts = [_rows(t, shapes[t], axes[t], constraints, size) for t in range(len(tables))]
     spreads = [_spread(x) for x in flat]
     law = np.zeros((size, size))
     for a, (s, tied) in zip(parts, spreads, strict=True):
@@ -187,39 +187,28 @@ def resampled(log_weight: FloatArray, size: int, rng: np.random.Generator) -> In
         power *= 0.8
 
 
-def _constraints(
-    shapes: Sequence[tuple[int, ...]], axes: Sequence[tuple[str, ...]]
-) -> list[tuple[tuple[str, ...], int, int, int]]:
-    """(columns, table, another table, number of cells): these margins are the same."""
-    shared = {tuple(sorted({*one} & {*other})) for one, other in combinations(axes, 2)}
-    found = []
-    for columns in sorted(shared):
+def _constraints(shapes: Sequence[tuple[int, ...]], axes: Sequence[tuple[str, ...]]) -> list[Any]:
+    """That margins which two tables share are the same: each table's sparse matrix (constraints, cells)."""
+    cells = [math.prod(shape) for shape in shapes]
+    found: list[list[Any]] = [[sparse.csr_array((0, number))] for number in cells]
+    for columns in sorted({tuple(sorted({*one} & {*other})) for one, other in combinations(axes, 2)}):
         holders = [t for t, own in enumerate(axes) if set(columns) <= {*own}]
-        levels = dict(zip(axes[holders[0]], shapes[holders[0]], strict=True))
-        number = int(np.prod([levels[column] for column in columns], dtype=np.int64))
-        found += [(columns, one, other, number) for one, other in pairwise(holders)]
-    return found
+        margins = {t: _margin(shapes[t], axes[t], columns) for t in holders}
+        for one, other in pairwise(holders):
+            for t, number in enumerate(cells):
+                own = margins.get(t) if t in (one, other) else None
+                none = sparse.csr_array((margins[one].shape[0], number))
+                found[t].append(none if own is None else own if t == one else -own)
+    return [sparse.vstack(parts, format="csr") for parts in found]
 
 
-def _rows(t: int, shape: tuple[int, ...], axes: tuple[str, ...], constraints: Any, size: int) -> Any:
-    """This table's part of the constraints: a sparse matrix (constraints, cells) of 1, −1 and 0."""
-    places = dict(zip(axes, np.indices(shape).reshape(len(shape), -1), strict=True))
-    cells = int(np.prod(shape))
-    rows: list[IntArray] = []
-    signs: list[FloatArray] = []
-    start = 0
-    for columns, one, other, number in constraints:
-        if t in (one, other):
-            at = np.zeros(cells, dtype=np.int64)
-            for column in columns:
-                at = at * shape[axes.index(column)] + places[column]
-            rows.append(start + at)
-            signs.append(np.full(cells, 1.0 if t == one else -1.0))
-        start += number
-    if not rows:
-        return sparse.csr_array((size, cells))
-    columns = np.tile(np.arange(cells), len(rows))
-    return sparse.csr_array((np.concatenate(signs), (np.concatenate(rows), columns)), shape=(size, cells))
+def _margin(shape: tuple[int, ...], axes: tuple[str, ...], columns: Sequence[str]) -> Any:
+    """The sparse matrix that sums a table's cells over all but these columns."""
+    at = [axes.index(column) for column in columns]
+    places, sizes = np.indices(shape).reshape(len(shape), -1)[at], [shape[i] for i in at]
+    cells = math.prod(shape)
+    rows = np.ravel_multi_index(tuple(places), tuple(sizes)) if at else np.zeros(cells, dtype=np.int64)
+    return sparse.csr_array((np.ones(cells), (rows, np.arange(cells))), shape=(math.prod(sizes), cells))
 
 
 def _spread(x: FloatArray) -> tuple[FloatArray, bool]:

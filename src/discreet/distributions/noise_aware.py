@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,8 +37,8 @@ class UncertainShares(ABC):
     names: Sequence[Any] = ()
     n: int | None = None
     """The number of records, where that is public."""
-    depth: int = 1
-    """About how many Betas stand for one count of a level."""
+    k: int
+    """The number of levels."""
 
     @property
     @abstractmethod
@@ -55,14 +54,25 @@ class UncertainShares(ABC):
     def parts(self, rows: IntArray) -> list[BetaPart]:
         """Some of the distinct laws."""
 
-    @abstractmethod
-    def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        """Draws of the true counts, shape (size, k), and the prior parameters that go with each."""
-
     @property
     @abstractmethod
-    def k(self) -> int:
-        """The number of levels."""
+    def weights(self) -> FloatArray:
+        """Of what the posterior is a mixture over, beside the true counts."""
+
+    @abstractmethod
+    def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draws of the true counts in one part of that mixture, and the prior parameters that go with it."""
+
+    def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draws of the true counts, shape (size, k), and the prior parameters that go with each."""
+        if len(self.weights) == 1:
+            return self.counts_given(0, size, rng)
+        chosen = rng.choice(len(self.weights), size, p=self.weights / self.weights.sum())
+        counts, alpha = np.empty((size, self.k), dtype=np.int64), np.empty((size, self.k))
+        for node in np.unique(chosen):
+            draws = np.flatnonzero(chosen == node)
+            counts[draws], alpha[draws] = self.counts_given(int(node), len(draws), rng)
+        return counts, alpha
 
     def _each(self, values: Callable[[list[BetaPart]], Sequence[FloatArray]]) -> FloatArray:
         """Two numbers for every level, from one computation for each distinct law."""
@@ -72,7 +82,7 @@ class UncertainShares(ABC):
         while len(order):
             # Laws of like width together, so that little is padded.
             widest = 2 * int(widths[order[0]])
-            most = max(1, _ENTRIES // (widest * self.depth))
+            most = max(1, _ENTRIES // (widest * 4 * len(self.weights)))  # some Betas to a node
             rows = order[: min(most, int(np.searchsorted(widths[order], widest, side="right")))]
             order = order[len(rows) :]
             result[:, rows] = values(self.parts(rows))
@@ -152,51 +162,64 @@ class UncertainShares(ABC):
     __repr__ = __str__
 
 
+class Node(NamedTuple):
+    """One part of a mixture: its weight, the prior of each level, the number of records, their law."""
+
+    weight: float
+    prior: FloatArray
+    n: int
+    counts: TrueCounts
+
+
 class NoiseAware(UncertainShares):
-    """The posterior of the shares given a release, with the noise accounted for; the number n is public."""
+    """The posterior of the shares given a release, with the noise accounted for; the number n is public.
+
+    A subclass mixes several nodes, whose levels have distinct laws where those of the first have.
+    """
 
     def __init__(self, prior: Sequence[float], n: int, counts: TrueCounts) -> None:
-        self.prior = tuple(prior)
         self.n: int = n
-        self.counts = counts
-        """The law of the true counts given the release."""
+        self.k = len(prior)
+        self.nodes = [Node(1.0, np.array(prior, dtype=np.float64), n, counts)]
 
     @cached_property
-    def _laws(self) -> tuple[list[tuple[float, int, FloatArray]], IntArray]:
-        """The distinct laws, each with its prior and first count, and which of them each level has."""
-        seen: dict[tuple[int, float], int] = {}
-        laws: list[tuple[float, int, FloatArray]] = []
-        inverse = []
-        for a, (start, mass) in zip(self.prior, self.counts.marginals(), strict=True):
-            key = id(mass), a  # levels with one law share its array
-            if key not in seen:
-                seen[key] = len(laws)
-                if not mass.max() > 0:
-                    raise TooLargeError("no true counts explain what was released")
-                laws.append((a, start, mass))
-            inverse.append(seen[key])
-        return laws, np.array(inverse)
+    def _marginals(self) -> list[list[tuple[int, FloatArray]]]:
+        return [node.counts.marginals() for node in self.nodes]
 
-    @property
-    def k(self) -> int:
-        return len(self.prior)
+    @cached_property
+    def _distinct(self) -> tuple[IntArray, IntArray]:
+        """A level that has each of the distinct laws, and which of them each level has."""
+        laws, seen = self._marginals[0], dict[tuple[int, float], int]()
+        # Levels with one law share its array.
+        keys = zip((id(mass) for _, mass in laws), self.nodes[0].prior.tolist(), strict=True)
+        inverse = np.array([seen.setdefault(key, len(seen)) for key in keys])
+        first = np.unique(inverse, return_index=True)[1]
+        if not all(laws[level][1].max() > 0 for level in first):
+            raise TooLargeError("no true counts explain what was released")
+        return first, inverse
 
     @property
     def inverse(self) -> IntArray:
-        return self._laws[1]
+        return self._distinct[1]
 
     @property
     def widths(self) -> IntArray:
-        return np.array([len(mass) for _, _, mass in self._laws[0]])
+        return np.array([len(self._marginals[0][level][1]) for level in self._distinct[0]])
+
+    @property
+    def weights(self) -> FloatArray:
+        return np.array([node.weight for node in self.nodes])
 
     def parts(self, rows: IntArray) -> list[BetaPart]:
-        chosen = [self._laws[0][row] for row in rows]
-        first = np.array([a + float(start) for a, start, _ in chosen])
-        mass = padded([mass for _, _, mass in chosen])
-        return [BetaPart.of(mass, first, math.fsum(self.prior) + self.n - first, -1)]
+        levels, result = self._distinct[0][rows], []
+        for node, marginals in zip(self.nodes, self._marginals, strict=True):
+            first = node.prior[levels] + np.array([float(marginals[level][0]) for level in levels])
+            mass = node.weight * padded([marginals[level][1] for level in levels])
+            result.append(BetaPart.of(mass, first, node.prior.sum() + node.n - first, -1))
+        return result
 
-    def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        return self.counts.sample(size, rng), np.array(self.prior)
+    def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        return self.nodes[node].counts.sample(size, rng), self.nodes[node].prior
 
 
 class Enumerated:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_rows import BetaPart
-from discreet.distributions.law import tails
+from discreet.distributions.law import RecordNumber
 from discreet.distributions.noise_aware import UncertainShares
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.cells import Cells, SumOfCells, distinct
@@ -31,8 +31,8 @@ from discreet.numerics.noises import DiscreteLaplace, Noise
 from discreet.numerics.summation import Sums
 
 _EXACT = 24  # sums of the other levels below this are taken one by one
+_LISTED = 4096  # numbers of records of a node, where they are not all listed
 _MOST_NODES = 400
-_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,11 @@ class AddRemovePosterior(UncertainShares):
         if noise.together:
             raise InvalidInput("noise of sum zero tells the total: say total=…")
         self.noisy = np.asarray(noisy, dtype=np.float64)
+        self.k = len(self.noisy)
         if np.abs(self.noisy).max() >= 2**53:
             raise TooLargeError("shares and total are inferred from noisy counts up to 2**53")
         self.noise, self.prior = noise, prior
         self.total_prior = total_prior or Matching(*TOTALS, variance=self.k * noise.variance)
-
-    @property
-    def k(self) -> int:
-        return len(self.noisy)
 
     @cached_property
     def _cells(self) -> tuple[Cells, FloatArray, IntArray]:
@@ -130,21 +127,22 @@ class AddRemovePosterior(UncertainShares):
         cells, times, _ = self._cells
         if not isinstance(self.prior, LogUniform):
             return [(1.0, _Given(cells, times, self.total_prior))]
-        known: dict[float, _Given] = {}
 
-        def log_evidence(at: float) -> float:
-            if at not in known:
-                law = RisingLaw.of(np.full(len(cells), math.exp(at)), math.inf)
-                known[at] = _Given(replace(cells, law=law), times, self.total_prior)
-            return known[at].log_evidence
+        @cache
+        def given(at: float) -> _Given:
+            law = RisingLaw.of(np.full(len(cells), math.exp(at)), math.inf)
+            return _Given(replace(cells, law=law), times, self.total_prior)
 
-        nodes, _ = integrate(log_evidence, math.log(self.prior.low), math.log(self.prior.high))
-        return [(weight, known[at]) for at, weight in nodes]
+        low, high = math.log(self.prior.low), math.log(self.prior.high)
+        nodes, _ = integrate(lambda at: given(at).log_evidence, low, high)
+        return [(weight, given(at)) for at, weight in nodes]
 
     @cached_property
-    def total(self) -> TotalPosterior:
+    def total(self) -> RecordNumber:
         """The posterior of the number of records."""
-        return TotalPosterior([(w * v, at) for w, given in self._given for v, at in given.nodes])
+        laws = [(weight, *node.law()) for weight, _, node in self._nodes if weight > 1e-9]
+        probability = np.concatenate([weight * p for weight, _, p in laws])
+        return RecordNumber(np.concatenate([values for _, values, _ in laws]), probability)
 
     @property
     def inverse(self) -> IntArray:
@@ -152,30 +150,27 @@ class AddRemovePosterior(UncertainShares):
 
     @property
     def widths(self) -> IntArray:
-        return self._given[0][1].nodes[0][1].sums.lengths
-
-    @property
-    def depth(self) -> int:  # type: ignore[override]
-        return 4 * sum(len(given.nodes) for _, given in self._given)
+        return self._nodes[0][2].sums.lengths
 
     def parts(self, rows: IntArray) -> list[BetaPart]:
         return [part for weight, given in self._given for part in given.parts(rows, weight)]
 
-    def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        nodes = [(w * v, given, at) for w, given in self._given for v, at in given.nodes]
-        weight = np.array([w for w, _, _ in nodes])
-        chosen = rng.choice(len(nodes), size, p=weight / weight.sum())
-        counts, alpha = np.empty((size, self.k), dtype=np.int64), np.empty((size, self.k))
-        for node in np.unique(chosen):
-            draws = np.flatnonzero(chosen == node)
-            _, given, at = nodes[node]
-            alpha[draws] = given.prior[self.inverse]
-            for row, (start, p) in enumerate(zip(at.sums.starts, at.sums.laws(), strict=True)):
-                columns = np.flatnonzero(self.inverse == row)
-                uniform = rng.random((len(draws), len(columns)))
-                values = np.searchsorted(np.cumsum(p), uniform * p.sum(), side="right")
-                counts[np.ix_(draws, columns)] = int(start) + values
-        return counts, alpha
+    @cached_property
+    def _nodes(self) -> list[tuple[float, _Given, _Node]]:
+        return [(w * v, given, at) for w, given in self._given for v, at in given.nodes]
+
+    @property
+    def weights(self) -> FloatArray:
+        return np.array([weight for weight, _, _ in self._nodes])
+
+    def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        _, given, at = self._nodes[node]
+        counts = np.empty((size, self.k), dtype=np.int64)
+        for row, (start, p) in enumerate(zip(at.sums.starts, at.sums.laws(), strict=True)):
+            columns = np.flatnonzero(self.inverse == row)
+            uniform = rng.random((size, len(columns)))
+            counts[:, columns] = int(start) + np.searchsorted(np.cumsum(p), uniform * p.sum(), side="right")
+        return counts, given.prior[self.inverse]
 
 
 class _Node:
@@ -186,16 +181,25 @@ class _Node:
         self.whole = SumOfCells(sums, times)
         self.cumulants = sums.cumulants(9)
         self.cumulants[0] += sums.around
-        self.total = self.cumulants @ times
-        """Cumulants of the number of records."""
 
     @cached_property
     def _cumulants_of_others(self) -> FloatArray:
-        size = len(self.whole.times)
-        if size > _FEW:
-            return np.asarray(self.total[:, None] - self.cumulants)
-        # One of few levels may be so much wider than the others that a difference has nothing of those left.
-        return np.asarray(self.cumulants @ (self.whole.times[:, None] - np.eye(size)))
+        # By what comes before and after: a difference has nothing left of levels beside a much wider one.
+        every = self.cumulants * self.whole.times
+        before = np.pad(np.cumsum(every[:, :-1], axis=1), ((0, 0), (1, 0)))
+        after = np.pad(np.cumsum(every[:, :0:-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
+        return np.asarray(before + after + self.cumulants * (self.whole.times - 1))
+
+    def law(self) -> tuple[FloatArray, FloatArray]:
+        """Equally spaced numbers of records and their probabilities: as many as its frequencies resolve."""
+        whole = self.whole
+        period = 2 * int(whole.period(np.zeros(1))[0]) + 1
+        spectrum = np.append(1.0, whole.product(whole.transform(period)).conj())
+        points = min(period, max(2 * len(spectrum), _LISTED))
+        density = np.maximum(np.fft.irfft(spectrum, points), 0.0)
+        centre = np.rint(self.cumulants[0] @ whole.times)
+        away = (whole.around - centre + period / points * np.arange(points) + period // 2) % period
+        return centre - period // 2 + away, density / density.sum()
 
     @cached_property
     def _small(self) -> FloatArray:
@@ -243,15 +247,15 @@ class _Given:
         self.prior: FloatArray = cells.law.pole[0]  # type: ignore[index]
         self.strength = float(times @ self.prior)
         self._total_prior = total_prior
-        self._low, self._high = math.log(total_prior.low), math.log(total_prior.high)
-        self._seen: dict[float, tuple[float, float]] = {}
         self._listed: tuple[float, float, Cells, Sums] | None = None
+        low, high = math.log(total_prior.low), math.log(total_prior.high)
+        records = max(1.0, float(times @ cells.z))
         self._log_weights, self.log_evidence = integrate(
-            lambda s: self._log_likelihood(s)[0],
-            self._low,
-            self._high,
-            start=self._fixed_point(),
-            scale=math.sqrt(1 / self.strength + 1 / (1 + max(0.0, float(times @ cells.z)))),
+            self._log_likelihood,
+            low,
+            high,
+            start=min(max(math.log(records), low), high),
+            scale=math.sqrt(1 / self.strength + 1 / (1 + records)),
         )
 
     def _tilt(self, log_total: float) -> float:
@@ -274,29 +278,13 @@ class _Given:
         sums = sums.tilted(np.full(len(cells), tilt - high))
         return sums, cells.height + (tilt - high) * cells.top + sums.log_total
 
-    def _log_likelihood(self, log_total: float) -> tuple[float, float]:
-        """log p(z | b) for b = Σα/e^{log_total}, and the expected number of records given z and b."""
-        if log_total not in self._seen:
-            sums, log_size = self._at(self._tilt(log_total))
-            # Σα·log(b/(1 + b)), without cancellation
-            ratio = -float(np.logaddexp(0.0, log_total - math.log(self.strength)))
-            value = float(self._times @ log_size) + self.strength * ratio
-            value += self._total_prior.log_density(log_total)
-            self._seen[log_total] = value, float(self._times @ (sums.around + sums.offset))
-        return self._seen[log_total]
-
-    def _fixed_point(self) -> float:
-        """Where the likelihood is largest: there the expected number of records given z and b is Σα/b."""
-        low, high = self._low, self._high
-        at = min(max(math.log(max(1.0, float(self._times @ self._cells.z))), low), high)
-        for _ in range(60):
-            gap = math.log(max(self._log_likelihood(at)[1], 1e-300)) - at
-            low, high = (at, high) if gap > 0 else (low, at)
-            if abs(gap) < 1e-3 / math.sqrt(self.strength + 1) or high - low < 1e-6:
-                break
-            step = at + 1.5 * gap
-            at = step if low < step < high else (low + high) / 2
-        return at
+    def _log_likelihood(self, log_total: float) -> float:
+        """log p(z | b) for b = Σα/e^{log_total}, and the prior of that."""
+        _, log_size = self._at(self._tilt(log_total))
+        # Σα·log(b/(1 + b)), without cancellation
+        ratio = -float(np.logaddexp(0.0, log_total - math.log(self.strength)))
+        value = float(self._times @ log_size) + self.strength * ratio
+        return value + self._total_prior.log_density(log_total)
 
     @cached_property
     def nodes(self) -> list[tuple[float, _Node]]:
@@ -380,6 +368,7 @@ def integrate(
     density dies out on both sides; where it is cut off by an end of the range, Gauss's nodes for the stretch
     that matters take their place.
     """
+    log_density = cache(log_density)
     if start is None or scale is None:
         coarse = np.linspace(low, high, 8)
         start = float(coarse[int(np.argmax([log_density(float(s)) for s in coarse]))])
@@ -441,52 +430,3 @@ def _peak(
         start = min(max(start + 0.5 * deviation * (y[2] - y[0]) / (2 * y[1] - y[0] - y[2]), low), high)
         return start, 1 / math.sqrt(curvature)
     return start, deviation
-
-
-class TotalPosterior:
-    """The law of the number of records: a mixture over nodes, each a sum of independent counts."""
-
-    def __init__(self, nodes: list[tuple[float, _Node]]) -> None:
-        self._nodes = [(weight, node) for weight, node in nodes if weight > 1e-9]
-        self._scale = math.fsum(weight for weight, _ in self._nodes)
-
-    def mean(self) -> float:
-        return math.fsum(w * float(node.total[0]) for w, node in self._nodes) / self._scale
-
-    def var(self) -> float:
-        mean = self.mean()
-        within = math.fsum(
-            w * (float(node.total[1]) + (float(node.total[0]) - mean) ** 2) for w, node in self._nodes
-        )
-        return within / self._scale
-
-    def std(self) -> float:
-        return math.sqrt(self.var())
-
-    @cached_property
-    def _law(self) -> tuple[IntArray, FloatArray]:
-        """Equally spaced possible totals and their probabilities."""
-        means = [float(node.total[0]) for _, node in self._nodes]
-        spread = max(math.sqrt(float(node.total[1])) for _, node in self._nodes) + 1
-        low, high = max(0, math.floor(min(means) - 12 * spread)), math.ceil(max(means) + 12 * spread)
-        totals = np.arange(low, high + 1, max(1, (high - low) // 20_000))
-        period = max(int(node.whole.period(np.zeros(1))[0]) for _, node in self._nodes) + high - low
-        waves = [(w, node.whole.transform(period), node) for w, node in self._nodes]
-        spectrum = np.zeros(max(len(own) for _, own, _ in waves), dtype=np.complex128)
-        angle = 2j * math.pi / period * np.arange(1, len(spectrum) + 1)
-        for weight, own, node in waves:
-            moved = np.exp(angle[: len(own)] * (node.whole.around[0] - low))
-            spectrum[: len(own)] += weight * node.whole.product(own) * moved
-        density, turn = np.full(len(totals), self._scale), np.exp(-2j * math.pi / period * (totals - low))
-        wave = np.ones_like(turn)
-        for value in spectrum:
-            wave *= turn
-            density += 2 * (value * wave).real
-        density = np.maximum(density, 0.0)
-        return totals, density / density.sum()
-
-    def interval(self, level: float = 0.95) -> tuple[int, int]:
-        """An equal-tailed credible interval."""
-        ends, (totals, p) = tails(level), self._law
-        low, high = np.searchsorted(np.cumsum(p), ends)
-        return int(totals[low]), int(totals[min(int(high), len(totals) - 1)])

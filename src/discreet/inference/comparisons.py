@@ -66,10 +66,9 @@ class Shares:
     levels: tuple[Any, ...]
 
     def _at(self, level: Any, group: Any) -> FloatArray:
-        i = _index(self.levels, level, f"level of {self.outcome}")
-        if group is None and self.given is None:
-            return np.asarray(self.draws[:, 0, i])
-        return np.asarray(self.draws[:, _index(self.groups, group, f"level of {self.given}"), i])
+        alone = group is None and self.given is None
+        g = 0 if alone else _index(self.groups, group, f"level of {self.given}")
+        return np.asarray(self.draws[:, g, _index(self.levels, level, f"level of {self.outcome}")])
 
     def _pair(self, level: Any, between: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
         pair = tuple(between)
@@ -85,13 +84,11 @@ class Shares:
 
     def difference(self, level: Any, between: Sequence[Any]) -> Quantity:
         """The share of a level in the first group less that in the second."""
-        a, b = self._pair(level, between)
-        return Quantity(a - b)
+        return Quantity(np.subtract(*self._pair(level, between)))
 
     def ratio(self, level: Any, between: Sequence[Any]) -> Quantity:
         """The share of a level in the first group over that in the second."""
-        a, b = self._pair(level, between)
-        return Quantity(a / b)
+        return Quantity(np.divide(*self._pair(level, between)))
 
     def odds_ratio(self, level: Any, between: Sequence[Any]) -> Quantity:
         """The odds of a level in the first group over those in the second."""
@@ -146,11 +143,9 @@ class JointDraws:
         if not columns or len(set(columns)) < len(columns):
             raise InvalidInput("name each column once")
         names = list(self.axes)
-        at = [_index(names, column, "column of this table") for column in columns]
-        dropped = tuple(i + 1 for i in range(len(names)) if i not in at)
-        kept = [i for i in range(len(names)) if i in at]
-        summed = self.draws.sum(axis=dropped)
-        return np.asarray(np.transpose(summed, [0, *(1 + kept.index(i) for i in at)]))
+        at = [1 + _index(names, column, "column of this table") for column in columns]
+        first = np.moveaxis(self.draws, at, range(1, 1 + len(at)))
+        return np.asarray(first.sum(axis=tuple(range(1 + len(at), first.ndim))))
 
     def shares(self, outcome: str, given: str | None = None) -> Shares:
         """The shares of one column, or within each level of another."""

@@ -12,17 +12,16 @@ were left out and only a noisy number of these was published, how many were not.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cache, cached_property
 
 import numpy as np
 
-from discreet._typing import FloatArray, IntArray
-from discreet.distributions.beta_rows import BetaPart, padded
 from discreet.distributions.given_total import GivenTotal
-from discreet.distributions.noise_aware import NoiseAware, UncertainShares
-from discreet.errors import NotPrivateError
-from discreet.inference.add_remove import AddRemovePosterior, LogUniform, TotalPosterior, integrate
+from discreet.distributions.law import RecordNumber
+from discreet.distributions.noise_aware import Node, NoiseAware, TrueCounts, UncertainShares
+from discreet.inference.add_remove import AddRemovePosterior, LogUniform, integrate
+from discreet.inference.likelihoods.kinds import check_private
 from discreet.mechanisms.base import Mechanism
 from discreet.numerics.noises import DiscreteLaplace, Noise
 
@@ -43,10 +42,7 @@ def noise_aware(
     ``strength``: the prior is symmetric with one unknown parameter in that range, instead of the mechanism's.
     ``leaves_out``: the last count is of records that were left out, and the shares are those of the others.
     """
-    if not mechanism.guarantee.is_private:
-        raise NotPrivateError(
-            f"{mechanism.name} is not private, so its output is no private release to infer from"
-        )
+    check_private(mechanism)
     kept = None if noisy is None else tuple(noisy)
     carried = mechanism.count_noise(tuple(counts), kept)
     if not mechanism.n and carried is not None:
@@ -55,13 +51,13 @@ def noise_aware(
     if leaves_out and carried is not None:
         noise = DiscreteLaplace(carried.noise.scale) if carried.noise.together else carried.noise
         known = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
-        respondents = Respondents(known, noise, carried.values[-1])
-        return MixedShares(
-            respondents.nodes if strength is None else _over(strength, respondents), mechanism.n
-        )
-    law = mechanism.true_counts(tuple(counts), kept)
-    if strength is not None and isinstance(law, GivenTotal):
+        law: TrueCounts | Respondents = Respondents(known, noise, carried.values[-1])
+    else:
+        law = mechanism.true_counts(tuple(counts), kept)
+    if strength is not None and isinstance(law, GivenTotal | Respondents):
         return MixedShares(_over(strength, law), mechanism.n)
+    if isinstance(law, Respondents):
+        return MixedShares(law.nodes, mechanism.n)
     return NoiseAware(mechanism.prior, mechanism.n, law)
 
 
@@ -114,83 +110,34 @@ class Respondents:
 
 def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
     """The laws of the true counts for each parameter of a symmetric prior that matters."""
-    known: dict[float, GivenTotal | Respondents] = {}
 
-    def log_evidence(at: float) -> float:
-        if at not in known:
-            known[at] = law.under([math.exp(at)] * len(law.inverse))
-        return known[at].log_evidence
+    @cache
+    def given(at: float) -> GivenTotal | Respondents:
+        return law.under([math.exp(at)] * len(law.inverse))
 
-    found = []
-    for at, weight in integrate(log_evidence, math.log(strength.low), math.log(strength.high))[0]:
-        given = known[at]
-        inner = given.nodes if isinstance(given, Respondents) else [(1.0, given)]
-        found += [(weight * own, one) for own, one in inner]
-    return found
+    low, high = math.log(strength.low), math.log(strength.high)
+    nodes, _ = integrate(lambda at: given(at).log_evidence, low, high)
+    return [(weight * own, one) for at, weight in nodes for own, one in given(at).nodes]
 
 
-class MixedShares(UncertainShares):
+class MixedShares(NoiseAware):
     """A mixture over what is unknown beside the true counts: the one parameter of a symmetric prior, its
     logarithm uniform, or how many records were not left out. ``total`` is what is known of that number."""
 
     def __init__(self, nodes: Sequence[tuple[float, GivenTotal]], n: int) -> None:
         self.n: int = n
-        self.nodes = [(weight, law) for weight, law in nodes if weight > 1e-9]
-        """Weight, and the law of the true counts, for each."""
-        self.depth = len(self.nodes)
+        self.nodes = [
+            Node(weight, law.prior[law.inverse], law.n, law) for weight, law in nodes if weight > 1e-9
+        ]
+        self.k = len(self.nodes[0].prior)
 
     @property
-    def k(self) -> int:
-        return len(self.inverse)
-
-    @property
-    def inverse(self) -> IntArray:
-        # All nodes share the levels but for their prior and sum, so that a row means the same in each.
-        return self.nodes[0][1].inverse
-
-    @property
-    def widths(self) -> IntArray:
-        return np.array([len(p) for _, p in self.nodes[0][1].distinct_marginals])
-
-    def parts(self, rows: IntArray) -> list[BetaPart]:
-        result = []
-        for weight, law in self.nodes:
-            chosen = [law.distinct_marginals[row] for row in rows]
-            first = law.prior[rows] + np.array([float(start) for start, _ in chosen])
-            mass = weight * padded([p for _, p in chosen])
-            result.append(BetaPart.of(mass, first, law.strength + law.n - first, -1))
-        return result
-
-    def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        weights = np.array([weight for weight, _ in self.nodes])
-        node = rng.choice(len(self.nodes), size, p=weights / weights.sum())
-        counts, alpha = np.empty((size, self.k), dtype=np.int64), np.empty((size, self.k))
-        for chosen in np.unique(node):
-            law = self.nodes[chosen][1]
-            draws = np.flatnonzero(node == chosen)
-            counts[draws], alpha[draws] = law.sample(len(draws), rng), law.prior[law.inverse]
-        return counts, alpha
-
-    @property
-    def total(self) -> CountedTotal:
-        """What is known of the number of records that were not left out."""
+    def total(self) -> RecordNumber:
+        """What is known of the number of records that were not left out: between steps log-linear."""
         weights: dict[int, float] = {}
-        for weight, law in self.nodes:
-            weights[law.n] = weights.get(law.n, 0.0) + weight
-        return CountedTotal(dict(sorted(weights.items())))
-
-
-class CountedTotal(TotalPosterior):
-    """The law of a number of records that is known by its probabilities at equal steps."""
-
-    def __init__(self, weights: Mapping[int, float]) -> None:
-        steps, logs = np.array(list(weights)), np.log(np.maximum(list(weights.values()), 1e-300))
-        totals = np.arange(steps[0], steps[-1] + 1)
-        density = np.exp(np.interp(totals, steps, logs))
-        self._law = totals, density / density.sum()
-
-    def mean(self) -> float:
-        return float(self._law[0] @ self._law[1])
-
-    def var(self) -> float:
-        return float((self._law[0] - self.mean()) ** 2 @ self._law[1])
+        for node in self.nodes:
+            weights[node.n] = weights.get(node.n, 0.0) + node.weight
+        steps = np.array(sorted(weights))
+        logs = np.log(np.maximum([weights[step] for step in steps.tolist()], 1e-300))
+        totals = np.arange(float(steps[0]), float(steps[-1]) + 1)
+        return RecordNumber(totals, np.exp(np.interp(totals, steps, logs)))

@@ -15,14 +15,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln, polygamma, zeta
+from scipy.special import digamma, expit, gammaln, logit, polygamma, zeta
 
 from discreet._interop import bridge
 from discreet._typing import FloatArray, IntArray
+from discreet.distributions.beta_rows import trimmed
 from discreet.distributions.law import as_draws, tails
 from discreet.documents.answer import Figure, Row
 from discreet.errors import InvalidInput, TooLargeError
@@ -75,17 +76,11 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
         sizes = z.sum(axis=1)
     if sizes is None and noise.together and z.sum() != total:
         raise InvalidInput(f"values do not sum to total={total}, and the noise keeps it")
-    known = None
-    top = np.full(len(z), np.inf)
-    if sizes is not None:
-        known = np.asarray(sizes, dtype=np.float64)
-        if known.shape != (len(z),) or np.any((known < 0) | (known != np.floor(known))):
-            raise InvalidInput(
-                f"sizes must be {len(z)} whole numbers that are not negative, one for each group"
-            )
-        if noise.together and np.any(z.sum(axis=1) != known):
-            raise InvalidInput("values of a group do not sum to its size, and the noise keeps it")
-        top = known
+    top = np.full(len(z), np.inf) if sizes is None else np.asarray(sizes, dtype=np.float64)
+    if top.shape != (len(z),) or np.any((top < 0) | (top != np.floor(top))):
+        raise InvalidInput(f"sizes must be {len(z)} whole numbers that are not negative, one for each group")
+    if sizes is not None and noise.together and np.any(z.sum(axis=1) != top):
+        raise InvalidInput("values of a group do not sum to its size, and the noise keeps it")
     scale = np.broadcast_to(noise.scale, z.shape)
     reach = noise.reach(scale, _TAIL)
     # Where z is beyond 0 or n, the nearest possible count stands for it: the others decay from there.
@@ -93,12 +88,11 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach, top[:, None])
     if np.any(silent := np.isinf(reach)):
         # Nothing is said of these: their windows are what the others leave of the size.
-        if known is None or silent.sum(axis=1).max() > 1:
+        if sizes is None or silent.sum(axis=1).max() > 1:
             raise InvalidInput("nothing is published of some cells, and nothing else tells them")
-        rest_low = top - np.where(silent, 0, high).sum(axis=1)
-        rest_high = top - np.where(silent, 0, low).sum(axis=1)
-        low = np.where(silent, np.maximum(rest_low, 0)[:, None], low)
-        high = np.where(silent, np.maximum(rest_high, 0)[:, None], high)
+        least, most = (top - np.where(silent, 0, end).sum(axis=1) for end in (high, low))
+        low = np.where(silent, np.maximum(least, 0)[:, None], low)
+        high = np.where(silent, np.maximum(most, 0)[:, None], high)
     elif not np.all(np.isfinite(high)):
         raise InvalidInput("values clamped from above say nothing of a group's size; give sizes")
     width = int((high - low).max()) + 1
@@ -111,54 +105,37 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     weight = noise.log_prob(z[:, :, None], x, scale[:, :, None])
     weight = np.where(x <= high[:, :, None], weight, -np.inf)
     weight = weight - weight.max(axis=2, keepdims=True)
-    if known is not None:
-        return Groups(low.astype(np.int64), weight, known.astype(np.int64))
-    return Groups(low.astype(np.int64), weight, total=total)
+    if sizes is None:
+        return Groups(low.astype(np.int64), weight, total=total)
+    return Groups(low.astype(np.int64), weight, top.astype(np.int64))
 
 
 def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], levels: int) -> Groups:
     """Groups of which each has a release of its own, or None where it has no records."""
     if max(sizes, default=0) > 2**53:
         raise TooLargeError("groups of more than 2^53 records cannot be pooled")
-    alike: dict[Any, list[int]] = {}
-    rows: list[tuple[Groups, IntArray]] = []
-    carried = [None if part is None else part[0].count_noise(*part[1:]) for part in parts]
-    for g, (part, own) in enumerate(zip(parts, carried, strict=True)):
-        if own is not None:
-            alike.setdefault(repr(own.noise), []).append(g)
-        elif part is None:
-            alike.setdefault(None, []).append(g)
-        elif levels == 2:
-            rows.append((_listed_pair(part[0], part[1]), np.array([g])))
-        else:
-            raise InvalidInput(
-                f"{part[0].name} publishes no noisy counts: groups of more than two levels need them"
-            )
-    for key, members in alike.items():
-        n = np.array([sizes[g] for g in members])
-        if key is None:
-            empty = Groups(np.zeros((len(members), levels), int), np.zeros((len(members), levels, 1)), n)
-            rows.append((empty, np.array(members)))
-            continue
-        first = carried[members[0]]
-        assert first is not None
-        values = [noise.values for g in members if (noise := carried[g]) is not None]
-        rows.append((noisy_groups(values, first.noise, n), np.array(members)))
-    width = max(made.log_weight.shape[2] for made, _ in rows)
-    low = np.zeros((len(parts), levels), dtype=np.int64)
-    weight = np.full((len(parts), levels, width), -np.inf)
-    for made, which in rows:
-        low[which] = made.low
-        weight[which, :, : made.log_weight.shape[2]] = made.log_weight
-    return Groups(low, weight, np.asarray(sizes, dtype=np.int64))
+    made = [_one_group(part, size, levels) for part, size in zip(parts, sizes, strict=True)]
+    weight = np.full((len(parts), levels, max(one.log_weight.shape[2] for one in made)), -np.inf)
+    for own, one in zip(weight, made, strict=True):
+        own[:, : one.log_weight.shape[2]] = one.log_weight[0]
+    return Groups(np.concatenate([one.low for one in made]), weight, np.asarray(sizes, dtype=np.int64))
 
 
-def _listed_pair(mechanism: Mechanism, counts: tuple[int, ...]) -> Groups:
-    """One group of two levels by the listed law of its output."""
+def _one_group(part: Released | None, size: int, levels: int) -> Groups:
+    none = np.zeros((1, levels), dtype=np.int64)
+    if part is None:
+        return Groups(none, np.zeros((1, levels, 1)))
+    mechanism, counts, noisy = part
+    carried = mechanism.count_noise(counts, noisy)
+    if carried is not None:
+        return noisy_groups([carried.values], carried.noise, [size])
+    if levels > 2:
+        raise InvalidInput(
+            f"{mechanism.name} publishes no noisy counts: groups of more than two levels need them"
+        )
     rows = compositions(mechanism.n, 2)
-    weight = mechanism.log_likelihood(rows, counts)
-    both = np.stack([weight - weight.max(), np.zeros(len(rows))])
-    return Groups(np.zeros((1, 2), dtype=np.int64), both[None], np.array([mechanism.n]))
+    weight = mechanism.log_likelihood(rows, counts)  # by the count of the first level
+    return Groups(none, np.stack([weight - weight.max(), np.zeros(len(rows))])[None])
 
 
 class Pooled(ABC):
@@ -199,23 +176,24 @@ class Pooled(ABC):
 
     def table(self, level: float = 0.9) -> list[dict[str, Any]]:
         """One row a group (and level, with more than two): name, mean, and the ends of the interval."""
-        mean, (low, high) = self.mean(), self.interval(level)
-        rows = []
-        for g, name in enumerate(self.names):
-            columns = [None] if self.levels == 2 else range(self.levels)
-            for i in columns:
-                at: Any = g if i is None else (g, i)
-                row = {"group": name} if i is None else {"group": name, "level": i}
-                rows.append(row | {"mean": float(mean[at]), "low": float(low[at]), "high": float(high[at])})
-        return rows
+        columns = [np.ravel(values).tolist() for values in (self.mean(), *self.interval(level))]
+        two = self.levels == 2
+        places = [
+            {"group": name} if two else {"group": name, "level": i}
+            for name in self.names
+            for i in range(1 if two else self.levels)
+        ]
+        keys = ("mean", "low", "high")
+        return [
+            place | dict(zip(keys, row, strict=True)) for place, *row in zip(places, *columns, strict=True)
+        ]
 
     def figure(self, level: float = 0.9) -> Figure:
         """A caterpillar: one line a group (and level), from the smallest share to the largest."""
-        rows = [
-            Row(f"{row['group']}" + (f", level {row['level']}" if "level" in row else ""), row["mean"], None,
-                row["low"], row["high"], share=True)
-            for row in self.table(level)
-        ]  # fmt: skip
+        rows = []
+        for row in self.table(level):
+            name = f"{row['group']}" + (f", level {row['level']}" if "level" in row else "")
+            rows.append(Row(name, row["mean"], None, row["low"], row["high"], share=True))
         return Figure("Share in each group", tuple(sorted(rows, key=lambda row: row.mean)))
 
     def plot(self, ax: Any = None, *, level: float = 0.9) -> Any:
@@ -242,77 +220,79 @@ def _log_rising(a: float, longest: int) -> FloatArray:
     return np.concatenate([[0.0], np.cumsum(np.log((a + steps) / (1.0 + steps)))])
 
 
+def _chosen(mass: FloatArray, rng: np.random.Generator) -> IntArray:
+    """A place in each row, with probability proportional to what is there."""
+    cumulative = np.cumsum(mass, axis=1)
+    target = rng.random(len(mass)) * cumulative[:, -1]
+    return np.asarray((cumulative <= target[:, None]).sum(axis=1))
+
+
 class PooledPairs(Pooled):
     """Two levels, public sizes: no sampling anywhere."""
 
     def __init__(self, groups: Groups, names: Sequence[Any]) -> None:
         super().__init__(names, 2)
         assert groups.sizes is not None
-        self.sizes = groups.sizes
-        self._low, self._weight = _first_level(groups)
-        self._longest = int(self.sizes.max(initial=0))
+        self.sizes, self._longest = groups.sizes, int(groups.sizes.max(initial=0))
         if self._longest > 5_000_000:
             raise TooLargeError(
                 f"a group has {self._longest:.3g} records; pooling works up to 5e6 in a group"
             )
-        self._x = self._low[:, None] + np.arange(self._weight.shape[1])
-        self._rest = np.maximum(self.sizes[:, None] - self._x, 0)
-        self._x = np.minimum(self._x, self.sizes[:, None])
-        self._same = len(np.unique(self.sizes)) == 1 and self._longest <= 20_000
+        low, self._weight = _first_level(groups)
+        x = low[:, None] + np.arange(self._weight.shape[1])
+        self._x = np.minimum(x, self.sizes[:, None])
+        self._rest = np.maximum(self.sizes[:, None] - x, 0)
+        self._dense: FloatArray | None = None
+        if len(np.unique(self.sizes)) == 1 and self._longest <= 20_000:  # one law of x serves all groups
+            self._dense = np.zeros((len(x), self._longest + 1))
+            np.add.at(self._dense, (np.arange(len(x))[:, None], self._x), self._weight)
 
-    @cached_property
-    def _dense(self) -> FloatArray:
-        table = np.zeros((len(self.sizes), self._longest + 1))
-        np.add.at(table, (np.arange(len(self.sizes))[:, None], self._x), self._weight)
-        return table
+    def _rising(self, log_kappa: float, logit: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Logarithms of the rising factors of both levels by count, and of the groups' normalisers."""
+        a, b = _parameters(log_kappa, logit)
+        normaliser = _log_rising(math.exp(log_kappa), self._longest)[self.sizes]
+        return _log_rising(a, self._longest), _log_rising(b, self._longest), normaliser
 
-    def _terms(self, log_kappa: float, logit: float) -> tuple[FloatArray, FloatArray]:
-        """Tables of log rising factors of both levels, the second less the group's normaliser."""
-        kappa = math.exp(log_kappa)
-        a, b = kappa / (1 + math.exp(-logit)), kappa / (1 + math.exp(logit))
-        return _log_rising(a, self._longest), _log_rising(b, self._longest)
+    def _law(self, log_kappa: float, logit: float) -> FloatArray:
+        """P(z_g, x_g | κ, μ) over the window of every group, up to a constant."""
+        first, second, normaliser = self._rising(log_kappa, logit)
+        log_prior = first[self._x] + second[self._rest] - normaliser[:, None]
+        return np.asarray(self._weight * np.exp(log_prior))
 
     def _log_group(self, log_kappa: float, logit: float) -> FloatArray:
         """log P(z_g | κ, μ) of every group, up to a constant."""
-        first, second = self._terms(log_kappa, logit)
-        normaliser = _log_rising(math.exp(log_kappa), self._longest)[self.sizes]
-        if self._same:
-            return np.asarray(np.log(self._dense @ np.exp(first + second[::-1] - normaliser[0])))
-        law = self._weight * np.exp(first[self._x] + second[self._rest] - normaliser[:, None])
-        return np.asarray(np.log(law.sum(axis=1)))
-
-    def _log_prior(self, log_kappa: float, logit: float) -> float:
-        """Density by (log κ, logit μ): 1/(1 + κ) and μ uniform, both logistic."""
-        return -sum(abs(v) + 2 * math.log1p(math.exp(-abs(v))) for v in (log_kappa, logit))
+        if self._dense is None:
+            return np.asarray(np.log(self._law(log_kappa, logit).sum(axis=1)))
+        first, second, normaliser = self._rising(log_kappa, logit)
+        return np.asarray(np.log(self._dense @ np.exp(first + second[::-1] - normaliser[0])))
 
     @cached_property
     def _nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(log κ, logit μ), their share of the posterior, and log P(z_g | node), shape (groups, nodes)."""
         likely = (self._weight * self._x).sum(axis=1) / self._weight.sum(axis=1)
-        share = float((likely.sum() + 1) / (self.sizes.sum() + 2))
-        seen: dict[tuple[float, float], FloatArray] = {}
-        ridge: dict[float, tuple[list[tuple[float, float]], float]] = {}
-        mode = math.log(share / (1 - share))
+        mode = float(logit((likely.sum() + 1) / (self.sizes.sum() + 2)))
+        log_group = cache(self._log_group)
 
-        def at(log_kappa: float, logit: float) -> float:
-            if (log_kappa, logit) not in seen:
-                seen[log_kappa, logit] = self._log_group(log_kappa, logit)
-            return self._log_prior(log_kappa, logit) + float(seen[log_kappa, logit].sum())
+        def at(log_kappa: float, logit_mu: float) -> float:
+            # Density by (log κ, logit μ): 1/(1 + κ) and μ uniform, both logistic.
+            prior = -sum(abs(v) + 2 * math.log1p(math.exp(-abs(v))) for v in (log_kappa, logit_mu))
+            return prior + float(log_group(log_kappa, logit_mu).sum())
 
-        def along(log_kappa: float) -> float:
+        @cache
+        def along(log_kappa: float) -> tuple[list[tuple[float, float]], float]:
             nonlocal mode
-            if log_kappa not in ridge:
-                found = integrate(partial(at, log_kappa), -40.0, 40.0, start=mode, scale=0.3, negligible=9.0)
-                ridge[log_kappa], mode = found, max(found[0], key=lambda node: node[1])[0]
-            return ridge[log_kappa][1]
+            found = integrate(partial(at, log_kappa), -40.0, 40.0, start=mode, scale=0.3, negligible=9.0)
+            mode = max(found[0], key=lambda node: node[1])[0]
+            return found
 
-        begin, end = -12.0, 25.0
-        outer, _ = integrate(along, begin, end, math.log(20.0), 1.0, negligible=9.0, spacing=0.5)
-        nodes = {(x, y): w * v for x, w in outer for y, v in ridge[x][0]}
+        outer, _ = integrate(
+            lambda v: along(v)[1], -12.0, 25.0, math.log(20.0), 1.0, negligible=9.0, spacing=0.5
+        )
+        nodes = {(x, y): w * v for x, w in outer for y, v in along(x)[0]}
         least = 1e-5 * max(nodes.values())
         kept = {node: weight for node, weight in nodes.items() if weight > least}
         weight = np.array(list(kept.values()))
-        return np.array(list(kept)), weight / weight.sum(), np.stack([seen[node] for node in kept], axis=1)
+        return np.array(list(kept)), weight / weight.sum(), np.stack([log_group(*n) for n in kept], axis=1)
 
     @cached_property
     def _grid(self) -> tuple[FloatArray, FloatArray]:
@@ -321,28 +301,23 @@ class PooledPairs(Pooled):
         Dense around the mean and ever wider outwards (u = m + s·sinh t), with s the least and the reach ten
         times the largest deviation at low, middle and high κ.
         """
-        nodes, weight, log_p = self._nodes
+        nodes, weight, _ = self._nodes
         order = np.argsort(nodes[:, 0])
-        chosen = order[np.searchsorted(np.cumsum(weight[order]), [0.05, 0.5, 0.95])]
         means, deviations = [], []
-        for m in chosen:
-            kappa = math.exp(nodes[m, 0])
-            a = kappa / (1 + math.exp(-nodes[m, 1]))
-            first, second = self._terms(*nodes[m])
-            normaliser = _log_rising(kappa, self._longest)[self.sizes] + log_p[:, m]
-            law = self._weight * np.exp(first[self._x] + second[self._rest] - normaliser[:, None])
-            centre = digamma(a + self._x) - digamma(kappa - a + self._rest)
-            spread = polygamma(1, a + self._x) + polygamma(1, kappa - a + self._rest)
+        for node in nodes[order[np.searchsorted(np.cumsum(weight[order]), [0.05, 0.5, 0.95])]]:
+            a, b = _parameters(*node)
+            law = self._law(*node)
+            law /= law.sum(axis=1, keepdims=True)
+            centre = digamma(a + self._x) - digamma(b + self._rest)
+            spread = polygamma(1, a + self._x) + polygamma(1, b + self._rest)
             means.append((law * centre).sum(axis=1))
             square = (law * (spread + (centre - means[-1][:, None]) ** 2)).sum(axis=1)
             deviations.append(np.sqrt(square))
-        mean, least = np.mean(means, axis=0), np.min(deviations, axis=0)
+        mean, least = np.mean(means, axis=0)[:, None], np.min(deviations, axis=0)[:, None]
         hyper = math.sqrt(float(weight @ (nodes[:, 1] - weight @ nodes[:, 1]) ** 2))
-        reach = 10 * (np.max(deviations, axis=0) + hyper + np.ptp(means, axis=0))
-        steep = np.arcsinh(reach / least)[:, None] * np.linspace(-1, 1, 145)
-        return mean[:, None] + least[:, None] * np.sinh(steep), least[:, None] * steep[:, -1:] * np.cosh(
-            steep
-        )
+        reach = 10 * (np.max(deviations, axis=0) + hyper + np.ptp(means, axis=0))[:, None]
+        steep = np.arcsinh(reach / least) * np.linspace(-1, 1, 145)
+        return mean + least * np.sinh(steep), least * steep[:, -1:] * np.cosh(steep)
 
     @cached_property
     def _density(self) -> tuple[FloatArray, FloatArray]:
@@ -352,48 +327,35 @@ class PooledPairs(Pooled):
         others say.
         """
         nodes, weight, log_p = self._nodes
-        told = np.log(weight) - log_p
-        kappa = np.exp(nodes[:, 0])
-        a, b = kappa / (1 + np.exp(-nodes[:, 1])), kappa / (1 + np.exp(nodes[:, 1]))
+        a, b = _parameters(*nodes.T)
+        told = np.log(weight) - log_p + gammaln(a + b) - gammaln(a) - gammaln(b)
         u, width = self._grid
         log_theta, log_rest = -np.logaddexp(0, -u), -np.logaddexp(0, u)
         density = np.empty_like(u)
-        log_choose = gammaln(self.sizes[:, None] + 1) - gammaln(self._x + 1) - gammaln(self._rest + 1)
         with np.errstate(divide="ignore"):
-            log_choose += np.log(self._weight)
-        log_beta = gammaln(a + b) - gammaln(a) - gammaln(b)
+            own = np.log(self._weight) - gammaln(self._x + 1) - gammaln(self._rest + 1)
         step = max(1, (1 << 21) // (u.shape[1] * (self._weight.shape[1] + len(nodes))))
         for start in range(0, len(u), step):
-            rows = slice(start, start + step)
-            t, r = log_theta[rows, :, None], log_rest[rows, :, None]
-            own = log_choose[rows, None, :] + t * self._x[rows, None, :] + r * self._rest[rows, None, :]
-            others = (told[rows] + log_beta)[:, None, :] + t * a + r * b
-            density[rows] = log_normalisers(own) + log_normalisers(others)
+            rows = (slice(start, start + step), None)  # for the points of the grid
+            t, r = log_theta[rows[0], :, None], log_rest[rows[0], :, None]
+            here = own[rows] + t * self._x[rows] + r * self._rest[rows]
+            density[rows[0]] = log_normalisers(here) + log_normalisers(told[rows] + t * a + r * b)
         density = width * np.exp(density - density.max(axis=1, keepdims=True))
         return u, density / density.sum(axis=1, keepdims=True)
 
-    def _moment(self, power: int) -> FloatArray:
-        u, density = self._density
-        return np.asarray((density * expit(u) ** power).sum(axis=1))
-
     def mean(self) -> FloatArray:
-        return self._moment(1)
+        u, density = self._density
+        return np.asarray((density * expit(u)).sum(axis=1))
 
     def std(self) -> FloatArray:
-        return np.sqrt(np.maximum(self._moment(2) - self._moment(1) ** 2, 0.0))
+        u, density = self._density
+        return np.asarray(np.sqrt((density * (expit(u) - self.mean()[:, None]) ** 2).sum(axis=1)))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        targets, (u, density) = tails(level), self._density
+        ends, (u, density) = tails(level), self._density
         cdf = np.cumsum(density, axis=1) - density / 2
-        ends = []
-        for target in targets:
-            i = np.clip((cdf < target).sum(axis=1), 1, cdf.shape[1] - 1)
-            row = np.arange(len(u))
-            low, high = cdf[row, i - 1], cdf[row, i]
-            share = np.clip((target - low) / np.maximum(high - low, 1e-300), 0, 1)
-            logit = u[row, i - 1] + share * (u[row, i] - u[row, i - 1])
-            ends.append(expit(logit))
-        return ends[0], ends[1]
+        low, high = np.array([np.interp(ends, reached, own) for reached, own in zip(cdf, u, strict=True)]).T
+        return expit(low), expit(high)
 
     @property
     def concentration(self) -> tuple[float, float, float]:
@@ -404,54 +366,37 @@ class PooledPairs(Pooled):
         return float(at[0]), float(at[1]), float(at[2])
 
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
-        rng, size = np.random.default_rng(seed), as_draws(size, 2 * len(self.sizes))
+        rng, number = np.random.default_rng(seed), as_draws(size, 2 * len(self.sizes))
         nodes, weight, _ = self._nodes
-        draws = np.empty((size, len(self.sizes), 2))
-        start = 0
-        for (log_kappa, logit), number in zip(nodes, rng.multinomial(size, weight), strict=True):
-            kappa = math.exp(log_kappa)
-            a = kappa / (1 + math.exp(-logit))
-            first, second = self._terms(log_kappa, logit)
-            f = first[self._x] + second[self._rest]
-            cumulative = np.cumsum(self._weight * np.exp(f - f.max(axis=1, keepdims=True)), axis=1)
-            for i in range(start, start + number):
-                target = rng.random(len(self.sizes)) * cumulative[:, -1]
-                x = self._x[np.arange(len(self.sizes)), (cumulative <= target[:, None]).sum(axis=1)]
-                draws[i, :, 0] = rng.beta(a + x, kappa - a + self.sizes - x)
-            start += number
-        draws = rng.permutation(draws)
-        draws[:, :, 1] = 1 - draws[:, :, 0]
-        return draws
+        draws: list[FloatArray] = []
+        for node, times in zip(nodes, rng.multinomial(number, weight), strict=True):
+            (a, b), law = _parameters(*node), self._law(*node)
+            for _ in range(times):
+                x = self._x[np.arange(len(law)), _chosen(law, rng)]
+                draws.append(rng.beta(a + x, b + self.sizes - x))
+        first = rng.permutation(np.reshape(draws, (number, len(self.sizes))))
+        return np.stack([first, 1 - first], axis=2)
+
+
+def _parameters(log_kappa: Any, logit_mu: Any) -> tuple[Any, Any]:
+    """κμ and κ(1 − μ)."""
+    return np.exp(log_kappa) * expit(logit_mu), np.exp(log_kappa) * expit(-logit_mu)
 
 
 def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
     """P(z_g | x) by the first level's count, both levels' noise in it; shape (groups, window)."""
     assert groups.sizes is not None
-    n, width = groups.sizes, groups.log_weight.shape[2]
-    low = np.maximum(groups.low[:, 0], n - groups.low[:, 1] - width + 1)
-    high = np.minimum(groups.low[:, 0] + width - 1, n - groups.low[:, 1])
-    empty = low > high  # the two windows do not meet: what one says rules
-    low = np.where(empty, groups.low[:, 0], low)
-    high = np.where(empty, np.minimum(groups.low[:, 0] + width - 1, n), high)
-    low = np.clip(low, 0, n)
-    x = low[:, None] + np.arange(int((high - low).max()) + 1)
-    row = np.arange(len(n))[:, None]
-
-    def at(level: int, count: IntArray) -> FloatArray:
-        j = count - groups.low[:, [level]]
-        inside = (j >= 0) & (j < width)
-        return np.where(inside, groups.log_weight[row, level, np.where(inside, j, 0)], -np.inf)
-
-    second = at(1, n[:, None] - x)
-    value = at(0, x) + np.where(empty[:, None], 0.0, second)
-    value = np.where((x <= high[:, None]) & (x <= n[:, None]), value, -np.inf)
-    value -= value.max(axis=1, keepdims=True)
-    likely = value > -_TAIL  # both levels' noise together is narrower than that of one
-    first = likely.argmax(axis=1)
-    length = int((len(x[0]) - likely[:, ::-1].argmax(axis=1) - first).max())
-    index = np.minimum(first[:, None] + np.arange(length), len(x[0]) - 1)
-    inside = first[:, None] + np.arange(length) < len(x[0])
-    return low + first, np.where(inside, np.exp(value[row, index]), 0.0)
+    n, width = groups.sizes[:, None], groups.log_weight.shape[2]
+    x = groups.low[:, :1] + np.arange(width)
+    j = n - x - groups.low[:, 1:]
+    inside = (j >= 0) & (j < width)
+    second = np.take_along_axis(groups.log_weight[:, 1], np.where(inside, j, 0), axis=1)
+    value = groups.log_weight[:, 0] + np.where(inside, second, -np.inf)
+    meet = np.isfinite(value).any(axis=1, keepdims=True)  # where not, what one says rules
+    value = np.where(x <= n, np.where(meet, value, groups.log_weight[:, 0]), -np.inf)
+    # Both levels' noise together is narrower than that of one.
+    first, weight = trimmed(np.exp(value - value.max(axis=1, keepdims=True)), math.exp(-_TAIL))
+    return groups.low[:, 0] + first, weight
 
 
 class PooledDraws(Pooled):
@@ -525,13 +470,9 @@ class _State:
         self.x = self._start()
         share = (self.x.sum(axis=0) + 1) / (self.x.sum() + self.levels)
         self.log_alpha = np.log(20.0 * share)
-        self.scale, self.longest = 2.4 / math.sqrt(self.levels), int(self._most()) + 1
+        most = groups.low + self.width if groups.sizes is None else groups.sizes
+        self.scale, self.longest = 2.4 / math.sqrt(self.levels), int(most.max(initial=0)) + 1
         self.row = np.arange(self.number)
-
-    def _most(self) -> float:
-        if self.groups.sizes is not None:
-            return float(self.groups.sizes.max(initial=0))
-        return float(self.groups.low.max(initial=0) + self.width)
 
     def _start(self) -> IntArray:
         low, best = self.groups.low, self.groups.low + self.groups.log_weight.argmax(axis=2)
@@ -575,9 +516,7 @@ class _State:
         self._update_alpha(adapt)
 
     def _choose(self, log_mass: FloatArray) -> IntArray:
-        cumulative = np.cumsum(np.exp(log_mass - log_mass.max(axis=1, keepdims=True)), axis=1)
-        target = self.rng.random(len(cumulative)) * cumulative[:, -1]
-        return np.asarray((cumulative <= target[:, None]).sum(axis=1))
+        return _chosen(np.exp(log_mass - log_mass.max(axis=1, keepdims=True)), self.rng)
 
     def _update_pair(self, one: Any, other: Any, tables: FloatArray, size: FloatArray | None = None) -> None:
         """Cells (groups, level) given their sums with other cells: one sum over the overlap of the windows.

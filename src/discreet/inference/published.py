@@ -17,8 +17,7 @@ from discreet.distributions.given_total import GivenTotal
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.errors import FileError, InvalidInput
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
-from discreet.inference.bridged import Bridged
-from discreet.inference.likelihoods.kinds import Likelihood, as_values, likelihood
+from discreet.inference.likelihoods.kinds import Bridged, Likelihood, as_values, likelihood
 from discreet.inference.likelihoods.models import Model
 from discreet.numerics import noises
 
@@ -137,12 +136,12 @@ def noisy_counts(
         levels, values = tuple(values) if levels is None else levels, list(values.values())
     elif isinstance(values, str | Path):
         raise InvalidInput(f"values={str(values)!r} is a file: say which column=… holds the values")
-    given = _with_gaps(values)
+    given = as_values(values, gaps=True)
     law = as_noise(noise, table)
     if rounded is not False:
         law = _rounded(law, rounded)
     law, given = _censored(law, given, clamped, suppressed_below)
-    law.check(as_values(given))
+    law.check(given)
     names = tuple(range(len(given))) if levels is None else tuple(levels)
     if len(names) != len(given):
         raise InvalidInput(f"levels has {len(names)} entries for {len(given)} values")
@@ -214,16 +213,17 @@ def _of_opendp(measurement: Any) -> noises.Noise:
     """The noise of an OpenDP measurement: its loss for one step of one count gives the scale."""
     measure, carrier = str(measurement.output_measure), str(measurement.input_domain)
     fractional = "f64" in carrier or "f32" in carrier
-    try:
-        loss = float(measurement.map(1.0 if fractional else 1))
-    except (TypeError, ValueError, OSError):
+    for one in (1.0,) if fractional else (1, 1.0):
         try:
-            loss = float(measurement.map(1.0))
+            loss = float(measurement.map(one))
+            break
         except Exception as error:
-            raise InvalidInput(
-                f"the measurement does not say its loss for one record ({error}); give its scale, as in "
-                "noise=('discrete-laplace', scale)"
-            ) from None
+            said = error
+    else:
+        raise InvalidInput(
+            f"the measurement does not say its loss for one record ({said}); give its scale, as in "
+            "noise=('discrete-laplace', scale)"
+        )
     if not (math.isfinite(loss) and loss > 0):
         raise InvalidInput(f"the measurement has loss {loss} for one record: it adds no noise to tell")
     if "ZeroConcentrated" in measure:
@@ -283,16 +283,6 @@ def _censored(
             "noise of sum zero that was clamped or suppressed cannot be modelled; use raw values"
         )
     return noises.Clamped(law, low, high), given
-
-
-def _with_gaps(values: Any) -> FloatArray:
-    try:
-        array = np.asarray([math.nan if v is None or v == "" else v for v in values], dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("values must be numbers, one for each cell") from None
-    if array.ndim != 1 or len(array) == 0 or np.any(np.isinf(array)):
-        raise InvalidInput("values must be a row of finite numbers, one for each cell")
-    return array
 
 
 def _table(source: Any) -> Any:

@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import logsumexp
 
 from discreet._typing import FloatArray
-from discreet.distributions.law import tails
+from discreet.distributions.law import RecordNumber, tails
 from discreet.errors import TooLargeError
 from discreet.mechanisms.sparse import Sparse
 from discreet.randomness.entropy import SeededEntropy
@@ -29,38 +29,6 @@ _NATS = 40.0  # noise beyond it is left out
 _CELLS = 1 << 24  # so many true counts are listed; where the noise goes farther, every h-th
 _NODES = 200
 _DRAWN = 100
-
-
-class RecordNumber:
-    """A number of records: equally likely values in order, to which a normal error may be added.
-
-    Values below 0 stand for 0. So intervals hold as often as they say at every number, 0 included.
-    """
-
-    def __init__(self, values: FloatArray, deviation: float = 0.0) -> None:
-        self.values, self.deviation = values, deviation
-
-    def mean(self) -> float:
-        return float(np.maximum(self.values, 0.0).mean())
-
-    def std(self) -> float:
-        return math.hypot(float(np.maximum(self.values, 0.0).std()), self.deviation)
-
-    def interval(self, level: float = 0.95) -> tuple[int, int]:
-        """An equal-tailed credible interval."""
-        low, high = (self._quantile(end) for end in tails(level))
-        return low, high
-
-    def _quantile(self, probability: float) -> int:
-        values, deviation = self.values, self.deviation
-        if not deviation:
-            return max(0, int(values[int(probability * len(values))]))
-        low, high = values[0] - 9 * deviation, values[-1] + 9 * deviation
-        while high - low > max(0.5, 1e-12 * high):
-            middle = (low + high) / 2
-            below = float(ndtr((middle - values) / deviation).mean())
-            low, high = (low, middle) if below >= probability else (middle, high)
-        return max(0, round(float(high)))
 
 
 def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
@@ -109,7 +77,7 @@ class SparsePosterior:
 
     @property
     def total(self) -> RecordNumber:
-        """The number of all records: draws, and a normal error for levels beyond the least certain ones."""
+        """The number of all records: draws, normal ones for the sum of levels beyond the least certain."""
         rng, levels = np.random.default_rng(0), self._levels
         values = rng.permutation(self.everything_else.values)
         order = np.argsort(-levels.deviation[self._inverse], kind="stable")
@@ -119,7 +87,7 @@ class SparsePosterior:
             values = values + levels.values[row][np.minimum(at, len(reached) - 1)]
         others = self._inverse[order[_DRAWN:]]
         deviation = math.sqrt((levels.deviation[others] ** 2).sum())
-        return RecordNumber(np.sort(values + levels.mean[others].sum()), deviation)
+        return RecordNumber(values + rng.normal(levels.mean[others].sum(), deviation, len(values)))
 
     def mean(self) -> FloatArray:
         """Of the published levels, and everything else last."""

@@ -25,7 +25,6 @@ from discreet.errors import InvalidInput, missing_extra
 from discreet.inference.likelihoods import bridging
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
 from discreet.inference.likelihoods.models import Binomial, Multinomial
-from discreet.inference.likelihoods.tables import ENOUGH
 from discreet.inference.published import as_noise
 from discreet.numerics.noises import Noise
 
@@ -80,23 +79,18 @@ def _known(value: Any) -> bool:
 
 def _cells(noise: Noise, value: Any, parameter: Array, size: Any = None) -> Array:
     """log P of cells that stand alone: looked up where the values are known, summed by NumPy where not."""
-    z = jnp.asarray(value, dtype=jnp.float64)
-    if _known(value):
-        known = np.asarray(value, dtype=np.float64)
+    known = np.asarray(value, dtype=np.float64) if _known(value) else None
+    if known is not None:
         noise.check(known)
 
-        def looked_up(_: Array, p: Array) -> tuple[Array, Array]:
+    def both(z: Array, p: Array) -> tuple[Array, Array]:
+        if known is not None:
             return bridging.looked_up(jnp, noise, known, p, size)
-
-        return _differentiable(looked_up, z, parameter)
-
-    def summed(z: Array, p: Array) -> tuple[Array, Array]:
-        shape = jnp.broadcast_shapes(z.shape, p.shape)
-        z, p = jnp.broadcast_to(z, shape), jnp.broadcast_to(p, shape)
-        value, slope = _host(lambda *given: bridging.summed(noise, *given, size), [shape, shape], z, p)
+        z, p = jnp.broadcast_arrays(z, p)
+        value, slope = _host(lambda *given: bridging.summed(noise, *given, size), [z.shape] * 2, z, p)
         return value, slope
 
-    return _differentiable(summed, z, parameter)
+    return _differentiable(both, jnp.asarray(value, dtype=jnp.float64), parameter)
 
 
 class _NoisyCounts(dist.Distribution):  # type: ignore[misc]
@@ -121,15 +115,32 @@ class _NoisyCounts(dist.Distribution):  # type: ignore[misc]
         return _host(draw, [shape], raw, self._parameter, each=True)[0]
 
     @property
-    @abstractmethod
-    def _parameter(self) -> Array: ...
+    def _parameter(self) -> Array:
+        return getattr(self, self.pytree_data_fields[0])
 
     @abstractmethod
     def _counts(self, given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
         """True counts."""
 
 
-class NoisyPoisson(_NoisyCounts):
+class _NoisyCells(_NoisyCounts):
+    """Cells that stand alone, with public sizes or not."""
+
+    total: Any = None
+
+    def __init__(self, parameter: Any, noise: Any, validate_args: bool | None) -> None:
+        self.noise = bridging.independent(as_noise(noise))
+        sizes = () if self.total is None else self.total.shape
+        shape = jnp.broadcast_shapes(jnp.shape(parameter), sizes, self.noise.scale.shape)
+        whole = jnp.broadcast_to(jnp.asarray(parameter, dtype=jnp.float64), shape)
+        setattr(self, self.pytree_data_fields[0], whole)
+        super().__init__(batch_shape=shape, validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Array:
+        return _cells(self.noise, value, self._parameter, self.total)
+
+
+class NoisyPoisson(_NoisyCells):
     """Poisson counts of ``rate`` with independent ``noise``: log P(z) with the true count summed out.
 
     ``noise`` is what :func:`discreet.noisy_counts` takes, such as ``("geometric", epsilon)``.
@@ -140,23 +151,13 @@ class NoisyPoisson(_NoisyCounts):
     pytree_aux_fields = ("noise",)
 
     def __init__(self, rate: Any, noise: Any, *, validate_args: bool | None = None) -> None:
-        self.noise = bridging.independent(as_noise(noise))
-        shape = jnp.broadcast_shapes(jnp.shape(rate), self.noise.scale.shape)
-        self.rate = jnp.broadcast_to(jnp.asarray(rate, dtype=jnp.float64), shape)
-        super().__init__(batch_shape=shape, validate_args=validate_args)
-
-    def log_prob(self, value: Any) -> Array:
-        return _cells(self.noise, value, self.rate)
-
-    @property
-    def _parameter(self) -> Array:
-        return self.rate
+        super().__init__(rate, noise, validate_args)
 
     def _counts(self, given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
         return rng.poisson(given, shape)
 
 
-class NoisyBinomial(_NoisyCounts):
+class NoisyBinomial(_NoisyCells):
     """Binomial counts of public sizes ``total`` with independent ``noise``."""
 
     arg_constraints = {"probs": constraints.unit_interval}  # noqa: RUF012
@@ -164,18 +165,8 @@ class NoisyBinomial(_NoisyCounts):
     pytree_aux_fields = ("noise", "total")
 
     def __init__(self, total: Any, probs: Any, noise: Any, *, validate_args: bool | None = None) -> None:
-        self.noise = bridging.independent(as_noise(noise))
         self.total = Binomial(total, "total").sizes
-        shape = jnp.broadcast_shapes(jnp.shape(probs), self.total.shape, self.noise.scale.shape)
-        self.probs = jnp.broadcast_to(jnp.asarray(probs, dtype=jnp.float64), shape)
-        super().__init__(batch_shape=shape, validate_args=validate_args)
-
-    def log_prob(self, value: Any) -> Array:
-        return _cells(self.noise, value, self.probs, self.total)
-
-    @property
-    def _parameter(self) -> Array:
-        return self.probs
+        super().__init__(probs, noise, validate_args)
 
     def _counts(self, given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
         return rng.binomial(self.total.astype(np.int64), given, shape)
@@ -209,10 +200,9 @@ class NoisyMultinomial(_NoisyCounts):
         known = np.asarray(value, dtype=np.float64) if _known(value) else None
 
         def exact(z: Array, shares: Array) -> tuple[Array, Array]:
-            shape = jnp.broadcast_shapes(z.shape, shares.shape)
-            arrays = (jnp.broadcast_to(a, shape) for a in (z, shares))
-            law, total = self.noise, self.total
-            found = _host(lambda *a: bridging.exact_totals(law, *a, total), [shape[:-1], shape], *arrays)
+            z, shares = jnp.broadcast_arrays(z, shares)
+            law, total, shape = self.noise, self.total, z.shape
+            found = _host(lambda *a: bridging.exact_totals(law, *a, total), [shape[:-1], shape], z, shares)
             return found[0], found[1]
 
         def both(z: Array, shares: Array) -> tuple[Array, Array]:
@@ -223,17 +213,13 @@ class NoisyMultinomial(_NoisyCounts):
                     jnp, self.noise, known, shares, self.total, jax.lax.while_loop
                 )
                 value, means = jax.lax.cond(
-                    jnp.all(error <= ENOUGH), lambda: (value, means), lambda: exact(z, shares)
+                    jnp.all(error <= bridging.ENOUGH), lambda: (value, means), lambda: exact(z, shares)
                 )
             return value, means / jnp.maximum(shares, 1e-300)
 
         if known is not None:
             NoisyCells(known.reshape(-1, known.shape[-1])[0], self.noise, Multinomial(self.total))
         return _differentiable(both, z, shares, lost=1)
-
-    @property
-    def _parameter(self) -> Array:
-        return self.probs
 
     def _counts(self, given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
         return rng.multinomial(self.total, given / given.sum(axis=-1, keepdims=True), shape[:-1])
@@ -253,7 +239,7 @@ def observe(likelihood: Likelihood) -> Callable[..., Any]:
         return found[0], found[1]
 
     def statement(parameters: Any, name: str = "published") -> Any:
-        if isinstance(likelihood, NoisyCells) and likelihood.model.name in ("multinomial", "Poisson"):
+        if isinstance(likelihood, NoisyCells) and bridging.plain(likelihood):
             total = likelihood.model.total
             law = (
                 NoisyPoisson(parameters, likelihood.noise).to_event(1)

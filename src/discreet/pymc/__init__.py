@@ -22,7 +22,6 @@ from discreet.inference.likelihoods import bridging
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
 from discreet.inference.likelihoods.models import Binomial, Multinomial
 from discreet.inference.published import as_noise
-from discreet.numerics.noises import Noise
 
 try:
     import pymc as pm
@@ -202,13 +201,11 @@ def observe(likelihood: Likelihood) -> Callable[..., Any]:
         return likelihood.log_prob(parameters), likelihood.score(parameters) / np.maximum(parameters, 1e-300)
 
     def statement(parameters: Any, name: str = "published") -> Any:
-        if isinstance(likelihood, NoisyCells) and likelihood.model.name in ("multinomial", "Poisson"):
-            noise: Noise = likelihood.noise
-            if likelihood.model.total is None:
-                return NoisyPoisson(name, parameters, noise, observed=likelihood.values)
-            return NoisyMultinomial(
-                name, likelihood.model.total, parameters, noise, observed=likelihood.values
-            )
+        if isinstance(likelihood, NoisyCells) and bridging.plain(likelihood):
+            given, total = (parameters, likelihood.noise), likelihood.model.total
+            if total is None:
+                return NoisyPoisson(name, *given, observed=likelihood.values)
+            return NoisyMultinomial(name, total, *given, observed=likelihood.values)
         return pm.Potential(name, _LogProb(both, lost=1)(np.zeros(likelihood.k), parameters))
 
     return statement

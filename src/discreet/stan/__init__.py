@@ -150,7 +150,7 @@ class Program:
 
 def observe(likelihood: Likelihood) -> Program:
     """The program's part that says what was published, about ``shares`` or ``rates`` that the model has."""
-    if not isinstance(likelihood, NoisyCells) or likelihood.model.name not in ("multinomial", "Poisson"):
+    if not (isinstance(likelihood, NoisyCells) and bridging.plain(likelihood)):
         raise InvalidInput("only noisy counts of shares or rates have Stan code; use release.to_pymc()")
     noise: Noise = likelihood.noise
     total, k = likelihood.model.total, likelihood.k

@@ -12,13 +12,3 @@ from discreet.inference.likelihoods.models import Multinomial as Multinomial
 from discreet.inference.likelihoods.models import NegativeBinomial as NegativeBinomial
 from discreet.inference.likelihoods.models import PoissonCells as PoissonCells
 from discreet.numerics import noises as noises
-from discreet.numerics.noises import Clamped as Clamped
-from discreet.numerics.noises import DiscreteGaussian as DiscreteGaussian
-from discreet.numerics.noises import DiscreteLaplace as DiscreteLaplace
-from discreet.numerics.noises import FloorLaplace as FloorLaplace
-from discreet.numerics.noises import GaussianNoise as GaussianNoise
-from discreet.numerics.noises import Laplace as Laplace
-from discreet.numerics.noises import LatticeNoise as LatticeNoise
-from discreet.numerics.noises import Noise as Noise
-from discreet.numerics.noises import RoundedGaussian as RoundedGaussian
-from discreet.numerics.noises import RoundedLaplace as RoundedLaplace

@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from discreet._interop import bridge
+from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.law import as_draws
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, PoissonCells
+from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, Mechanism
 from discreet.numerics.cells import Cells, Constrained, Statistic
+from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.noises import Noise
 
 _CELLS_AT_ONCE = 1 << 16
@@ -40,15 +44,20 @@ class Likelihood(ABC):
     def _log_prob(self, parameters: Parameters) -> FloatArray: ...
 
     @abstractmethod
-    def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]: ...
+    def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
+        """E[g(x) | published, parameters] for each g: flat, or of the shape of the parameters."""
 
     @abstractmethod
     def _draw(self, parameters: Parameters, size: int, rng: np.random.Generator) -> FloatArray: ...
 
+    def _at_once(self) -> int:
+        """How many draws of the parameters are worked on together."""
+        return max(1, _CELLS_AT_ONCE // self.k)
+
     def log_prob(self, *parameters: Any) -> Any:
         """log P(what was published | parameters), normalised over all that could have been published."""
-        shape, flat = self._checked(parameters)
-        return self._log_prob(flat).reshape(shape)[()]
+        shape, chunks = self._chunks(parameters)
+        return _joined([self._log_prob(own) for own in chunks], shape)[()]
 
     def score(self, *parameters: Any) -> Any:
         """The gradient, as E[∂ log P(x | parameters) | published, parameters] (Fisher).
@@ -56,34 +65,59 @@ class Likelihood(ABC):
         By the logits of the shares: E[x | z] − n·shares. By the log rates: E[x | z] − rates. Models with two
         parameters give one array for each.
         """
-        shape, flat = self._checked(parameters)
-        columns = [p.ravel() for p in flat]
-        means = self._means(flat, self.model.statistics(*columns))
-        result = [
-            (mean.reshape(flat[0].shape) - base).reshape((*shape, self.k))
-            for mean, base in zip(means, self.model.baseline(*flat), strict=True)
-        ]
+        shape, chunks = self._chunks(parameters)
+        found = []
+        for own in chunks:
+            means = self._means(own, self.model.statistics(*(p.ravel() for p in own)))
+            base = self.model.baseline(*own)
+            found.append([mean.reshape(own[0].shape) - b for mean, b in zip(means, base, strict=True)])
+        number = len(self.model.parameters)
+        result = [_joined([parts[i] for parts in found], (*shape, self.k)) for i in range(number)]
         return result[0] if len(result) == 1 else tuple(result)
 
     def expected_counts(self, *parameters: Any) -> FloatArray:
         """E[x | published, parameters]: the true counts, as far as they can be known."""
-        shape, flat = self._checked(parameters)
-        (mean,) = self._means(flat, [lambda x, which: x])
-        return mean.reshape((*shape, self.k))
+        shape, chunks = self._chunks(parameters)
+        return _joined([self._means(own, [lambda x, which: x])[0] for own in chunks], (*shape, self.k))
 
     def sample_counts(self, *parameters: Any, size: int | None = None, seed: int | None = None) -> IntArray:
         """True counts drawn given what was published and the parameters, shape (…, [size,] k)."""
-        number = 1 if size is None else as_draws(size, self.k)
-        shape, flat = self._checked(parameters, number)
-        counts = self._draw(flat, number, np.random.default_rng(seed)).astype(np.int64)
-        return counts.reshape((*shape, *(() if size is None else (number,)), self.k))
+        number, rng = 1 if size is None else as_draws(size, self.k), np.random.default_rng(seed)
+        shape, chunks = self._chunks(parameters, number)
+        whole = (*shape, *(() if size is None else (number,)), self.k)
+        return _joined([self._draw(own, number, rng) for own in chunks], whole).astype(np.int64)
 
-    def _checked(self, parameters: Sequence[Any], size: int = 1) -> tuple[tuple[int, ...], Parameters]:
-        """The shape of the draws, and parameters of shape (draws, k)."""
+    def _chunks(self, parameters: Sequence[Any], size: int = 1) -> tuple[tuple[int, ...], list[Parameters]]:
+        """The shape of the draws, and parameters of shape (draws, k), a bounded number of draws at a time."""
         arrays = self.model.check(self.k, parameters)
         as_draws(arrays[0].size // self.k * size, self.k)
-        shape = arrays[0].shape[:-1]
-        return shape, tuple(array.reshape(-1, self.k) for array in arrays)
+        flat, step = [array.reshape(-1, self.k) for array in arrays], self._at_once()
+        starts = range(0, len(flat[0]), step)
+        return arrays[0].shape[:-1], [tuple(p[at : at + step] for p in flat) for at in starts]
+
+
+def _joined(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
+    return np.concatenate([np.empty(0), *map(np.ravel, parts)]).reshape(shape)
+
+
+class Bridged(ABC):
+    """Mixed into whatever has a likelihood: its ways into other libraries."""
+
+    @abstractmethod
+    def likelihood(self) -> Likelihood:
+        """log P(what was published | parameters)."""
+
+    def to_numpyro(self) -> Any:
+        """A statement for a NumPyro model: ``release.to_numpyro()(shares)`` (needs the extra ``numpyro``)."""
+        return bridge("numpyro").observe(self.likelihood())
+
+    def to_pymc(self) -> Any:
+        """A statement for a PyMC model: ``release.to_pymc()(shares)`` (needs the extra ``pymc``)."""
+        return bridge("pymc").observe(self.likelihood())
+
+    def to_stan(self) -> Any:
+        """Stan code and data: ``functions``, ``data`` and a line of the ``model`` block."""
+        return bridge("stan").observe(self.likelihood())
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,59 +163,37 @@ class NoisyCells(Likelihood):
         law = self.model.law(*(p.ravel() for p in parameters))
         return Cells(law, self.noise, np.tile(self.values, draws), np.tile(self._scales, draws))
 
-    def _chunks(self, parameters: Parameters) -> Iterator[tuple[slice, Parameters]]:
-        step = max(1, _CELLS_AT_ONCE // self.k)
-        if self._total is not None:
-            step = max(1, step // 16)  # all nodes of a draw are kept while its total is inverted
-        for start in range(0, len(parameters[0]), step):
-            rows = slice(start, start + step)
-            yield rows, tuple(p[rows] for p in parameters)
-
-    @property
+    @cached_property
     def _total(self) -> int | None:
         return int(self.values.sum()) if self.noise.together else self.model.total
 
-    def _constrained(self, parameters: Parameters) -> Constrained:
-        assert self._total is not None
-        return Constrained(self._cells(parameters), np.ones(self.k), self._total)
+    def _at_once(self) -> int:
+        # All nodes of a draw are kept while its total is inverted.
+        return super()._at_once() if self._total is None else max(1, super()._at_once() // 16)
+
+    def _law(self, parameters: Parameters) -> Cells | Constrained:
+        cells = self._cells(parameters)
+        return cells if self._total is None else Constrained(cells, np.ones(self.k), self._total)
 
     def _log_prob(self, parameters: Parameters) -> FloatArray:
-        result = np.empty(len(parameters[0]))
-        for rows, own in self._chunks(parameters):
-            if self._total is None:
-                result[rows] = self._cells(own).log_prob().reshape(-1, self.k).sum(axis=1)
-            else:
-                result[rows] = self._constrained(own).log_prob() - self.model.log_total_prob(*own)
-        return result + self._constant
+        value = self._law(parameters).log_prob()
+        if self._total is None:
+            return np.asarray(value.reshape(-1, self.k).sum(axis=1) + self._constant)
+        return np.asarray(value - self.model.log_total_prob(*parameters) + self._constant)
 
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
-        results = [np.empty(parameters[0].shape) for _ in statistics]
-        for rows, own in self._chunks(parameters):
-            offset = rows.start * self.k
-            moved = [_moved(statistic, offset) for statistic in statistics]
-            if self._total is None:
-                means = self._cells(own).means(moved)
-            else:
-                means = self._constrained(own).means(moved)
-            for result, mean in zip(results, means, strict=True):
-                result[rows] = mean.reshape(-1, self.k)
-        return results
+        return self._law(parameters).means(statistics)
 
     def _draw(self, parameters: Parameters, size: int, rng: np.random.Generator) -> FloatArray:
-        result = np.empty((len(parameters[0]), size, self.k))
-        for rows, own in self._chunks(parameters):
-            if self._total is not None:
-                result[rows] = self._constrained(own).draw(size, rng)
-                continue
-            repeated = tuple(np.repeat(p, size, axis=0) for p in own)
-            for part, few in self._chunks(repeated):
-                flat = result[rows].reshape(-1, self.k)
-                flat[part] = self._cells(few).draw(rng).reshape(-1, self.k)
-        return result
-
-
-def _moved(statistic: Statistic, offset: int) -> Statistic:
-    return lambda x, which: statistic(x, which + offset)
+        law = self._law(parameters)
+        if isinstance(law, Constrained):
+            return law.draw(size, rng)
+        result, step = np.empty((len(parameters[0]) * size, self.k)), self._at_once()
+        for start in range(0, len(result), step):
+            rows = np.arange(start, min(start + step, len(result))) // size
+            cells = self._cells(tuple(p[rows] for p in parameters))
+            result[start : start + len(rows)] = cells.draw(rng).reshape(-1, self.k)
+        return result.reshape(len(parameters[0]), size, self.k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,14 +241,9 @@ class RandomisedResponse(Likelihood):
             return np.asarray(value - reported.sum(axis=-1))
         return np.asarray(value + math.lgamma(self.model.total + 1))
 
-    def _expected(self, true: FloatArray) -> FloatArray:
-        ratio = self.values / self._reported(true)
-        return np.asarray(
-            true * ((self.keep - self._other) * ratio + self._other * ratio.sum(axis=-1, keepdims=True))
-        )
-
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
-        expected = self._expected(parameters[0])
+        (true,) = parameters
+        expected = true * self._reported(self.values / self._reported(true))
         which = np.arange(expected.size).reshape(expected.shape)
         return [statistic(expected, which) for statistic in statistics]  # linear in x under both models
 
@@ -276,37 +283,31 @@ class Listed(Likelihood):
     def k(self) -> int:
         return int(self.rows.shape[1])
 
-    def _weights(self, parameters: Parameters) -> Iterator[tuple[int, float, FloatArray]]:
+    def _weights(self, parameters: Parameters) -> Iterator[tuple[float, FloatArray]]:
         """For each draw: log P(published), and the law of the true counts."""
         x = self.rows.astype(np.float64)
-        for i in range(len(parameters[0])):
-            law = self.model.law(*(np.ascontiguousarray(p[i]) for p in parameters))
+        for own in zip(*parameters, strict=True):
+            law = self.model.law(*map(np.ascontiguousarray, own))
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = law.log_prob(x).sum(axis=1) + self.log_weight
             peak = terms.max()
             weight = np.exp(terms - (peak if np.isfinite(peak) else 0.0))
             total = weight.sum()
             with np.errstate(divide="ignore", invalid="ignore"):
-                yield i, float(peak + np.log(total)), weight / total
+                yield float(peak + np.log(total)), weight / total
 
     def _log_prob(self, parameters: Parameters) -> FloatArray:
-        value = np.array([log_total for _, log_total, _ in self._weights(parameters)])
+        value = np.array([log_total for log_total, _ in self._weights(parameters)])
         return value - self.model.log_total_prob(*parameters)
 
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
-        results = [np.empty(parameters[0].shape) for _ in statistics]
-        x = self.rows.astype(np.float64)
-        for i, _, weight in self._weights(parameters):
-            which = np.broadcast_to(i * self.k + np.arange(self.k), x.shape)
-            for result, statistic in zip(results, statistics, strict=True):
-                result[i] = weight @ statistic(x, which)
-        return results
+        x, weights = self.rows.astype(np.float64), [weight for _, weight in self._weights(parameters)]
+        which = [np.broadcast_to(i * self.k + np.arange(self.k), x.shape) for i in range(len(weights))]
+        return [np.array([w @ g(x, own) for w, own in zip(weights, which, strict=True)]) for g in statistics]
 
     def _draw(self, parameters: Parameters, size: int, rng: np.random.Generator) -> FloatArray:
-        result = np.empty((len(parameters[0]), size, self.k))
-        for i, _, weight in self._weights(parameters):
-            result[i] = self.rows[rng.choice(len(self.rows), size, p=weight)]
-        return result
+        chosen = [rng.choice(len(self.rows), size, p=weight) for _, weight in self._weights(parameters)]
+        return self.rows[np.array(chosen)].astype(np.float64)
 
 
 def likelihood(
@@ -321,12 +322,44 @@ def likelihood(
     return RandomisedResponse(array, noise, model)
 
 
-def as_values(values: Any) -> FloatArray:
-    """Published values as one row of finite numbers."""
+def as_values(values: Any, gaps: bool = False) -> FloatArray:
+    """Published values as one row of finite numbers; with ``gaps`` NaN stands for None and empty text."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        given = [math.nan if v is None or v == "" else v for v in values] if gaps else values
+        array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput("values must be numbers, one for each cell") from None
-    if array.ndim != 1 or len(array) < 1 or not np.all(np.isfinite(array)):
+    known = np.isfinite(array) | (np.isnan(array) & gaps)
+    if array.ndim != 1 or len(array) < 1 or not np.all(known):
         raise InvalidInput("values must be a row of finite numbers, one for each cell")
     return array
+
+
+def check_private(mechanism: Mechanism) -> None:
+    """Refuse to infer from what is not private."""
+    if not mechanism.guarantee.is_private:
+        raise NotPrivateError(
+            f"{mechanism.name} is not private, so its output is no private release to infer from"
+        )
+
+
+def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> Likelihood:
+    """log P(published | shares) for n public: of noisy counts where there are some, else the listed law.
+
+    Where n is private the counts are PoissonCells, and the parameters are rates: shares times the expected n.
+    """
+    check_private(mechanism)
+    n, k = mechanism.n, mechanism.k
+    model = Multinomial(n) if n else PoissonCells()
+    carried = mechanism.count_noise(tuple(counts), None if noisy is None else tuple(noisy))
+    if carried is not None:
+        return NoisyCells(np.array(carried.values, dtype=np.float64), carried.noise, model)
+    datasets = number_of_compositions(n, k)
+    if datasets > MAX_ENUMERATED_DATASETS:
+        raise TooLargeError(
+            f"{mechanism.name} publishes no noisy counts, so its likelihood lists all datasets: n={n}, k={k} "
+            f"has {about(datasets)}, more than {MAX_ENUMERATED_DATASETS}; lattice and the mechanisms that "
+            "publish noisy counts have no such limit"
+        )
+    rows = compositions(n, k)
+    return Listed(rows, mechanism.log_likelihood(rows, counts), model)

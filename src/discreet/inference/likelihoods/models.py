@@ -43,9 +43,14 @@ class Model(ABC):
         """log P(Σx = total) under separate cells, for each draw; parameters of shape (draws, k)."""
         return np.zeros(len(parameters[0]))
 
-    @abstractmethod
+    def means(self, *parameters: FloatArray) -> FloatArray:
+        """Expected counts of the cells; flat parameters."""
+        return parameters[0]
+
     def statistics(self, *parameters: FloatArray) -> list[Statistic]:
         """Functions of x whose means given z, less :meth:`baseline`, are the gradient; flat parameters."""
+        mean = self.means(*parameters)
+        return [lambda x, which: x - mean[which]]
 
     def baseline(self, *parameters: FloatArray) -> list[Any]:
         """What is taken from those means."""
@@ -66,7 +71,7 @@ class Model(ABC):
                     f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before "
                     "it are draws"
                 )
-            as_draws(array.size // array.shape[-1], cells)
+            as_draws(array.size // array.shape[-1], cells)  # before anything as large is made of it
             self._check_values(name, array)
             arrays.append(array)
         try:
@@ -88,10 +93,6 @@ class PoissonCells(Model):
 
     def law(self, *parameters: FloatArray) -> CountLaw:
         return PoissonLaw(parameters[0])
-
-    def statistics(self, *parameters: FloatArray) -> list[Statistic]:
-        (rates,) = parameters
-        return [lambda x, which: x - rates[which]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +124,8 @@ class Binomial(Model):
         (probs,) = parameters
         return BinomialLaw(self._sizes(probs), probs, 1 - probs)
 
-    def statistics(self, *parameters: FloatArray) -> list[Statistic]:
-        mean = self._sizes(parameters[0]) * parameters[0]
-        return [lambda x, which: x - mean[which]]
+    def means(self, *parameters: FloatArray) -> FloatArray:
+        return np.asarray(self._sizes(parameters[0]) * parameters[0])
 
 
 class NegativeBinomial(Model):
@@ -176,16 +176,15 @@ class Multinomial(_WithTotal):
         if not np.all(np.abs(array.sum(axis=-1) - 1) <= 1e-9 * max(1.0, array.shape[-1] ** 0.5)):
             raise InvalidInput(f"{name} must sum to 1 over the last axis; divide by their sum")
 
+    def means(self, *parameters: FloatArray) -> FloatArray:
+        return np.asarray(self.size * parameters[0])
+
     def law(self, *parameters: FloatArray) -> CountLaw:
-        return PoissonLaw(self.size * parameters[0])
+        return PoissonLaw(self.means(*parameters))
 
     def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
         sums = self.size * parameters[0].sum(axis=-1)
         return PoissonLaw(sums).log_prob(np.full(len(sums), float(self.size)))
-
-    def statistics(self, *parameters: FloatArray) -> list[Statistic]:
-        mean = self.size * parameters[0]
-        return [lambda x, which: x - mean[which]]
 
 
 class DirichletMultinomial(_WithTotal):
