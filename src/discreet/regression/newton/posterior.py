@@ -73,7 +73,7 @@ def evidence(model: ResponseModel, design: Design, turn: Round, sums: RoundSums)
         matrix = matrix + np.triu(matrix, 1).T
     noise = turn.noise
     return Evidence(
-        model.at(turn.link),
+        turn.link.at,
         np.array(sums.gradient, dtype=np.float64) / one,
         float(noise.gradient) / one**2,
         matrix,
@@ -591,7 +591,7 @@ def _records(model: ResponseModel, seen: Sequence[Evidence]) -> float:
     one = next(one for one in seen if one.curvature is not None)
     assert one.curvature is not None
     top = max(float(np.diag(one.curvature).max()), math.sqrt(one.curvature_variance), 1.0)
-    level = model.typical_weight()
+    level = model.typical_weight
     if model.curved:
         level = float(model.curve(one.clip).expected(one.point[:1], np.zeros(1))[1, 0, 0])
     return top / level

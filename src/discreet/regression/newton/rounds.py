@@ -199,7 +199,7 @@ def _descend(
     reached."""
     design, model = question.design, question.model
     assert question.n is not None
-    most = question.n * (design.norm / design.unit) ** 2 * model.most_weight()
+    most = question.n * (design.norm / design.unit) ** 2 * model.most_weight
     point = ahead = np.zeros(design.d * model.outputs)
     share = plan.descent / plan.steps
     later = np.zeros_like(point)
