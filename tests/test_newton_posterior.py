@@ -31,12 +31,13 @@ from discreet.regression.newton.moments import (
 from discreet.regression.newton.posterior import (
     CoefficientPrior,
     Evidence,
+    PublicSetting,
     _Target,
     evidence,
     maximum,
     targets_of,
 )
-from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
+from discreet.regression.newton.rounds import Outcome, ask
 from discreet.regression.newton.sums import Round, RowBlock, exact_sums
 
 grids = pytest.importorskip("discreet.data.grids")
@@ -379,9 +380,9 @@ def test_a_narrow_window_counts_as_error_where_counts_scatter() -> None:
     """All rounds with the same narrow windows: what they take from counts moves coefficients."""
     setting = asked("poisson", 50_000, "10")
     outcome = answered(setting, 1, 1.0)
-    (free,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (free,) = targets_of(setting, outcome.seen)
     narrow = [replace(one, clip=1.0) for one in outcome.seen]
-    (tight,) = targets_of(setting.model, setting.design, setting.prior, narrow, setting.n)
+    (tight,) = targets_of(setting, narrow)
     point = outcome.posterior.mean
     for target in (free, tight):
         target.look(point, 0.0)
@@ -397,17 +398,15 @@ def test_what_a_round_missed_by_is_no_scatter() -> None:
     rows = RowBlock(np.column_stack([np.full(len(x), 1024.0), x]), counts)
     link = setting.model.link(setting.design, truth - [0.3, 0.0])
     turn = Round(link, setting.noise(link, Fraction(10**6), 0.2, 0.02), Fraction(1))
-    found = evidence(
-        setting.model, setting.design, turn, exact_sums(setting.model, setting.design, link, [rows])
-    )
-    (target,) = targets_of(setting.model, setting.design, setting.prior, [found], setting.n)
+    found = evidence(setting, turn, exact_sums(setting.model, setting.design, link, [rows]))
+    (target,) = targets_of(setting, [found])
     target.look(truth, 0.0)
     assert abs(target.excess[0]) < 0.06
 
 
 def test_windows_are_wide_while_little_is_known_of_scatter() -> None:
     setting = asked("poisson", 50_000, "10")
-    law = maximum(setting.model, setting.design, setting.prior, answered(setting, 1).seen, setting.n)
+    law = maximum(setting, answered(setting, 1).seen)
     clips = [
         setting.model.clip(replace(law, excess=(0.0, error)), setting.cost(Fraction(1, 2)))
         for error in (0.01, 0.3, 3.0)
@@ -420,7 +419,7 @@ def test_rounds_without_squares_say_nothing_of_scatter() -> None:
     setting = asked("poisson", 20_000, "3")
     outcome = answered(setting, 1, 1.0)
     bare = [replace(one, square=0.0, square_variance=0.0) for one in outcome.seen]
-    (target,) = targets_of(setting.model, setting.design, setting.prior, bare, setting.n)
+    (target,) = targets_of(setting, bare)
     target.look(outcome.posterior.mean, 0.0)
     more, error = target.excess
     assert more < error / 2
@@ -438,7 +437,7 @@ def test_draws_have_the_moments_of_the_density_on_a_grid(family: str, epsilon: s
         setting = replace(setting, prior=replace(setting.prior, spreads=spreads))
     outcome = answered(setting, 2)
     law = outcome.posterior
-    (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (target,) = targets_of(setting, outcome.seen)
     target.maximum()
     if not declared and family != "poisson":
         sigma = np.log(law.weights @ law.sigma_squared)[None]
@@ -468,7 +467,7 @@ def test_what_is_not_known_of_curvatures_counts_at_its_mean_over_the_law(family:
     """Over 20,000 draws of the coefficients: within 5 %, where one entry's mean has a deviation below 1 %."""
     setting = asked(family, 1500, "0.5")
     outcome = answered(setting, 3)
-    (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (target,) = targets_of(setting, outcome.seen)
     law, moments = target.maximum(), target.moments
     found = target.combined(law.mean[None, :], np.array(law.log_sigma[:1]))
     assert target.covariance(found)[0] == pytest.approx(
@@ -503,7 +502,7 @@ def test_it_counts_so_only_where_no_prior_is_declared_and_not_for_counts(
 def test_the_density_is_normal_with_the_stated_covariance_times_the_prior(family: str) -> None:
     setting = asked(family, 1500, "1")
     outcome = answered(setting, 4)
-    (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (target,) = targets_of(setting, outcome.seen)
     law = target.maximum()
     points = law.mean + np.random.default_rng(1).normal(size=(20, 2)) @ np.linalg.cholesky(law.covariance).T
     logs = np.full(20, law.log_sigma[0])
@@ -522,10 +521,10 @@ def test_the_maximum_is_where_all_steps_lead(family: str, monkeypatch: pytest.Mo
     """From the first round alone, whose point is far away."""
     setting = asked(family, 20_000, "10")
     first = answered(setting, 5).seen[:1]
-    (early,) = targets_of(setting.model, setting.design, setting.prior, first, setting.n)
+    (early,) = targets_of(setting, first)
     found = early.maximum()
     monkeypatch.setattr("discreet.regression.newton.posterior._ARRIVED", 0.0)
-    (late,) = targets_of(setting.model, setting.design, setting.prior, first, setting.n)
+    (late,) = targets_of(setting, first)
     last = late.maximum()
     assert (np.abs(found.mean - last.mean) < 0.02 * np.sqrt(np.diag(last.covariance))).all()
 

@@ -15,14 +15,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
 
 from discreet._typing import FloatArray
+from discreet.declarations import Relation
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import EXCESSES, UNKNOWN_EXCESS, ResponseModel
+from discreet.regression.newton.models import EXCESSES, UNKNOWN_EXCESS, Link, ResponseModel
 from discreet.regression.newton.moments import (
     RowMoments,
     clipped_moments,
@@ -31,8 +33,9 @@ from discreet.regression.newton.moments import (
     moments_of,
     positive,
 )
-from discreet.regression.newton.sums import Round, RoundSums
+from discreet.regression.newton.sums import Round, RoundNoise, RoundSums, noise_for
 
+_LEAST_STEPS, _MOST_STEPS = 10, 200
 _STEPS = 12
 _HALVINGS = 8
 _ARRIVED = 1e-3
@@ -44,44 +47,6 @@ _TAILS = 8
 """Degrees of freedom of the proposal."""
 _HARDLY = 8.0
 """Scales of the prior whose evidence is e⁻⁸ of another's are left out."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A round's released sums in real units: point, gradient, curvature and Σr², with variances of noise."""
-
-    point: FloatArray
-    gradient: FloatArray
-    gradient_variance: float
-    curvature: FloatArray | None = None
-    curvature_variance: float = 0.0
-    square: float = 0.0
-    square_variance: float = 0.0
-    clip: float = 0.0
-
-
-def evidence(model: ResponseModel, design: Design, turn: Round, sums: RoundSums) -> Evidence:
-    """What a round released, in real units."""
-    size = design.d * model.outputs
-    one = float(design.unit * 2**model.residual_bits)
-    two = float(design.unit**2 * 2**model.weight_bits)
-    four = float(4**model.residual_bits)
-    matrix = None
-    if turn.noise.curvature is not None:
-        matrix = np.zeros((size, size))
-        matrix[np.triu_indices(size)] = np.array(sums.curvature, dtype=np.float64) / two
-        matrix = matrix + np.triu(matrix, 1).T
-    noise = turn.noise
-    return Evidence(
-        turn.link.at,
-        np.array(sums.gradient, dtype=np.float64) / one,
-        float(noise.gradient) / one**2,
-        matrix,
-        0.0 if noise.curvature is None else float(noise.curvature) / two**2,
-        sums.square / four,
-        0.0 if noise.square is None else float(noise.square) / four**2,
-        model.clip_of(turn.link),
-    )
 
 
 @dataclass(frozen=True)
@@ -132,6 +97,93 @@ class CoefficientPrior:
         gaps = points - self.mean
         squares = np.einsum("ij,ij->i", gaps @ self.precision, gaps)
         return np.asarray((np.linalg.slogdet(self.precision)[1] - squares) / 2)
+
+
+@dataclass(frozen=True)
+class PublicSetting:
+    """All that is public before the data: design, model, prior, budget, relation.
+
+    ``n`` is None where the number of records that enter is private: add/remove, or records left out.
+    """
+
+    design: Design
+    model: ResponseModel
+    prior: CoefficientPrior
+    mu_squared: Fraction
+    relation: Relation
+    n: int | None
+    per_person: int = 1
+
+    def steps(self) -> int:
+        """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
+
+        Directions of a curvature above λ have settled after about π√(L/λ) steps, L = n·norm²/4 the largest
+        there can be. Below λ = s/τ, s = 2·norm/μ the noise of all gradients together and τ the deviation of
+        a coefficient, noise outweighs what a direction has to tell: the descent stops there, for rows and
+        coefficients whose predictors have a deviation norm·τ of 2. On simulated columns (``steps`` in
+        benchmarks/regression.py) half of that is better where nμ/d is below 35, and twice where it is above
+        140 and columns say nearly the same. Never more than 200, so that passes do not grow with n: what has
+        not settled then has a curvature below L/4000.
+        """
+        signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
+        share = signal / (70 * self.design.d * self.model.outputs)
+        wanted = math.pi / 2 * math.sqrt(signal) * min(max(share, 0.5), 2.0)
+        return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
+
+    def cost(self, share: Fraction) -> float:
+        """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
+        row = self.per_person * self.design.norm / self.design.unit
+        return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
+
+    def unsure(self, share: Fraction) -> float:
+        """About the variance of predictors after a round whose residuals are at most 1, of noise alone; 0
+        where the number of records is private."""
+        if self.n is None:
+            return 0.0
+        typical = float(np.trace(self.design.second_moments)) / self.design.d
+        return self.design.d * self.cost(share) / (self.n**2 * typical)
+
+    def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
+        part, people = share * self.mu_squared, self.per_person
+        return noise_for(self.model, self.design, link, part, self.relation, people, curvature, squares)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A round's released sums in real units: point, gradient, curvature and Σr², with variances of noise."""
+
+    point: FloatArray
+    gradient: FloatArray
+    gradient_variance: float
+    curvature: FloatArray | None = None
+    curvature_variance: float = 0.0
+    square: float = 0.0
+    square_variance: float = 0.0
+    clip: float = 0.0
+
+
+def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
+    """What a round released, in real units."""
+    model, design, noise = setting.model, setting.design, turn.noise
+    one = float(design.unit * 2**model.residual_bits)
+    two = float(design.unit**2 * 2**model.weight_bits)
+    four = float(4**model.residual_bits)
+    matrix = None
+    if noise.curvature is not None:
+        size = len(sums.gradient)
+        matrix = np.zeros((size, size))
+        matrix[np.triu_indices(size)] = np.array(sums.curvature, dtype=np.float64) / two
+        matrix = matrix + np.triu(matrix, 1).T
+    return Evidence(
+        turn.link.at,
+        np.array(sums.gradient, dtype=np.float64) / one,
+        float(noise.gradient) / one**2,
+        matrix,
+        float(noise.curvature or 0) / two**2,
+        sums.square / four,
+        float(noise.square or 0) / four**2,
+        model.clip_of(turn.link),
+    )
 
 
 @dataclass(frozen=True)
@@ -477,25 +529,22 @@ class _Straight(_Target):
         return mean, max(math.sqrt(float(chance @ (logs - mean) ** 2)), 1e-4), upper
 
 
-def targets_of(
-    model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
-) -> list[_Target]:
+def targets_of(setting: PublicSetting, seen: Sequence[Evidence]) -> list[_Target]:
     """The density of the coefficients for each scale of the prior."""
-    records = float(n) if n is not None else _records(model, seen)
-    if model.curved and n is None and design.constant is None:
+    model, design = setting.model, setting.design
+    records = float(setting.n) if setting.n is not None else _records(model, seen)
+    if model.curved and setting.n is None and design.constant is None:
         # Only the constant column's weights tell how many records the squares are of.
         seen = [replace(one, square_variance=0.0) for one in seen]
     moments = moments_of(model, design, seen, records)
     kind = _Curved if model.curved else _Straight
     spreads = column_spreads(moments.mean, design)
-    return [kind(model, one, seen, moments) for one in prior.each(spreads)]
+    return [kind(model, one, seen, moments) for one in setting.prior.each(spreads)]
 
 
-def maximum(
-    model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
-) -> NormalLaw:
+def maximum(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
     """The normal law at the maximum of the posterior, where the next round looks; of all scales together."""
-    laws = [target.maximum() for target in targets_of(model, design, prior, seen, n)]
+    laws = [target.maximum() for target in targets_of(setting, seen)]
     chances = _weights(np.array([law.evidence for law in laws]), 0.0)
     best = laws[int(np.argmax(chances))]
     mean = np.asarray(chances @ np.array([law.mean for law in laws]))
@@ -504,13 +553,12 @@ def maximum(
     return replace(best, mean=mean, covariance=inside + (gaps * chances[:, None]).T @ gaps)
 
 
-def posterior(
-    model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
-) -> Posterior:
+def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
-    every = [(target, target.maximum()) for target in targets_of(model, design, prior, seen, n)]
+    every = [(target, target.maximum()) for target in targets_of(setting, seen)]
     most = max(law.evidence for _, law in every)
-    averaged = prior.spreads is not None and not model.steep and len(prior.mean) <= _MOST_SAMPLED
+    prior = setting.prior
+    averaged = prior.spreads is not None and not setting.model.steep and len(prior.mean) <= _MOST_SAMPLED
     found = [_sampled(target, law, averaged) for target, law in every if law.evidence > most - _HARDLY]
     chances = _weights(np.array([one.evidence for one in found]), 0.0)
     draws, log_sigma = (

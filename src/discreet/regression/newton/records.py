@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -243,10 +244,9 @@ class _SqlSums:
         sizes = [variable.coder.size for variable in (*design.variables, design.response)]
         wrong = [f"k{i} = {size} OR k{i} > {size + 1}" for i, size in enumerate(sizes)]
         wrong += [f"k{i} = {size + 1}" for i, size in enumerate(sizes)]
-        checks = _select(
-            [f"count(CASE WHEN {one} THEN 1 END) AS b{i}" for i, one in enumerate(wrong)], "{codes}"
-        )
-        entries, looked = [], {}
+        counts = [f"count(CASE WHEN {one} THEN 1 END) AS b{i}" for i, one in enumerate(wrong)]
+        entries: list[str] = []
+        looked: dict[int, dict[tuple[int, ...], int]] = {}
         for j, column in enumerate(design.columns):
             entry = str(design.unit)
             for index, (v, table) in enumerate(column.factors):
@@ -259,18 +259,16 @@ class _SqlSums:
             entries.append(f"{entry} AS x{j}")
         joins = {f"f{v}": self.lookup(f"f{v}", f"f{v}", list(known), f"k{v}") for v, known in looked.items()}
         valid = " AND ".join(f"k{i} < {size}" for i, size in enumerate(sizes))
-        rows = f"{_select([*entries, f'k{len(sizes) - 1} AS y'], '{codes}', joins)} WHERE {valid}"
+        rows = f"{_select([*entries, f'k{len(sizes) - 1} AS y'], joins=joins)} WHERE {valid}"
         # Rows that are too long: s > √N from a correctly rounded square root, as in process.
         xs = [f"x{j}" for j in range(design.d)]
-        rows = _select(["*", f"{' + '.join(f'{x} * {x}' for x in xs)} AS squares"], f"({rows})")
+        rows = _select(["*", f"{' + '.join(f'{x} * {x}' for x in xs)} AS squares"], rows)
         length = "CAST(floor(sqrt(CAST(squares AS DOUBLE))) AS BIGINT) + 1"
-        rows = _select(["*", f"{length} AS size"], f"({rows})")
+        rows = _select(["*", f"{length} AS size"], rows)
         too_long = f"squares > {design.norm**2}"
-        shorter = [self.divide(f"({x} * {design.norm})", "size") for x in xs]
-        short = [
-            f"CASE WHEN {too_long} THEN {s} ELSE {x} END AS {x}" for x, s in zip(xs, shorter, strict=True)
-        ]
-        rows = _select([*short, "y"], f"({rows})")
+        short = {x: self.divide(f"({x} * {design.norm})", "size") for x in xs}
+        shortened = [f"CASE WHEN {too_long} THEN {less} ELSE {x} END AS {x}" for x, less in short.items()]
+        rows = _select([*shortened, "y"], rows)
         half, reach, limit = 1 << (link.shift - 1), link.reach, (link.reach + 1) << link.shift
         predictors = []
         for k in range(model.outputs):
@@ -279,28 +277,28 @@ class _SqlSums:
             inside = f"(least(greatest({dot}, {-limit}), {limit}) + {limit + half})"
             nearest = f"{self.divide(inside, 1 << link.shift)} - {reach + 1}"
             predictors.append(f"least(greatest({nearest}, {-reach}), {reach}) AS e{k}")
-        rows = _select(["*", *predictors], f"({rows})")
+        rows = _select(["*", *predictors], rows)
         if link.tables:
             tables = [np.asarray(table, dtype=np.int64).tolist() for table in link.tables]
             joins = {
                 f"l{k}": self.lookup(f"l{k}", "link", tables, f"e{k} + {reach}") for k in range(model.outputs)
             }
             found = [f"l{k}.t{i} AS u{k}_{i}" for k in range(model.outputs) for i in range(len(tables))]
-            rows = _select(["r.*", *found], f"({rows})", joins)
+            rows = _select(["r.*", *found], rows, joins)
         made = model.sql_columns(link, self.divide)
         for step in made.steps:
-            rows = _select(["*", step], f"({rows})")
+            rows = _select(["*", step], rows)
         totals = [f"{made.residuals[0]} * {made.residuals[0]}" if model.squares else "0"]
         totals += [f"{residual} * {x}" for residual in made.residuals for x in xs]
         if curvature:
-            every = [(k, x) for k in range(model.outputs) for x in xs]
-            pairs = ((one, other) for at, one in enumerate(every) for other in every[at:])
-            totals += [f"{made.weights[k, l]} * {x} * {z}" for (k, x), (l, z) in pairs]
+            pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
+            totals += [f"{made.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
         exact = (f"sum(CAST({one} AS DECIMAL(38, 0))) AS s{i}" for i, one in enumerate(totals))
-        return f"SELECT * FROM ({checks}) AS p CROSS JOIN ({_select(exact, f'({rows})')}) AS q"
+        return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"
 
 
-def _select(columns: Iterable[str], rows: str, joins: Mapping[str, str] | None = None) -> str:
-    """A SELECT; Spark is told by a comment to send tables that are joined to where the records are."""
+def _select(columns: Iterable[str], rows: str = "", joins: Mapping[str, str] | None = None) -> str:
+    """A SELECT from rows, else the codes; Spark is told by a comment to send joined tables to the records."""
     hint = f"/*+ BROADCAST({', '.join(joins)}) */ " if joins else ""
-    return f"SELECT {hint}{', '.join(columns)} FROM {rows} AS r {' '.join((joins or {}).values())}"
+    source = f"({rows})" if rows else "{codes}"
+    return f"SELECT {hint}{', '.join(columns)} FROM {source} AS r {' '.join((joins or {}).values())}"
