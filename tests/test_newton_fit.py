@@ -285,6 +285,15 @@ def test_formulas_with_products_polynomials_and_splines() -> None:
     assert (np.abs(made.scaled(codes)) <= 1 + 1e-9).all()
 
 
+def test_an_indicator_of_each_of_two_levels_has_a_column() -> None:
+    """Moved to [−1, 1] the two columns would be one; as they are they are not."""
+    made = design("y ~ a:g", family="gaussian", bounds={"a": (2, 10), "y": (0, 1)}, levels={"g": ("p", "q")})
+    codes = [np.array([0, 5, 60, 60]), np.array([0, 1, 0, 1])]
+    values = made.variables[0].values(codes[0])
+    wanted = np.column_stack([np.ones(4), values * (codes[1] == 0), values * (codes[1] == 1)])
+    assert made.scaled(codes) == pytest.approx(wanted @ made.mixing, abs=4 / made.unit)
+
+
 def test_quantiles_of_mixtures() -> None:
     assert mixture_quantile(np.ones(1), np.array([1.0]), np.array([2.0]), 0.5) == 1.0
     found = mixture_quantile(np.array([0.5, 0.5]), np.array([-3.0, 3.0]), np.ones(2), 0.5)

@@ -1,5 +1,4 @@
-"""What a regression asks, fixed before any data: the columns of its rows as whole numbers, from public
-tables.
+"""What a regression asks, fixed before any data: columns of whole numbers, from public tables.
 
 A formula is evaluated on *public* points only: the points of the grid between declared bounds, and declared
 levels. Each column of the model is a product of functions of one variable each; these become tables of whole
@@ -304,8 +303,8 @@ _SPLINES = {"bs", "cr", "cc", "cs"}
 _MATHS = ("log", "exp", "sqrt", "log1p")
 _NUMPY = {f"np.{name}" for name in (*_MATHS, "sin", "cos", "abs", "maximum", "minimum")}
 _FUNCTIONS = {"C", "I", "contr.treatment", "contr.sum", *_SPLINES, *_MATHS, *_NUMPY}
-_PIECES = (ast.Call, ast.keyword, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.List, ast.Tuple)
-_PIECES += (ast.expr_context, ast.operator, ast.unaryop)
+_ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+_PIECES = (ast.Call, ast.keyword, ast.Name, ast.expr_context, ast.Constant, ast.List, ast.Tuple, *_ARITHMETIC)
 
 
 def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
@@ -400,9 +399,9 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
 
     generator, probes = np.random.default_rng(0), []
     number = max([_PROBES, *(v.coder.size for v in variables if not v.numeric)])
-    for v in variables:
-        ends = [0, v.coder.size - 1] if v.numeric else [*range(v.coder.size), v.coder.size - 1]
-        drawn = generator.integers(0, v.coder.size, number - 2 if v.numeric else number)
+    for one in variables:
+        ends = [0, one.coder.size - 1] if one.numeric else [*range(one.coder.size), one.coder.size - 1]
+        drawn = generator.integers(0, one.coder.size, number - 2 if one.numeric else number)
         probes.append(np.concatenate([ends, drawn])[:number])
     for codes in probes:
         generator.shuffle(codes)
@@ -475,8 +474,7 @@ def _longest(factored: _Factored) -> float:
 
 
 def _longest_squared(columns: Sequence[Column], bits: int) -> int:
-    """A bound on the integer squared length of a row. Entries are cut towards zero, so products bound
-    them."""
+    """A bound on the integer squared length of a row: entries are cut towards zero."""
     whole = [[(v, np.asarray(table, dtype=np.float64)) for v, table in column.factors] for column in columns]
     others = [column for column in columns if len(column.factors) != 1]
     return round(_alone(whole)[0]) + sum(column.reach(bits) ** 2 for column in others)
@@ -484,7 +482,8 @@ def _longest_squared(columns: Sequence[Column], bits: int) -> int:
 
 def _alone(columns: Iterable[Sequence[tuple[int, FloatArray]]]) -> tuple[float, list[Any]]:
     """Of columns of one variable, Σ over variables of their largest sum of squares; and the other columns."""
-    squares, others = {}, []
+    squares: dict[int, Any] = {}
+    others = []
     for parts in columns:
         if len(parts) == 1:
             ((v, table),) = parts

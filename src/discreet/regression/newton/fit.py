@@ -51,8 +51,7 @@ BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussia
 
 @dataclass(frozen=True)
 class Units:
-    """From scaled coefficients w to those of the formula, in the units of the columns: mixing @ w +
-    offset."""
+    """From scaled coefficients w to those in the units of the columns: mixing @ w + offset."""
 
     names: tuple[str, ...]
     mixing: FloatArray
@@ -362,8 +361,7 @@ class Fit(Answer):
         return np.clip(1 - np.diag(self.posterior.noise_free) / self.std() ** 2, 0.0, 1.0)
 
     def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
-        """The standard deviation of the errors of a gaussian model: median and interval, in the response's
-        units."""
+        """The deviation of a gaussian model's errors, in the response's units: median and interval."""
         if not self.question.model.normal:
             raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
         tail = (1 - as_level(level)) / 2

@@ -69,8 +69,7 @@ class InSql(NamedTuple):
 
 
 class ResponseModel(ABC):
-    """The model of a response with some number of codes. Predictors and residuals have a column for each of
-    the ``outputs``."""
+    """The model of a response. Predictors and residuals have a column for each of the ``outputs``."""
 
     family: ClassVar[str]
     ratio: ClassVar[str | None] = None
@@ -111,8 +110,8 @@ class ResponseModel(ABC):
         blocks = np.abs(point).reshape(self.outputs, design.d)
         by_entry = float((blocks @ design.reach).max())
         by_length = design.norm * float(np.sqrt((blocks**2).sum(axis=1)).max())
-        most = min(by_entry, by_length) * (1 + 1e-12) / 2 ** self.shift(design)
-        return min(max(1, math.floor(most + 0.5) + 1), math.floor(self.farthest * 2**self.link_bits))
+        most = min(by_entry, by_length) * (1 + 1e-12) / (1 << self.shift(design))
+        return min(max(1, math.floor(most + 0.5) + 1), math.floor(self.farthest * (1 << self.link_bits)))
 
     def shift(self, design: Design) -> int:
         return design.bits + POINT_BITS - self.link_bits
@@ -159,9 +158,12 @@ class ResponseModel(ABC):
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
         """Whole numbers r by record and output, so that the gradient of the loss is r·x/2^residual_bits."""
 
-    @abstractmethod
     def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
-        """Whole numbers v by record for each pair of outputs k ≤ l; None where all are 2^weight_bits."""
+        """Whole numbers v by record for each pair of outputs k ≤ l; None where all are 2^weight_bits.
+
+        Of one output they stand in the second table.
+        """
+        yield link.looked_up(predictor[:, 0])[1]
 
     @abstractmethod
     def sql_columns(self, link: Link, divide: Callable[[str, int | str], str]) -> InSql:
@@ -195,8 +197,7 @@ class ResponseModel(ABC):
 
 
 class GaussianModel(ResponseModel):
-    """y = x·w + N(0, σ²), y scaled to [−1, 1] by its bounds: r = x·w − y, clipped, and r²; the curvature is
-    xx'."""
+    """y = x·w + N(0, σ²), y scaled to [−1, 1]: r = x·w − y, clipped, and r²; the curvature is xx'."""
 
     family = "gaussian"
     link_bits = 13
@@ -208,7 +209,7 @@ class GaussianModel(ResponseModel):
     farthest = 64.0
 
     def limit(self, clip: float | None, reach: int) -> int:
-        beyond = reach + 2**self.residual_bits  # |x·w| + |y|
+        beyond = reach + (1 << self.residual_bits)  # |x·w| + |y|
         return beyond if clip is None else min(beyond, max(1, math.ceil(clip * 2**self.residual_bits)))
 
     def clip_of(self, link: Link) -> float:
@@ -254,8 +255,7 @@ class GaussianModel(ResponseModel):
 
 
 class BinomialModel(ResponseModel):
-    """P(second level) = 1/(1 + e^{−x·w}): r = p − y and v = p(1 − p), from one table; a large residual has a
-    small weight."""
+    """P(second level) = 1/(1 + e^{−x·w}): r = p − y, v = p(1 − p); a large residual has a small weight."""
 
     family = "binomial"
     ratio = "odds ratio"
@@ -275,9 +275,6 @@ class BinomialModel(ResponseModel):
 
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
         return np.asarray(link.looked_up(predictor)[0] - response[:, None] * 2.0**self.residual_bits)
-
-    def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
-        yield link.looked_up(predictor[:, 0])[1]
 
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         return InSql([f"(u0_0 - y * {2**self.residual_bits})"], {(0, 0): "u0_1"})
@@ -449,9 +446,6 @@ class PoissonModel(ResponseModel):
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
         mean, _, low, high = link.looked_up(predictor)
         return np.asarray(mean - np.clip(response[:, None], low, high) * 2.0**self.residual_bits)
-
-    def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
-        yield link.looked_up(predictor[:, 0])[1]
 
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         residual = f"(u0_0 - least(greatest(y, u0_2), u0_3) * {2**self.residual_bits})"

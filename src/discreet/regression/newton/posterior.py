@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -281,11 +282,12 @@ class _Combined:
 class _Target(ABC):
     """The density of (w, log σ²) given the rounds; σ² is 1 but for the gaussian model."""
 
-    def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments) -> None:
-        self.prior, self.seen, self.moments = prior, seen, moments
+    def __init__(
+        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
+    ) -> None:
+        self.model, self.prior, self.seen, self.moments = model, prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
         self.vague: FloatArray | None = None
-        self.halvings = 0
         self.excess = 0.0, 0.0
 
     @abstractmethod
@@ -350,7 +352,7 @@ class _Target(ABC):
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
             step = move * min(1.0, 1.0 / max(far, 1e-12))
-            for _ in range(self.halvings):
+            for _ in range(_HALVINGS if self.model.steep else 0):
                 here, there = self.log_density(np.array([point, point + step]), np.array(sigma[:1] * 2))
                 if there > here - 1:
                     break
@@ -374,8 +376,7 @@ class _Curved(_Target):
     def __init__(
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
-        super().__init__(prior, seen, moments)
-        self.model, self.halvings = model, _HALVINGS if model.steep else 0
+        super().__init__(model, prior, seen, moments)
         self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
         self.points = np.array([one.point for one in seen])
         at = moments.predictors(self.points)
@@ -465,17 +466,11 @@ class _Curved(_Target):
 class _Straight(_Target):
     """A response whose mean is the predictor, with residuals clipped if ``normal``: σ² unknown then."""
 
-    def __init__(
-        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
-    ) -> None:
-        super().__init__(prior, seen, moments)
-        self.clipped = model.normal
-
     def clipping(
         self, one: Evidence, points: FloatArray, log_sigma: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The slope of a clipped residual's mean, the variance left given a row, its moments 2 and 4."""
-        if not self.clipped:
+        if not self.model.normal:
             one_each = np.ones(len(points))
             return one_each, one_each, one_each, one_each
         gaps = one.point - points
@@ -499,7 +494,7 @@ class _Straight(_Target):
 
     def squares(self, points: FloatArray, log_sigma: FloatArray) -> FloatArray:
         """log p(Σr² of all rounds | w, σ²), and a uniform law of σ: the records' part is common to all."""
-        if not self.clipped:
+        if not self.model.normal:
             return np.zeros(len(points))
         n = self.moments.records
         total, precision, chance = (np.zeros(len(points)) for _ in range(3))
@@ -515,7 +510,7 @@ class _Straight(_Target):
         return np.asarray(-((total / precision) ** 2) / spread / 2 - np.log(spread) / 2 + log_sigma / 2)
 
     def sigma(self, point: FloatArray) -> tuple[float, float, float]:
-        if not self.clipped:
+        if not self.model.normal:
             return 0.0, 0.0, 0.0
         low, high = math.log(1e-7), 0.0
         for _ in range(3):  # each time where the weight is
@@ -561,22 +556,18 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     averaged = prior.spreads is not None and not setting.model.steep and len(prior.mean) <= _MOST_SAMPLED
     found = [_sampled(target, law, averaged) for target, law in every if law.evidence > most - _HARDLY]
     chances = _weights(np.array([one.evidence for one in found]), 0.0)
-    draws, log_sigma = (
-        np.concatenate([getattr(one, name) for one in found]) for name in ("draws", "log_sigma")
-    )
+    draws = np.concatenate([one.draws for one in found])
+    log_sigma = np.concatenate([one.log_sigma for one in found])
     weights = np.concatenate([chance * one.weights for chance, one in zip(chances, found, strict=True)])
-    best = found[int(np.argmax(chances))]
-    mean = (weights @ draws)[None, :]
-    seen_as = best.target.combined(mean, np.array([weights @ log_sigma]))
+    target = found[int(np.argmax(chances))].target
+    seen_as = target.combined((weights @ draws)[None, :], np.array([weights @ log_sigma]))
     exact = seen_as.slope @ np.linalg.solve(seen_as.sampling[0], seen_as.slope)
-    free = np.asarray(np.linalg.inv(exact + best.target.prior.precision), dtype=np.float64)
+    free = np.asarray(np.linalg.inv(exact + target.prior.precision), dtype=np.float64)
     effective = float(chances @ [one.effective for one in found])
-    target = best.target
     return Posterior(draws, weights, np.exp(log_sigma), target.moments, free, effective, target.excess)
 
 
-@dataclass(frozen=True)
-class _Sampled:
+class _Sampled(NamedTuple):
     """Draws at one scale of the prior, with weights; ``effective`` is the share of them that count."""
 
     target: _Target

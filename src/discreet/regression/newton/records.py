@@ -55,8 +55,7 @@ def read(
     per_person: int | None = None,
     pushdown: bool = False,
 ) -> Iterator[RecordSource]:
-    """The records of any table or file while it is open. ``pushdown``: DuckDB adds up by SQL, as Spark
-    does."""
+    """The records of any open table or file. ``pushdown``: DuckDB adds up by SQL, as Spark does."""
     if is_files(data):
         with opened(data, design.coders, person) as table:
             yield _of(design, table, per_person, pushdown)

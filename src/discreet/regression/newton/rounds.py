@@ -72,11 +72,10 @@ class Schedule:
             if question.unsure(first) > 1 / 4:
                 return cls((Fraction(1),), (0.15,), squares=0.1)
             return cls((first, 1 - first), (0.3, 0.15), squares=0.1)
-        shares = Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)
-        few = cls(shares, (0.2,) * 4, squares=0.02 if question.model.squares else 0.0)
         if descends(question.design, question.model, aim, question.n is not None):
             return cls((), (), descent=Fraction(1), steps=question.steps())
-        return few
+        shares = Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)
+        return cls(shares, (0.2,) * 4, squares=0.02 if question.model.squares else 0.0)
 
 
 def descends(design: Design, model: ResponseModel, aim: str, counted: bool) -> bool:
@@ -133,8 +132,7 @@ def ask(
 def _descend(
     question: PublicSetting, plan: Schedule, sums: Callable[[Link, bool], RoundSums], source: Source
 ) -> FloatArray:
-    """Nesterov's accelerated descent on noisy gradients, as the mean of the later half of the points
-    reached."""
+    """Nesterov's accelerated descent on noisy gradients: the mean of the later half of its points."""
     design, model = question.design, question.model
     assert question.n is not None
     most = question.n * (design.norm / design.unit) ** 2 * model.most_weight
