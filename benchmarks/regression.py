@@ -73,8 +73,8 @@ from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.design import Column, Design, Variable, shortened
 from discreet.regression.newton.fit import doubts
 from discreet.regression.newton.models import model_of
-from discreet.regression.newton.posterior import CoefficientPrior
-from discreet.regression.newton.rounds import PublicSetting, Schedule, ask
+from discreet.regression.newton.posterior import CoefficientPrior, PublicSetting
+from discreet.regression.newton.rounds import Schedule, ask
 from discreet.regression.newton.sums import RowBlock, exact_sums
 
 DELTA = Fraction(1, 10**6)

@@ -193,6 +193,20 @@ def test_a_document_says_it_all() -> None:
         Fit.from_json(text.replace('"rounds"', '"roundz"'))
 
 
+@pytest.mark.parametrize("deviation", [0.3, 0.5, 0.8])
+def test_a_document_clips_where_the_fit_did(deviation: float) -> None:
+    """Beyond 1, half the width of the bounds, too: residuals reach as far as predictors do besides."""
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-1, 1, 5000)
+    frame = pd.DataFrame({"x": x, "y": 0.8 * x + deviation * generator.normal(size=5000)})
+    question = regression("y ~ x", bounds=dict.fromkeys("xy", (-1, 1)), epsilon=1, delta="1e-6")
+    fit = question.fit(frame, source=SeededEntropy(1))
+    again = Fit.from_json(fit.to_json())
+    assert [one.clip for one in again.outcome.seen] == [one.clip for one in fit.outcome.seen]
+    assert (fit.outcome.seen[-1].clip > 1) == (deviation > 0.4)
+    assert again.std() == pytest.approx(fit.std(), rel=1e-12)
+
+
 def test_a_private_fit_has_its_guarantee() -> None:
     frame = people(1000)
     fit = regress(
@@ -226,6 +240,7 @@ def test_a_private_fit_has_its_guarantee() -> None:
         ("income ~ age", {}, "needs levels"),
         ("vote ~ age", {"n": 1}, "less than the 2 coefficients"),
         ("vote ~ age", {"relation": "sideways"}, "must be 'replace-one'"),
+        ("vote ~ age", {"relation": "within-group"}, "must be 'replace-one'"),
         ("vote ~ age", {"per_person": 2}, "go together"),
         ("vote ~ age", {"delta": 0}, "delta"),
         ("vote ~ age", {"norm": -1}, "norm"),
@@ -268,6 +283,15 @@ def test_formulas_with_products_polynomials_and_splines() -> None:
     # rows @ w = values @ (mixing @ w) for every w: the grid's step apart.
     assert made.scaled(codes) == pytest.approx(wanted @ made.mixing, abs=4 / made.unit)
     assert (np.abs(made.scaled(codes)) <= 1 + 1e-9).all()
+
+
+def test_an_indicator_of_each_of_two_levels_has_a_column() -> None:
+    """Moved to [−1, 1] the two columns would be one; as they are they are not."""
+    made = design("y ~ a:g", family="gaussian", bounds={"a": (2, 10), "y": (0, 1)}, levels={"g": ("p", "q")})
+    codes = [np.array([0, 5, 60, 60]), np.array([0, 1, 0, 1])]
+    values = made.variables[0].values(codes[0])
+    wanted = np.column_stack([np.ones(4), values * (codes[1] == 0), values * (codes[1] == 1)])
+    assert made.scaled(codes) == pytest.approx(wanted @ made.mixing, abs=4 / made.unit)
 
 
 def test_quantiles_of_mixtures() -> None:

@@ -17,8 +17,7 @@ from discreet.declarations import Relation
 from discreet.privacy.curves import largest_gaussian
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.design import Column, Design, Variable, design
-from discreet.regression.newton.models import EXCESSES, MODELS
-from discreet.regression.newton.models.poisson import PoissonModel, windowed
+from discreet.regression.newton.models import EXCESSES, PoissonModel, model_of, windowed
 from discreet.regression.newton.moments import (
     ResponseCurve,
     RowMoments,
@@ -32,12 +31,13 @@ from discreet.regression.newton.moments import (
 from discreet.regression.newton.posterior import (
     CoefficientPrior,
     Evidence,
+    PublicSetting,
     _Target,
     evidence,
     maximum,
     targets_of,
 )
-from discreet.regression.newton.rounds import Outcome, PublicSetting, ask
+from discreet.regression.newton.rounds import Outcome, ask
 from discreet.regression.newton.sums import Round, RowBlock, exact_sums
 
 grids = pytest.importorskip("discreet.data.grids")
@@ -76,14 +76,14 @@ def test_counts_that_scatter_more_have_the_moments_of_their_law(
         every.append([((kept @ law - mean) ** 2, (kept - mean) ** 2 @ law) for law in laws])
     chances = stats.norm.pdf(predictors, centre, math.sqrt(variance) or 1.0)
     wanted = np.tensordot(chances / chances.sum(), np.array(every), 1).T
-    moved, ratios = PoissonModel(most).excesses(window, np.array([centre]), np.array([variance]))
+    moved, ratios = PoissonModel(most + 1).excesses(window, np.array([centre]), np.array([variance]))
     assert moved == pytest.approx(wanted[0], rel=0.2, abs=1e-5)
     assert ratios == pytest.approx(wanted[1] / wanted[1][0], rel=0.02)
 
 
 def test_ratios_never_fall() -> None:
     """With rare counts and narrow windows squares fall again where counts scatter much: most are 0."""
-    _, ratios = PoissonModel(20).excesses(3, np.array([-3.0]), np.array([0.2]))
+    _, ratios = PoissonModel(21).excesses(3, np.array([-3.0]), np.array([0.2]))
     assert (np.diff(ratios) >= 0).all()
 
 
@@ -153,7 +153,7 @@ def test_moments_gather_by_what_the_rounds_told(monkeypatch: pytest.MonkeyPatch)
     """By variance times slope, and of that the part that was not known before; squares stay."""
     pytest.importorskip("formulaic")
     found = design("y ~ x + z", family="gaussian", bounds=dict.fromkeys(("x", "y", "z"), (-1, 1)))
-    model, records, noise = MODELS["gaussian"].of(found), 1000.0, 4e-4
+    model, records, noise = model_of("gaussian", found), 1000.0, 4e-4
     seen = model.guess(found) + np.array([[0.0, 0.1, 0.2], [0.1, 0.0, 0.2], [0.2, 0.2, 0.0]])
     told = Evidence(np.zeros(3), np.zeros(3), 1.0, records * seen, records**2 * noise)
     after = moments_of(model, found, [told], records)
@@ -326,7 +326,7 @@ def asked(family: str, size: int, epsilon: str) -> PublicSetting:
         np.zeros(2), np.eye(2) * {"gaussian": 0.1, "binomial": 1.0, "poisson": 0.3}[family]
     )
     budget = largest_gaussian(Fraction(epsilon), Fraction(1, 10**6))
-    model = MODELS[family].of(made)
+    model = model_of(family, made)
     return PublicSetting(made, model, prior, budget, Relation.REPLACE_ONE, size)
 
 
@@ -380,9 +380,9 @@ def test_a_narrow_window_counts_as_error_where_counts_scatter() -> None:
     """All rounds with the same narrow windows: what they take from counts moves coefficients."""
     setting = asked("poisson", 50_000, "10")
     outcome = answered(setting, 1, 1.0)
-    (free,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (free,) = targets_of(setting, outcome.seen)
     narrow = [replace(one, clip=1.0) for one in outcome.seen]
-    (tight,) = targets_of(setting.model, setting.design, setting.prior, narrow, setting.n)
+    (tight,) = targets_of(setting, narrow)
     point = outcome.posterior.mean
     for target in (free, tight):
         target.look(point, 0.0)
@@ -398,17 +398,15 @@ def test_what_a_round_missed_by_is_no_scatter() -> None:
     rows = RowBlock(np.column_stack([np.full(len(x), 1024.0), x]), counts)
     link = setting.model.link(setting.design, truth - [0.3, 0.0])
     turn = Round(link, setting.noise(link, Fraction(10**6), 0.2, 0.02), Fraction(1))
-    found = evidence(
-        setting.model, setting.design, turn, exact_sums(setting.model, setting.design, link, [rows])
-    )
-    (target,) = targets_of(setting.model, setting.design, setting.prior, [found], setting.n)
+    found = evidence(setting, turn, exact_sums(setting.model, setting.design, link, [rows]))
+    (target,) = targets_of(setting, [found])
     target.look(truth, 0.0)
     assert abs(target.excess[0]) < 0.06
 
 
 def test_windows_are_wide_while_little_is_known_of_scatter() -> None:
     setting = asked("poisson", 50_000, "10")
-    law = maximum(setting.model, setting.design, setting.prior, answered(setting, 1).seen, setting.n)
+    law = maximum(setting, answered(setting, 1).seen)
     clips = [
         setting.model.clip(replace(law, excess=(0.0, error)), setting.cost(Fraction(1, 2)))
         for error in (0.01, 0.3, 3.0)
@@ -421,7 +419,7 @@ def test_rounds_without_squares_say_nothing_of_scatter() -> None:
     setting = asked("poisson", 20_000, "3")
     outcome = answered(setting, 1, 1.0)
     bare = [replace(one, square=0.0, square_variance=0.0) for one in outcome.seen]
-    (target,) = targets_of(setting.model, setting.design, setting.prior, bare, setting.n)
+    (target,) = targets_of(setting, bare)
     target.look(outcome.posterior.mean, 0.0)
     more, error = target.excess
     assert more < error / 2
@@ -439,7 +437,7 @@ def test_draws_have_the_moments_of_the_density_on_a_grid(family: str, epsilon: s
         setting = replace(setting, prior=replace(setting.prior, spreads=spreads))
     outcome = answered(setting, 2)
     law = outcome.posterior
-    (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (target,) = targets_of(setting, outcome.seen)
     target.maximum()
     if not declared and family != "poisson":
         sigma = np.log(law.weights @ law.sigma_squared)[None]
@@ -469,7 +467,7 @@ def test_what_is_not_known_of_curvatures_counts_at_its_mean_over_the_law(family:
     """Over 20,000 draws of the coefficients: within 5 %, where one entry's mean has a deviation below 1 %."""
     setting = asked(family, 1500, "0.5")
     outcome = answered(setting, 3)
-    (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (target,) = targets_of(setting, outcome.seen)
     law, moments = target.maximum(), target.moments
     found = target.combined(law.mean[None, :], np.array(law.log_sigma[:1]))
     assert target.covariance(found)[0] == pytest.approx(
@@ -504,7 +502,7 @@ def test_it_counts_so_only_where_no_prior_is_declared_and_not_for_counts(
 def test_the_density_is_normal_with_the_stated_covariance_times_the_prior(family: str) -> None:
     setting = asked(family, 1500, "1")
     outcome = answered(setting, 4)
-    (target,) = targets_of(setting.model, setting.design, setting.prior, outcome.seen, setting.n)
+    (target,) = targets_of(setting, outcome.seen)
     law = target.maximum()
     points = law.mean + np.random.default_rng(1).normal(size=(20, 2)) @ np.linalg.cholesky(law.covariance).T
     logs = np.full(20, law.log_sigma[0])
@@ -523,10 +521,10 @@ def test_the_maximum_is_where_all_steps_lead(family: str, monkeypatch: pytest.Mo
     """From the first round alone, whose point is far away."""
     setting = asked(family, 20_000, "10")
     first = answered(setting, 5).seen[:1]
-    (early,) = targets_of(setting.model, setting.design, setting.prior, first, setting.n)
+    (early,) = targets_of(setting, first)
     found = early.maximum()
     monkeypatch.setattr("discreet.regression.newton.posterior._ARRIVED", 0.0)
-    (late,) = targets_of(setting.model, setting.design, setting.prior, first, setting.n)
+    (late,) = targets_of(setting, first)
     last = late.maximum()
     assert (np.abs(found.mean - last.mean) < 0.02 * np.sqrt(np.diag(last.covariance))).all()
 
@@ -579,7 +577,7 @@ def with_signs(family: str, mu: int) -> tuple[PublicSetting, Any, Any]:
     )
     guess = np.diag([1.0, 1.0, 1 / 3, 1.0])
     made = Design("…", variables, Variable("y", coder, False), columns, 10, 2 * unit, np.eye(4), guess)
-    model = MODELS[family].of(made)
+    model = model_of(family, made)
     prior = CoefficientPrior.weak(made, model)
     setting = PublicSetting(made, model, prior, Fraction(mu) ** 2, Relation.REPLACE_ONE, n)
     return setting, RowBlock(rows, response), 2 * values - 1 if family == "gaussian" else values

@@ -85,22 +85,15 @@ def _response(
         if typical is not None:
             raise InvalidInput(f"typical={typical!r} is not used by multinomial models: leave it out")
         return levels[generator.integers(0, len(levels), n)]
-    if family == "binomial":
-        share = 0.5 if typical is None else float(typical)
-        if not 0 < share < 1:
-            raise _wrong(family, typical)
-        return levels[(generator.random(n) < share).astype(int)]
-    assert isinstance(coder, Grid)
-    guess = coder.width / (8 if family == "gaussian" else 5) if typical is None else float(typical)
-    if not 0 < guess < coder.width:
-        raise _wrong(family, typical)
+    most, part = (coder.width, {"gaussian": 8, "poisson": 5}[family]) if isinstance(coder, Grid) else (1, 2)
+    guess = most / part if typical is None else float(typical)
+    if not 0 < guess < most:
+        raise InvalidInput(f"typical={typical!r} must be {_TYPICAL[family]}")
+    if not isinstance(coder, Grid):
+        return levels[(generator.random(n) < guess).astype(int)]
     if family == "poisson":
         return np.minimum(generator.poisson(guess, n), coder.high)
     return (coder.low + coder.high) / 2 + guess * generator.normal(size=n)
-
-
-def _wrong(family: str, typical: float | None) -> InvalidInput:
-    return InvalidInput(f"typical={typical!r} must be {_TYPICAL[family]}")
 
 
 def _split(schedule: Schedule) -> tuple[tuple[str, str], ...]:

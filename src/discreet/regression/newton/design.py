@@ -1,5 +1,4 @@
-"""What a regression asks, fixed before any data: the columns of its rows as whole numbers, from public
-tables.
+"""What a regression asks, fixed before any data: columns of whole numbers, from public tables.
 
 A formula is evaluated on *public* points only: the points of the grid between declared bounds, and declared
 levels. Each column of the model is a product of functions of one variable each; these become tables of whole
@@ -12,7 +11,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -69,9 +68,8 @@ class Column:
     def reach(self, bits: int) -> int:
         """The largest size of an entry."""
         size = 1 << bits
-        for index, (_, table) in enumerate(self.factors):
-            largest = max(max(table), -min(table))
-            size = largest if index == 0 else size * largest >> bits
+        for _, table in self.factors:
+            size = size * max(max(table), -min(table)) >> bits
         return size
 
 
@@ -127,7 +125,7 @@ class Design:
         NaN where they are not. Rows that may be shortened settle zeros alone.
         """
         found = np.full((self.d, self.d), np.nan)
-        short = _longest_squared(self.columns, self.variables, self.bits) > self.norm**2
+        short = _longest_squared(self.columns, self.bits) > self.norm**2
         tables = {
             j: (column.factors or ((None, (self.unit,)),))[0]
             for j, column in enumerate(self.columns)
@@ -143,14 +141,11 @@ class Design:
     @property
     def plain(self) -> tuple[bool, ...]:
         """Whether a column is one number or an indicator of a level, in no other term."""
-        alone = [column.factors[0][0] if len(column.factors) == 1 else None for column in self.columns]
-        used = Counter(v for column in self.columns for v, _ in column.factors)
-        shared = {v for column in self.columns if len(column.factors) > 1 for v, _ in column.factors}
-
-        def single(v: int | None) -> bool:
-            return v is not None and v not in shared and (used[v] == 1 or not self.variables[v].numeric)
-
-        return tuple(map(single, alone))
+        variables = [[v for v, _ in column.factors] for column in self.columns]
+        used = Counter(v for own in variables for v in own)
+        shared = {v for own in variables if len(own) > 1 for v in own}
+        single = {v for v in used if used[v] == 1 or not self.variables[v].numeric} - shared
+        return tuple(len(own) == 1 and own[0] in single for own in variables)
 
     @cached_property
     def coders(self) -> dict[str | None, Coder]:
@@ -223,8 +218,10 @@ def design(
     without it none is.
     """
     bounds, levels, missing = dict(bounds or {}), dict(levels or {}), dict(missing or {})
-    response, wanted, formulas = _parsed(formula)
-    _declared_once(bounds, levels)
+    response, wanted, right = _parsed(formula)
+    both = sorted(set(bounds) & set(levels))
+    if both:
+        raise InvalidInput(f"column {both[0]!r} has both bounds and levels; declare one of them")
     for column in (response, *wanted):
         if column not in bounds and column not in levels:
             raise InvalidInput(
@@ -240,31 +237,32 @@ def design(
     def variables(steps: int) -> tuple[Variable, ...]:
         return tuple(variable(name, bounds, levels, missing, steps) for name in wanted)
 
-    factored = _factored(formulas, variables(1 << 8))
-    longest = _longest(factored) if norm is None else float(norm)
+    longest = _longest(_factored(right, variables(1 << 8))) if norm is None else float(norm)
     if not (math.isfinite(longest) and longest > 0):
         raise InvalidInput(f"norm={norm!r} must be a positive number")
     bits = min(12, math.floor(ROW_BITS - math.log2(longest)))
     if bits < 4:
         raise InvalidInput(f"the rows of formula={formula!r} are too long: give norm=…, such as 1")
     fine = variables(1 << (bits + 1))
-    factored = _factored(formulas, fine)
+    names, factors, mixing = _factored(right, fine)
     whole: dict[bytes, tuple[int, ...]] = {}  # equal tables are one
 
     def integers(table: FloatArray) -> tuple[int, ...]:
         values = np.rint(table * 2.0**bits).astype(np.int64)
         return whole.setdefault(values.tobytes(), tuple(values.tolist()))
 
-    tables = tuple(
-        Column(name, tuple((v, integers(table)) for v, table in factors))
-        for name, factors in zip(factored.names, factored.factors, strict=True)
+    columns = tuple(
+        Column(name, tuple((v, integers(table)) for v, table in parts))
+        for name, parts in zip(names, factors, strict=True)
     )
-    squared = _longest_squared(tables, fine, bits) if norm is None else math.floor((longest * 2**bits) ** 2)
-    reach = math.isqrt(squared - 1) + 1 if norm is None else math.isqrt(squared)
+    if norm is None:
+        reach = math.isqrt(_longest_squared(columns, bits) - 1) + 1
+    else:
+        reach = math.isqrt(math.floor((longest * 2**bits) ** 2))
     if not reach:
         raise InvalidInput(f"norm={norm!r} is below the step of the rows, 2^-{bits}: give a larger one")
     out = variable(response, bounds, levels, missing, 1 << 14, role=family)
-    return Design(formula, fine, out, tables, bits, reach, factored.mixing, np.eye(len(tables))).spread(reach)
+    return Design(formula, fine, out, columns, bits, reach, mixing, np.eye(len(names))).spread(reach)
 
 
 def variable(
@@ -284,35 +282,29 @@ def variable(
         raise InvalidInput(
             f"the response {name!r} needs bounds={{{name!r}: (lowest, highest)}} in a {role} regression"
         )
-    coder: Coder
-    if name in bounds:
-        if isinstance(value, str):
-            raise InvalidInput(
-                f"missing={{{name!r}: {rule!r}}} must be 'exclude', or a number between the bounds"
-            )
-        whole = role == "poisson"
-        coder = Grid(bounds[name], None if whole else steps, whole, value)
-        if whole and coder.low != 0:
-            raise InvalidInput(f"bounds={bounds[name]!r} of the counts {name!r} must start at 0")
-    else:
+    if name in levels:
         given = levels[name]
         domain = given if isinstance(given, Domain) else Domain(given, missing=value)
         if role == "binomial" and domain.k != 2:
             raise InvalidInput(f"levels={domain.levels!r} of {name!r}: a binomial response has two levels")
         return Variable(name, Levels(domain), rule == EXCLUDE, tuple(domain.levels))
+    if isinstance(value, str):
+        raise InvalidInput(
+            f"missing={{{name!r}: {rule!r}}} must be 'exclude', or a number between the bounds"
+        )
+    whole = role == "poisson"
+    coder = Grid(bounds[name], None if whole else steps, whole, value)
+    if whole and coder.low != 0:
+        raise InvalidInput(f"bounds={bounds[name]!r} of the counts {name!r} must start at 0")
     return Variable(name, coder, rule == EXCLUDE)
-
-
-def _declared_once(bounds: Mapping[str, Any], levels: Mapping[str, Any]) -> None:
-    both = sorted(set(bounds) & set(levels))
-    if both:
-        raise InvalidInput(f"column {both[0]!r} has both bounds and levels; declare one of them")
 
 
 _SPLINES = {"bs", "cr", "cc", "cs"}
 _MATHS = ("log", "exp", "sqrt", "log1p")
 _NUMPY = {f"np.{name}" for name in (*_MATHS, "sin", "cos", "abs", "maximum", "minimum")}
 _FUNCTIONS = {"C", "I", "contr.treatment", "contr.sum", *_SPLINES, *_MATHS, *_NUMPY}
+_ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+_PIECES = (ast.Call, ast.keyword, ast.Name, ast.expr_context, ast.Constant, ast.List, ast.Tuple, *_ARITHMETIC)
 
 
 def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
@@ -357,9 +349,12 @@ def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
 
 def _checked_call(text: str) -> list[str]:
     """The columns in a piece of Python of a formula, which may use declared functions only."""
-    names: dict[str, None] = {}
-
-    def visit(node: ast.AST) -> None:
+    try:
+        nodes = list(ast.walk(ast.parse(text, mode="eval").body))
+    except SyntaxError:
+        raise InvalidInput(f"{text}: this cannot be read") from None
+    functions: set[ast.AST] = set()
+    for node in nodes:
         if isinstance(node, ast.Call):
             function = ast.unparse(node.func)
             if function not in _FUNCTIONS:
@@ -367,99 +362,51 @@ def _checked_call(text: str) -> list[str]:
                     f"{text}: {function} may learn from the data, or is unknown; allowed are "
                     f"{', '.join(sorted(_FUNCTIONS))}. Declared bounds already scale each column"
                 )
-            given = {keyword.arg for keyword in node.keywords}
-            if function in _SPLINES and "knots" not in given:
+            if function in _SPLINES and "knots" not in {keyword.arg for keyword in node.keywords}:
                 raise InvalidInput(f"{text}: declare the knots, such as {function}(x, knots=[30, 50])")
-            for part in (*node.args, *(keyword.value for keyword in node.keywords)):
-                visit(part)
-        elif isinstance(node, ast.Name):
-            if node.id not in ("True", "False", "None", "np", "contr"):
-                names.setdefault(node.id)
-        elif isinstance(node, ast.Attribute | ast.Lambda | ast.Subscript | ast.NamedExpr | ast.Starred):
-            raise InvalidInput(f"{text}: this cannot stand in a formula; use columns, numbers and functions")
-        elif isinstance(node, ast.Constant | ast.expr_context | ast.operator | ast.unaryop):
-            pass
-        elif isinstance(node, ast.BinOp | ast.UnaryOp | ast.List | ast.Tuple):
-            for child in ast.iter_child_nodes(node):
-                visit(child)
-        else:
-            raise InvalidInput(f"{text}: this cannot stand in a formula; use columns, numbers and functions")
-
-    try:
-        visit(ast.parse(text, mode="eval").body)
-    except SyntaxError:
-        raise InvalidInput(f"{text}: this cannot be read") from None
-    return list(names)
+            functions.update(ast.walk(node.func))
+    rest = [node for node in nodes if node not in functions]
+    if not all(isinstance(node, _PIECES) for node in rest):
+        raise InvalidInput(f"{text}: this cannot stand in a formula; use columns, numbers and functions")
+    names = dict.fromkeys(node.id for node in rest if isinstance(node, ast.Name))
+    return [name for name in names if name not in ("np", "contr")]
 
 
-@dataclass(frozen=True)
-class _Factored:
-    names: tuple[str, ...]
-    factors: tuple[tuple[tuple[int, FloatArray], ...], ...]
-    mixing: FloatArray
-
-
-def _plain(right: Any, variables: Sequence[Variable]) -> _Factored | None:
-    """The columns of a formula of an intercept and numbers as they are; None of any other."""
-    places = {variable.name: at for at, variable in enumerate(variables) if variable.numeric}
-    factors: list[tuple[tuple[int, FloatArray], ...]] = []
-    names: list[str] = []
-    mixing = np.eye(len(variables) + 1)
-    for term in right:
-        if len(term.factors) != 1:
-            return None
-        (factor,) = term.factors
-        text = str(factor.expr).strip("`")
-        if factor.eval_method.value == "literal" and text == "1" and not names:
-            names.append("Intercept")
-            factors.append(())
-        elif factor.eval_method.value == "lookup" and text in places and names:
-            coder = variables[places[text]].coder
-            assert isinstance(coder, Grid)
-            mixing[0, len(names)] = -(coder.low + coder.high) / coder.width
-            mixing[len(names), len(names)] = 2 / coder.width
-            names.append(text)
-            factors.append(((places[text], np.linspace(-1.0, 1.0, coder.size)),))
-        else:
-            return None
-    return _Factored(tuple(names), tuple(factors), mixing) if len(names) == len(mixing) else None
+_Factored = tuple[tuple[str, ...], list[list[tuple[int, FloatArray]]], FloatArray]
+"""Names of columns, the tables by variable of which each is the product, and how to scale back."""
 
 
 def _factored(right: Any, variables: Sequence[Variable]) -> _Factored:
-    """The columns of the formula as products of one-variable tables, scaled, and how to scale back."""
-    plain = _plain(right, variables)
-    return _by_formula(right, variables) if plain is None else plain
+    """The columns of the formula as products of one-variable tables, scaled."""
+    terms = [[str(factor.expr).strip("`") for factor in term.factors] for term in right]
+    grids = [variable.coder for variable in variables if isinstance(variable.coder, Grid)]
+    if len(grids) < len(variables) or terms != [["1"], *([variable.name] for variable in variables)]:
+        return _by_formula(right, variables)
+    mixing = np.eye(len(terms))  # an intercept and numbers as they are: quick, however many
+    for j, coder in enumerate(grids, 1):
+        mixing[0, j], mixing[j, j] = -(coder.low + coder.high) / coder.width, 2 / coder.width
+    tables = [[(v, np.linspace(-1.0, 1.0, coder.size))] for v, coder in enumerate(grids)]
+    return ("Intercept", *(variable.name for variable in variables)), [[], *tables], mixing
 
 
 def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
     import pandas as pd
     from formulaic import Formula
 
-    generator = np.random.default_rng(0)
+    def frame(codes: Sequence[IntArray]) -> Any:
+        columns = {v.name: v.values(c) for v, c in zip(variables, codes, strict=True)}
+        return pd.DataFrame(columns, index=None if columns else range(number))
 
-    def frame(codes: Sequence[npt.NDArray[np.integer[Any]]], of: Sequence[Variable]) -> Any:
-        return pd.DataFrame({v.name: v.values(c) for v, c in zip(of, codes, strict=True)})
-
+    generator, probes = np.random.default_rng(0), []
     number = max([_PROBES, *(v.coder.size for v in variables if not v.numeric)])
-    probes = [
-        np.concatenate(
-            [
-                np.arange(min(v.coder.size, number)),
-                [v.coder.size - 1],
-                generator.integers(0, v.coder.size, number),
-            ]
-        )[:number]
-        if not v.numeric
-        else np.concatenate([[0, v.coder.size - 1], generator.integers(0, v.coder.size, number - 2)])
-        for v in variables
-    ]
+    for one in variables:
+        ends = [0, one.coder.size - 1] if one.numeric else [*range(one.coder.size), one.coder.size - 1]
+        drawn = generator.integers(0, one.coder.size, number - 2 if one.numeric else number)
+        probes.append(np.concatenate([ends, drawn])[:number])
     for codes in probes:
         generator.shuffle(codes)
-    public = frame(probes, variables) if variables else pd.DataFrame(index=range(number))
     try:
-        matrix = Formula(right).get_model_matrix(public, na_action="raise")
-    except InvalidInput:
-        raise
+        matrix = Formula(right).get_model_matrix(frame(probes), na_action="raise")
     except Exception as error:
         raise InvalidInput(
             f"the formula cannot be evaluated between the declared bounds ({type(error).__name__}: {error})"
@@ -473,84 +420,74 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
     positions = {v.name: i for i, v in enumerate(variables)}
     depends: list[list[int]] = []
     for structure in spec.structure:
-        own = sorted(positions[str(n)] for n in spec.term_variables[structure.term] if str(n) in positions)
+        own = [positions[str(n)] for n in spec.term_variables[structure.term] if str(n) in positions]
         depends += [own] * len(structure.columns)
-    factors: list[list[tuple[int, FloatArray]]] = [[] for _ in names]
     alone = np.array([len(own) == 1 for own in depends])
-    bases = np.where(alone, 0, np.argmax(np.abs(values), axis=0))
+    bases = np.where(alone, 0, np.argmax(np.abs(values), axis=0)).tolist()
     heights = np.where(alone, 1.0, values[bases, np.arange(len(names))])
+    factors: list[list[tuple[int, FloatArray]]] = [[] for _ in names]
     for v, one in enumerate(variables):
-        using = [j for j in range(len(names)) if v in depends[j]]
-        for base in sorted({int(bases[j]) for j in using}):
-            size = one.coder.size
-            around = [np.full(size, probe[base]) for probe in probes]
-            around[v] = np.arange(size)
-            table = np.asarray(spec.get_model_matrix(frame(around, variables)), dtype=np.float64)
+        using = [j for j, own in enumerate(depends) if v in own]
+        for base in sorted({bases[j] for j in using}):
+            around = [np.full(one.coder.size, probe[base]) for probe in probes]
+            around[v] = np.arange(one.coder.size)
+            table = np.asarray(spec.get_model_matrix(frame(around)), dtype=np.float64)
             for j in using:
-                if int(bases[j]) == base:
+                if bases[j] == base:
                     factors[j].append((v, table[:, j] / heights[j]))
-    rebuilt = np.empty_like(values)
-    for j, parts in enumerate(factors):
-        rebuilt[:, j] = heights[j]
-        for v, table in parts:
-            rebuilt[:, j] *= table[probes[v]]
-    if not np.allclose(rebuilt, values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
-        raise InvalidInput("a term of the formula mixes several columns other than as a product of functions")
-    centred = [[(v, *_scaled(table)) for v, table in parts] for parts in factors]
-    for centring in (True, False):
-        scaled = [
-            [(v, t if centring else raw / np.abs(raw).max()) for v, t, raw in parts] for parts in centred
+
+    def multiplied(tables: Sequence[Sequence[tuple[int, FloatArray]]]) -> FloatArray:
+        every = [
+            math.prod((table[probes[v]] for v, table in parts), start=np.ones(number)) for parts in tables
         ]
-        rows = np.ones_like(values)
-        for j, parts in enumerate(scaled):
-            for v, table in parts:
-                rows[:, j] *= table[probes[v]]
+        return np.column_stack(every)
+
+    if not np.allclose(heights * multiplied(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
+        raise InvalidInput("a term of the formula mixes several columns other than as a product of functions")
+    for scale in (_centred, lambda table: table / np.abs(table).max()):
+        scaled = [[(v, scale(table)) for v, table in parts] for parts in factors]
+        rows = multiplied(scaled)
         # values = rows @ mix: the formula's columns in terms of the scaled ones, if these span them.
         mix, _, rank, _ = np.linalg.lstsq(rows, values, rcond=1e-10)
-        if rank < len(names):
-            raise InvalidInput(
-                "the columns of the formula are linearly dependent, whatever the data: leave out a term"
-            )
-        if np.allclose(rows @ mix, values, rtol=1e-7, atol=1e-8 * np.abs(values).max()):
-            break
-    mix[np.abs(mix) < 1e-10 * np.abs(mix).max(axis=0)] = 0
-    return _Factored(names, tuple(tuple(parts) for parts in scaled), np.linalg.inv(mix))
+        spanned = np.allclose(rows @ mix, values, rtol=1e-7, atol=1e-8 * np.abs(values).max())
+        if rank == len(names) and spanned:
+            mix[np.abs(mix) < 1e-10 * np.abs(mix).max(axis=0)] = 0
+            return names, scaled, np.linalg.inv(mix)
+    raise InvalidInput(
+        "the columns of the formula are linearly dependent, whatever the data: leave out a term"
+    )
 
 
-def _scaled(table: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A table moved and stretched to [−1, 1], or left as it is if an indicator of one of many; and itself."""
+def _centred(table: FloatArray) -> FloatArray:
+    """A table moved and stretched to [−1, 1], or left as it is if an indicator of one of many."""
     low, high = float(table.min()), float(table.max())
     if high == low:
-        return np.ones_like(table), table
+        return np.ones_like(table)
     if len(table) > 2 and set(np.unique(table)) == {0.0, 1.0}:
-        return table, table
-    return (table - (low + high) / 2) / ((high - low) / 2), table
+        return table
+    return (table - (low + high) / 2) / ((high - low) / 2)
 
 
 def _longest(factored: _Factored) -> float:
-    return math.sqrt(_box(factored.factors, lambda table: np.abs(table)))
+    alone, others = _alone(factored[1])
+    return math.sqrt(alone + sum(math.prod(float(np.max(t**2)) for _, t in parts) for parts in others))
 
 
-def _longest_squared(columns: Sequence[Column], variables: Sequence[Variable], bits: int) -> int:
-    """A bound on the integer squared length of a row. Entries are cut towards zero, so products bound
-    them."""
-    whole = [[(v, np.asarray(table, dtype=np.float64)) for v, table in c.factors] for c in columns]
-    singles = [parts for parts in whole if len(parts) == 1]
+def _longest_squared(columns: Sequence[Column], bits: int) -> int:
+    """A bound on the integer squared length of a row: entries are cut towards zero."""
+    whole = [[(v, np.asarray(table, dtype=np.float64)) for v, table in column.factors] for column in columns]
     others = [column for column in columns if len(column.factors) != 1]
-    return round(_box(singles, np.abs)) + sum(column.reach(bits) ** 2 for column in others)
+    return round(_alone(whole)[0]) + sum(column.reach(bits) ** 2 for column in others)
 
 
-def _box(columns: Sequence[Sequence[tuple[int, FloatArray]]], size: Any) -> float:
-    """Σ over groups of columns of the same variables of the largest sum of squares at one point."""
-    groups: dict[tuple[int, ...], list[Sequence[tuple[int, FloatArray]]]] = {}
+def _alone(columns: Iterable[Sequence[tuple[int, FloatArray]]]) -> tuple[float, list[Any]]:
+    """Of columns of one variable, Σ over variables of their largest sum of squares; and the other columns."""
+    squares: dict[int, Any] = {}
+    others = []
     for parts in columns:
-        groups.setdefault(tuple(v for v, _ in parts), []).append(parts)
-    total = 0.0
-    for variables, members in groups.items():
-        if len(variables) <= 1:
-            total += float(np.max(np.sum([size(p[0][1]) ** 2 if p else np.ones(1) for p in members], axis=0)))
+        if len(parts) == 1:
+            ((v, table),) = parts
+            squares[v] = squares.get(v, 0.0) + table**2
         else:
-            total += sum(
-                float(np.prod([np.max(size(table)) ** 2 for _, table in parts])) for parts in members
-            )
-    return total
+            others.append(parts)
+    return sum(float(one.max()) for one in squares.values()), others

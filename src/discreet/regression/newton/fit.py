@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import astuple, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from discreet._interop import inference_data
+from discreet._json import fields_as_json
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
 from discreet.declarations import (
     Relation,
     as_epsilon,
     as_integer,
+    as_positive,
     as_rational,
     as_target_delta,
     check_hidden_size,
 )
-from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Table, Words
+from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Table, Words, as_probability
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
@@ -31,9 +33,9 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
 from discreet.regression.newton.models import Link, ResponseModel, model_of
-from discreet.regression.newton.posterior import CoefficientPrior, Posterior
+from discreet.regression.newton.posterior import CoefficientPrior, Posterior, PublicSetting
 from discreet.regression.newton.records import codes_of, read
-from discreet.regression.newton.rounds import Outcome, PublicSetting, ask, descends
+from discreet.regression.newton.rounds import Outcome, ask, descends
 from discreet.regression.newton.sums import Round, RoundNoise, RoundSums
 
 if TYPE_CHECKING:
@@ -45,7 +47,17 @@ _READING = (
     "and the noise of privacy are both inside."
 )
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
-_RATIOS = {"binomial": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio"}
+
+
+@dataclass(frozen=True)
+class Units:
+    """From scaled coefficients w to those in the units of the columns: mixing @ w + offset."""
+
+    names: tuple[str, ...]
+    mixing: FloatArray
+    offset: FloatArray
+    ranges: FloatArray
+    """Of the columns, as declared: from the least to the largest value."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +82,15 @@ class Regression:
     def __post_init__(self) -> None:
         if self.aim not in ("intervals", "prediction"):
             raise InvalidInput(f"aim={self.aim!r} must be 'intervals' or 'prediction'")
-        if self.n is not None and self.relation is not Relation.ADD_REMOVE and self.n < self.design.d:
+        if self.n is not None and not self.hides_size and self.n < self.design.d:
             raise InvalidInput(
                 f"n={self.n} is less than the {self.design.d} coefficients: nothing can be fitted"
             )
+
+    @property
+    def hides_size(self) -> bool:
+        """Whether the number of records is private."""
+        return self.relation is Relation.ADD_REMOVE
 
     @cached_property
     def design(self) -> Design:
@@ -106,24 +123,38 @@ class Regression:
         return largest_gaussian(self.epsilon, self.delta)
 
     @cached_property
+    def response_scale(self) -> tuple[float, float]:
+        """The middle and half the width of the bounds of numbers, which are scaled to [−1, 1]; else 0, 1."""
+        coder = self.design.response.coder
+        if not (self.model.normal and isinstance(coder, Grid)):
+            return 0.0, 1.0
+        return (coder.low + coder.high) / 2, coder.width / 2
+
+    @cached_property
     def units(self) -> Units:
-        return Units.of(self.design, self.model)
+        made, outputs, (middle, half) = self.design, self.model.outputs, self.response_scale
+        signed = [any(min(table) < 0 for _, table in column.factors) for column in made.columns]
+        ranges = np.where(signed, 2, 1) / np.maximum(np.abs(np.diag(made.mixing)), 1e-300)
+        offset = np.zeros(made.d)
+        if made.constant is not None:
+            offset[made.constant] = middle
+        names = made.names
+        if outputs > 1:
+            names = tuple(f"{level}: {name}" for level in made.response.levels[1:] for name in names)
+        mixing = np.asarray(np.kron(np.eye(outputs), made.mixing * half), dtype=np.float64)
+        return Units(names, mixing, np.tile(offset, outputs), np.tile(ranges, outputs))
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        person = self.per_person is not None
-        relation = (
-            Relation.REPLACE_PERSON if person and self.relation is not Relation.ADD_REMOVE else self.relation
-        )
-        public = "the number of records is public" if self.relation is not Relation.ADD_REMOVE else ""
+        people = self.per_person is not None and not self.hides_size
         return Guarantee(
             exact_epsilon=self.epsilon,
-            relation=relation,
+            relation=Relation.REPLACE_PERSON if people else self.relation,
             exact_delta=self.delta,
             basis=BASIS,
-            assumptions=(public,) if public else (),
+            assumptions=() if self.hides_size else ("the number of records is public",),
             curve=GaussianCurve(self.mu_squared),
-            unit=self.person if relation is Relation.REPLACE_PERSON else None,
+            unit=self.person if people else None,
         )
 
     def scaled_prior(self) -> CoefficientPrior:
@@ -151,38 +182,26 @@ class Regression:
 
     def setting(self, n: int | None) -> PublicSetting:
         """The setting of the rounds for a dataset of n records, if that number is public."""
-        return PublicSetting(
-            self.design,
-            self.model,
-            self.scaled_prior(),
-            self.mu_squared,
-            self.relation,
-            n,
-            self.per_person or 1,
-        )
-
-    def public_size(self, n: int) -> int | None:
-        """n, unless the number of records that enter is private: add/remove, or records left out."""
-        return n if self._counted(self.design) else None
+        prior, people = self.scaled_prior(), self.per_person or 1
+        return PublicSetting(self.design, self.model, prior, self.mu_squared, self.relation, n, people)
 
     def _counted(self, design: Design) -> bool:
-        return self.relation is not Relation.ADD_REMOVE and not design.excludes
+        """Whether the number of records that enter is public: no add/remove, and none is left out."""
+        return not self.hides_size and not design.excludes
 
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
         """The answer for some data; ``source`` other than the system's makes it no private one."""
         with read(self.design, data, person, self.per_person) as records:
-            if not records.n and self.relation is not Relation.ADD_REMOVE:
-                raise DataError("the data are empty: there is no record")
-            if self.n is not None and records.n != self.n and self.relation is not Relation.ADD_REMOVE:
-                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
-            if records.n < self.design.d and self.relation is not Relation.ADD_REMOVE:
-                raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
-            setting = self.setting(self.public_size(records.n))
+            if not self.hides_size:
+                if not records.n:
+                    raise DataError("the data are empty: there is no record")
+                if self.n is not None and records.n != self.n:
+                    raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+                if records.n < self.design.d:
+                    raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
+            setting = self.setting(records.n if self._counted(self.design) else None)
             outcome = ask(
-                setting,
-                lambda link, curvature: records.sums(self.model, link, curvature),
-                source,
-                self.aim,
+                setting, lambda link, curved: records.sums(self.model, link, curved), source, self.aim
             )
         reached = None if outcome.reached is None else tuple(outcome.reached.tolist())
         private = type(source) is not SeededEntropy
@@ -190,11 +209,9 @@ class Regression:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values that :meth:`from_dict` reads."""
-        kept = {one.name: getattr(self, one.name) for one in fields(self)}
-        kept |= {name: str(kept[name]) for name in ("epsilon", "delta", "relation")}
+        kept = fields_as_json(self)
         kept["bounds"] = {name: list(map(float, pair)) for name, pair in self.bounds.items()}
         kept["levels"] = {name: list(given) for name, given in self.levels.items()}
-        kept["prior"] = {name: list(pair) for name, pair in (self.prior or {}).items()}
         return {name: value for name, value in kept.items() if value not in (None, {})}
 
     @classmethod
@@ -207,34 +224,52 @@ class Regression:
         return cls(**given)
 
 
-@dataclass(frozen=True)
-class Units:
-    """From scaled coefficients w to those of the formula, in the units of the columns: mixing @ w +
-    offset."""
-
-    names: tuple[str, ...]
-    mixing: FloatArray
-    offset: FloatArray
-    ranges: FloatArray
-    """Of the columns, as declared: from the least to the largest value."""
-
-    @classmethod
-    def of(cls, design: Design, model: ResponseModel) -> Units:
-        names, mixing = design.names, design.mixing
-        signed = [any(min(table) < 0 for _, table in column.factors) for column in design.columns]
-        ranges = np.where(signed, 2, 1) / np.maximum(np.abs(np.diag(mixing)), 1e-300)
-        offset = np.zeros(design.d)
-        if model.normal:
-            coder = design.response.coder
-            assert isinstance(coder, Grid)
-            mixing = mixing * (coder.width / 2)
-            offset[design.constant] = (coder.low + coder.high) / 2 if design.constant is not None else 0.0
-        if model.outputs > 1:
-            levels = design.response.levels[1:]
-            names = tuple(f"{level}: {name}" for level in levels for name in design.names)
-            mixing = np.asarray(np.kron(np.eye(model.outputs), mixing), dtype=np.float64)
-            offset, ranges = np.zeros(len(names)), np.tile(ranges, model.outputs)
-        return cls(names, mixing, offset, ranges)
+def regression(
+    formula: str,
+    *,
+    epsilon: EpsilonLike,
+    delta: EpsilonLike,
+    family: str = "gaussian",
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    n: int | None = None,
+    relation: str = "replace-one",
+    person: str | None = None,
+    per_person: int | None = None,
+    **how: Any,
+) -> Regression:
+    """The question of :func:`discreet.regress`, checked, without data."""
+    if (person is None) != (per_person is None):
+        raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
+    if relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE):
+        raise InvalidInput(
+            f"relation={relation!r} must be 'replace-one' or 'add-remove'; people are protected with "
+            "person=… and per_person=…"
+        )
+    kind = Relation(relation)
+    most = None if per_person is None else as_positive(per_person, "per_person")
+    size = None if n is None else as_integer(n, "n")
+    if kind is Relation.ADD_REMOVE:
+        check_hidden_size(size, person)
+    elif most is not None and most > 1 and size is None:
+        raise InvalidInput(
+            f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound"
+        )
+    made = Regression(
+        formula,
+        family,
+        dict(bounds or {}),
+        {k: given if hasattr(given, "levels") else tuple(given) for k, given in (levels or {}).items()},
+        as_epsilon(epsilon),
+        as_target_delta(delta, size or 1, "ask for counts instead, with pure epsilon"),
+        n=size,
+        relation=kind,
+        person=person,
+        per_person=most,
+        **how,
+    )
+    _ = made.model, made.scaled_prior()  # every mistake before any data
+    return made
 
 
 @dataclass(frozen=True)
@@ -245,6 +280,10 @@ class Prediction:
     low: FloatArray
     high: FloatArray
     level: float
+
+
+def as_level(level: Any) -> float:
+    return as_probability(level, "level", "0.9")
 
 
 @dataclass(frozen=True)
@@ -322,12 +361,11 @@ class Fit(Answer):
         return np.clip(1 - np.diag(self.posterior.noise_free) / self.std() ** 2, 0.0, 1.0)
 
     def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
-        """The standard deviation of the errors of a gaussian model: median and interval, in the response's
-        units."""
+        """The deviation of a gaussian model's errors, in the response's units: median and interval."""
         if not self.question.model.normal:
             raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
-        tail, width = (1 - as_level(level)) / 2, self.question.design.response.coder.width  # type: ignore[attr-defined]
-        sigma = np.sqrt(self.posterior.sigma_squared)[:, None] * width / 2
+        tail = (1 - as_level(level)) / 2
+        sigma = np.sqrt(self.posterior.sigma_squared)[:, None] * self.question.response_scale[1]
         middle, low, high = self.posterior.quantiles(sigma, (0.5, tail, 1 - tail))
         return float(middle[0]), float(low[0]), float(high[0])
 
@@ -344,8 +382,7 @@ class Fit(Answer):
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """A dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if any."""
-        ratio = _RATIOS.get(self.question.family)
-        found = []
+        ratio, found = self.question.model.ratio, []
         for row, share in zip(self.rows(level), self.noise_share(), strict=True):
             own = {"name": row.name, "mean": row.mean, "std": row.sd, "low": row.low, "high": row.high}
             more = {} if ratio is None else {ratio: math.exp(min(row.mean, 700.0))}
@@ -358,17 +395,15 @@ class Fit(Answer):
         ``frame`` is a table with the formula's columns. Of a multinomial model the arrays have a column for
         each level, in the declared order.
         """
-        tail = (1 - as_level(level)) / 2
-        design, model = self.question.design, self.question.model
-        rows = design.scaled(codes_of(design, frame))
-        if model.outputs > 1:  # by draws, with a fixed seed: a softmax has no normal law
-            found = [self._through(rows @ w.reshape(model.outputs, -1).T) for w in self._draws(400)]
+        tail, law = (1 - as_level(level)) / 2, self.outcome.posterior
+        made, outputs = self.question.design, self.question.model.outputs
+        rows = made.scaled(codes_of(made, frame))
+        if outputs > 1:  # by draws, with a fixed seed: a softmax has no normal law
+            found = [self._through(rows @ w.reshape(outputs, -1).T) for w in self._draws(400)]
             low, high = np.quantile(found, [tail, 1 - tail], axis=0)
-            return Prediction(self.response(rows), low, high, level)
-        law = self.outcome.posterior
-        whole = np.sqrt(np.einsum("ij,ij->i", rows @ law.covariance, rows))
-        centre = rows @ law.mean
-        low, high = (self._through(centre + side * ndtri(tail) * whole) for side in (1, -1))
+        else:
+            reach = -ndtri(tail) * np.sqrt(np.einsum("ij,ij->i", rows @ law.covariance, rows))
+            low, high = (self._through(rows @ law.mean + side * reach) for side in (-1, 1))
         return Prediction(self.response(rows), low, high, level)
 
     def response(self, rows: FloatArray) -> FloatArray:
@@ -379,15 +414,8 @@ class Fit(Answer):
 
     def _through(self, predictor: FloatArray) -> FloatArray:
         """The inverse link, in the units of the response."""
-        asked = self.question
-        if asked.model.outputs > 1:
-            powers = np.exp(np.clip(np.column_stack([np.zeros(len(predictor)), predictor]), -300, 300))
-            return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-        if asked.family == "gaussian":
-            coder = asked.design.response.coder
-            assert isinstance(coder, Grid)
-            return np.asarray((coder.low + coder.high) / 2 + coder.width / 2 * predictor)
-        return np.asarray(expit(predictor) if asked.family == "binomial" else np.exp(predictor))
+        middle, half = self.question.response_scale
+        return middle + half * self.question.model.mean(predictor)
 
     def _draws(self, number: int) -> FloatArray:
         """Draws of the scaled coefficients from their posterior: what was released, and a fixed seed."""
@@ -400,26 +428,13 @@ class Fit(Answer):
         The response's slope is averaged over predictors with the mean and the variance that the released
         moments tell, as if these were normal. Columns of numbers that stand in several terms have none.
         """
-        asked, law = self.question, self.outcome.posterior
-        if asked.model.outputs > 1 or law.moments is None:
+        model, law = self.question.model, self.outcome.posterior
+        if model.outputs > 1 or law.moments is None:
             raise InvalidInput("marginal effects need one response, and a fit that published its curvature")
-        slopes = np.ones(len(law.draws))
-        if asked.family != "gaussian":
-            centre, variance = law.moments.predictors(law.draws)
-            nodes, weights = np.polynomial.hermite_e.hermegauss(20)
-            chance = expit(centre[:, None] + np.sqrt(variance)[:, None] * nodes)
-            slopes = chance * (1 - chance) @ (weights / weights.sum())
-            if asked.family == "poisson":
-                slopes = np.exp(np.minimum(centre + variance / 2, 700.0))
-        values, tail = self.posterior.draws * slopes[:, None], (1 - as_level(level)) / 2
-        means = self.posterior.weights @ values
-        spreads = np.sqrt(self.posterior.weights @ (values - means) ** 2)
-        low, high = self.posterior.quantiles(values, (tail, 1 - tail))
-        return [
-            Row(self.names[j], float(means[j]), float(spreads[j]), float(low[j]), float(high[j]))
-            for j, plain in enumerate(asked.design.plain)
-            if plain
-        ]
+        slopes = model.mean_slope(*law.moments.predictors(law.draws))
+        found = replace(self.posterior, draws=self.posterior.draws * slopes[:, None])
+        rows = self._rows(found, as_level(level))
+        return [row for row, plain in zip(rows, self.question.design.plain, strict=True) if plain]
 
     def to_arviz(self, draws: int = 1000) -> Any:
         """Draws from the posterior as ArviZ inference data; the names are those of the coefficients."""
@@ -431,8 +446,11 @@ class Fit(Answer):
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""
-        found = zip(self.names, self.mean(), self.std(), *self.interval(interval), strict=True)
-        return [Row(name, float(m), float(s), float(low), float(high)) for name, m, s, low, high in found]
+        return self._rows(self.posterior, as_level(interval))
+
+    def _rows(self, law: Posterior, level: float) -> list[Row]:
+        numbers = np.column_stack([law.mean, law.std(), *law.interval(level)])
+        return [Row(name, *one) for name, one in zip(self.names, numbers.tolist(), strict=True)]
 
     @property
     def slopes(self) -> list[int]:
@@ -450,7 +468,7 @@ class Fit(Answer):
 
     def tables(self) -> tuple[Table, ...]:
         """The noise's share of each variance, and odds or rate ratios."""
-        ratio = _RATIOS.get(self.question.family)
+        ratio = self.question.model.ratio
         header = ("coefficient", "noise share", *(() if ratio is None else (ratio, "95 % interval")))
         cells = []
         for row, share in zip(self.rows(), self.noise_share(), strict=True):
@@ -513,7 +531,7 @@ class Fit(Answer):
             asked,
             None if content["n"] is None else as_integer(content["n"], "n"),
             None if reached is None else tuple(map(float, reached)),
-            tuple(_round_from(one) for one in content["rounds"]),
+            tuple(_round_from(one, asked) for one in content["rounds"]),
             bool(content["private"]),
             dict(content["versions"]),
         )
@@ -525,17 +543,19 @@ class Fit(Answer):
         return read
 
 
-def _round_from(content: Mapping[str, Any]) -> tuple[Round, RoundSums]:
+def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, RoundSums]:
     def whole(name: str) -> tuple[int, ...]:
         return tuple(as_integer(value, name) for value in content[name])
 
     noise = RoundNoise(*(None if one is None else as_rational(one, "noise", 0) for one in content["noise"]))  # type: ignore[arg-type]
-    link = Link(whole("point"), 0, 0, as_integer(content["clip"], "clip"))
+    point, size = whole("point"), asked.design.d * asked.model.outputs
     sums = RoundSums(whole("gradient"), whole("curvature"), as_integer(content["square"], "square"))
-    size = len(link.point)
     triangle = 0 if noise.curvature is None else size * (size + 1) // 2
-    if noise.gradient is None or (len(sums.gradient), len(sums.curvature)) != (size, triangle):
+    given = len(point), len(sums.gradient), len(sums.curvature)
+    if noise.gradient is None or given != (size, size, triangle):
         raise ValueError("a round is malformed")
+    reach = asked.model.reach(asked.design, np.array(point, dtype=np.float64))
+    link = Link(point, 0, reach, as_integer(content["clip"], "clip"))
     return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
 
 
@@ -562,70 +582,6 @@ def doubts(outcome: Outcome) -> tuple[str, ...]:
     if found.effective < 0.02:
         said.append("the posterior is far from normal, and its draws say little: declare a prior")
     return tuple(said)
-
-
-def as_level(level: Any) -> float:
-    value = float(level)
-    if not 0 < value < 1:
-        raise InvalidInput(f"level={level!r} must be between 0 and 1, such as 0.9")
-    return value
-
-
-def regression(
-    formula: str,
-    *,
-    epsilon: EpsilonLike,
-    delta: EpsilonLike,
-    family: str = "gaussian",
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    levels: Mapping[str, Sequence[Any]] | None = None,
-    n: int | None = None,
-    relation: str = "replace-one",
-    person: str | None = None,
-    per_person: int | None = None,
-    prior: Mapping[str, tuple[float, float]] | None = None,
-    missing: Mapping[str, Any] | None = None,
-    **how: Any,
-) -> Regression:
-    """The question of :func:`discreet.regress`, checked, without data."""
-    if (person is None) != (per_person is None):
-        raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
-    try:
-        kind = Relation(relation)
-    except ValueError:
-        kind = Relation.REPLACE_PERSON
-    if kind is Relation.REPLACE_PERSON:
-        raise InvalidInput(
-            f"relation={relation!r} must be 'replace-one' or 'add-remove'; people are protected with "
-            "person=… and per_person=…"
-        )
-    most = None if per_person is None else as_integer(per_person, "per_person")
-    if most is not None and most < 1:
-        raise InvalidInput(f"per_person={per_person!r} must be at least 1")
-    size = None if n is None else as_integer(n, "n")
-    if kind is Relation.ADD_REMOVE:
-        check_hidden_size(size, person)
-    if most is not None and most > 1 and size is None and kind is not Relation.ADD_REMOVE:
-        raise InvalidInput(
-            f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound"
-        )
-    made = Regression(
-        formula,
-        family,
-        dict(bounds or {}),
-        {k: given if hasattr(given, "levels") else tuple(given) for k, given in (levels or {}).items()},
-        as_epsilon(epsilon),
-        as_target_delta(delta, size or 1, "ask for counts instead, with pure epsilon"),
-        None if prior is None else dict(prior),
-        None if missing is None else dict(missing),
-        size,
-        kind,
-        most,
-        person=person,
-        **how,
-    )
-    _ = made.model, made.scaled_prior()  # every mistake before any data
-    return made
 
 
 def _times(row: Row, factor: float) -> Row:

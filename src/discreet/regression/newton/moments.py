@@ -375,7 +375,7 @@ def positive(matrix: Any, variance: FloatArray | None = None) -> FloatArray:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def clipped_moments(variance: FloatArray, clip: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def clipped_moments(variance: FloatArray, clip: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
     """P(|r| < clip), the slope of E clip(r), and second and fourth moments of clip(r), of a normal r."""
     k = np.minimum(clip / np.sqrt(variance), 40.0)  # beyond it nothing is clipped
     inside = erf(k / math.sqrt(2))

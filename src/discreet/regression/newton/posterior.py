@@ -15,14 +15,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from discreet._typing import FloatArray
+from discreet.declarations import Relation
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import EXCESSES, UNKNOWN_EXCESS, ResponseModel
+from discreet.regression.newton.models import EXCESSES, UNKNOWN_EXCESS, Link, ResponseModel
 from discreet.regression.newton.moments import (
     RowMoments,
     clipped_moments,
@@ -31,8 +34,9 @@ from discreet.regression.newton.moments import (
     moments_of,
     positive,
 )
-from discreet.regression.newton.sums import Round, RoundSums
+from discreet.regression.newton.sums import Round, RoundNoise, RoundSums, noise_for
 
+_LEAST_STEPS, _MOST_STEPS = 10, 200
 _STEPS = 12
 _HALVINGS = 8
 _ARRIVED = 1e-3
@@ -44,44 +48,6 @@ _TAILS = 8
 """Degrees of freedom of the proposal."""
 _HARDLY = 8.0
 """Scales of the prior whose evidence is e⁻⁸ of another's are left out."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A round's released sums in real units: point, gradient, curvature and Σr², with variances of noise."""
-
-    point: FloatArray
-    gradient: FloatArray
-    gradient_variance: float
-    curvature: FloatArray | None = None
-    curvature_variance: float = 0.0
-    square: float = 0.0
-    square_variance: float = 0.0
-    clip: float = 0.0
-
-
-def evidence(model: ResponseModel, design: Design, turn: Round, sums: RoundSums) -> Evidence:
-    """What a round released, in real units."""
-    size = design.d * model.outputs
-    one = float(design.unit * 2**model.residual_bits)
-    two = float(design.unit**2 * 2**model.weight_bits)
-    four = float(4**model.residual_bits)
-    matrix = None
-    if turn.noise.curvature is not None:
-        matrix = np.zeros((size, size))
-        matrix[np.triu_indices(size)] = np.array(sums.curvature, dtype=np.float64) / two
-        matrix = matrix + np.triu(matrix, 1).T
-    noise = turn.noise
-    return Evidence(
-        model.at(turn.link),
-        np.array(sums.gradient, dtype=np.float64) / one,
-        float(noise.gradient) / one**2,
-        matrix,
-        0.0 if noise.curvature is None else float(noise.curvature) / two**2,
-        sums.square / four,
-        0.0 if noise.square is None else float(noise.square) / four**2,
-        model.clip_of(turn.link),
-    )
 
 
 @dataclass(frozen=True)
@@ -132,6 +98,93 @@ class CoefficientPrior:
         gaps = points - self.mean
         squares = np.einsum("ij,ij->i", gaps @ self.precision, gaps)
         return np.asarray((np.linalg.slogdet(self.precision)[1] - squares) / 2)
+
+
+@dataclass(frozen=True)
+class PublicSetting:
+    """All that is public before the data: design, model, prior, budget, relation.
+
+    ``n`` is None where the number of records that enter is private: add/remove, or records left out.
+    """
+
+    design: Design
+    model: ResponseModel
+    prior: CoefficientPrior
+    mu_squared: Fraction
+    relation: Relation
+    n: int | None
+    per_person: int = 1
+
+    def steps(self) -> int:
+        """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
+
+        Directions of a curvature above λ have settled after about π√(L/λ) steps, L = n·norm²/4 the largest
+        there can be. Below λ = s/τ, s = 2·norm/μ the noise of all gradients together and τ the deviation of
+        a coefficient, noise outweighs what a direction has to tell: the descent stops there, for rows and
+        coefficients whose predictors have a deviation norm·τ of 2. On simulated columns (``steps`` in
+        benchmarks/regression.py) half of that is better where nμ/d is below 35, and twice where it is above
+        140 and columns say nearly the same. Never more than 200, so that passes do not grow with n: what has
+        not settled then has a curvature below L/4000.
+        """
+        signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
+        share = signal / (70 * self.design.d * self.model.outputs)
+        wanted = math.pi / 2 * math.sqrt(signal) * min(max(share, 0.5), 2.0)
+        return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
+
+    def cost(self, share: Fraction) -> float:
+        """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
+        row = self.per_person * self.design.norm / self.design.unit
+        return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
+
+    def unsure(self, share: Fraction) -> float:
+        """About the variance of predictors after a round whose residuals are at most 1, of noise alone; 0
+        where the number of records is private."""
+        if self.n is None:
+            return 0.0
+        typical = float(np.trace(self.design.second_moments)) / self.design.d
+        return self.design.d * self.cost(share) / (self.n**2 * typical)
+
+    def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
+        part, people = share * self.mu_squared, self.per_person
+        return noise_for(self.model, self.design, link, part, self.relation, people, curvature, squares)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A round's released sums in real units: point, gradient, curvature and Σr², with variances of noise."""
+
+    point: FloatArray
+    gradient: FloatArray
+    gradient_variance: float
+    curvature: FloatArray | None = None
+    curvature_variance: float = 0.0
+    square: float = 0.0
+    square_variance: float = 0.0
+    clip: float = 0.0
+
+
+def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
+    """What a round released, in real units."""
+    model, design, noise = setting.model, setting.design, turn.noise
+    one = float(design.unit * 2**model.residual_bits)
+    two = float(design.unit**2 * 2**model.weight_bits)
+    four = float(4**model.residual_bits)
+    matrix = None
+    if noise.curvature is not None:
+        size = len(sums.gradient)
+        matrix = np.zeros((size, size))
+        matrix[np.triu_indices(size)] = np.array(sums.curvature, dtype=np.float64) / two
+        matrix = matrix + np.triu(matrix, 1).T
+    return Evidence(
+        turn.link.at,
+        np.array(sums.gradient, dtype=np.float64) / one,
+        float(noise.gradient) / one**2,
+        matrix,
+        float(noise.curvature or 0) / two**2,
+        sums.square / four,
+        float(noise.square or 0) / four**2,
+        model.clip_of(turn.link),
+    )
 
 
 @dataclass(frozen=True)
@@ -229,11 +282,12 @@ class _Combined:
 class _Target(ABC):
     """The density of (w, log σ²) given the rounds; σ² is 1 but for the gaussian model."""
 
-    def __init__(self, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments) -> None:
-        self.prior, self.seen, self.moments = prior, seen, moments
+    def __init__(
+        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
+    ) -> None:
+        self.model, self.prior, self.seen, self.moments = model, prior, seen, moments
         self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
         self.vague: FloatArray | None = None
-        self.halvings = 0
         self.excess = 0.0, 0.0
 
     @abstractmethod
@@ -298,7 +352,7 @@ class _Target(ABC):
             move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
             far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
             step = move * min(1.0, 1.0 / max(far, 1e-12))
-            for _ in range(self.halvings):
+            for _ in range(_HALVINGS if self.model.steep else 0):
                 here, there = self.log_density(np.array([point, point + step]), np.array(sigma[:1] * 2))
                 if there > here - 1:
                     break
@@ -322,8 +376,7 @@ class _Curved(_Target):
     def __init__(
         self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
     ) -> None:
-        super().__init__(prior, seen, moments)
-        self.model, self.halvings = model, _HALVINGS if model.steep else 0
+        super().__init__(model, prior, seen, moments)
         self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
         self.points = np.array([one.point for one in seen])
         at = moments.predictors(self.points)
@@ -413,17 +466,11 @@ class _Curved(_Target):
 class _Straight(_Target):
     """A response whose mean is the predictor, with residuals clipped if ``normal``: σ² unknown then."""
 
-    def __init__(
-        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
-    ) -> None:
-        super().__init__(prior, seen, moments)
-        self.clipped = model.normal
-
     def clipping(
         self, one: Evidence, points: FloatArray, log_sigma: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The slope of a clipped residual's mean, the variance left given a row, its moments 2 and 4."""
-        if not self.clipped:
+        if not self.model.normal:
             one_each = np.ones(len(points))
             return one_each, one_each, one_each, one_each
         gaps = one.point - points
@@ -447,7 +494,7 @@ class _Straight(_Target):
 
     def squares(self, points: FloatArray, log_sigma: FloatArray) -> FloatArray:
         """log p(Σr² of all rounds | w, σ²), and a uniform law of σ: the records' part is common to all."""
-        if not self.clipped:
+        if not self.model.normal:
             return np.zeros(len(points))
         n = self.moments.records
         total, precision, chance = (np.zeros(len(points)) for _ in range(3))
@@ -463,7 +510,7 @@ class _Straight(_Target):
         return np.asarray(-((total / precision) ** 2) / spread / 2 - np.log(spread) / 2 + log_sigma / 2)
 
     def sigma(self, point: FloatArray) -> tuple[float, float, float]:
-        if not self.clipped:
+        if not self.model.normal:
             return 0.0, 0.0, 0.0
         low, high = math.log(1e-7), 0.0
         for _ in range(3):  # each time where the weight is
@@ -477,25 +524,22 @@ class _Straight(_Target):
         return mean, max(math.sqrt(float(chance @ (logs - mean) ** 2)), 1e-4), upper
 
 
-def targets_of(
-    model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
-) -> list[_Target]:
+def targets_of(setting: PublicSetting, seen: Sequence[Evidence]) -> list[_Target]:
     """The density of the coefficients for each scale of the prior."""
-    records = float(n) if n is not None else _records(model, seen)
-    if model.curved and n is None and design.constant is None:
+    model, design = setting.model, setting.design
+    records = float(setting.n) if setting.n is not None else _records(model, seen)
+    if model.curved and setting.n is None and design.constant is None:
         # Only the constant column's weights tell how many records the squares are of.
         seen = [replace(one, square_variance=0.0) for one in seen]
     moments = moments_of(model, design, seen, records)
     kind = _Curved if model.curved else _Straight
     spreads = column_spreads(moments.mean, design)
-    return [kind(model, one, seen, moments) for one in prior.each(spreads)]
+    return [kind(model, one, seen, moments) for one in setting.prior.each(spreads)]
 
 
-def maximum(
-    model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
-) -> NormalLaw:
+def maximum(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
     """The normal law at the maximum of the posterior, where the next round looks; of all scales together."""
-    laws = [target.maximum() for target in targets_of(model, design, prior, seen, n)]
+    laws = [target.maximum() for target in targets_of(setting, seen)]
     chances = _weights(np.array([law.evidence for law in laws]), 0.0)
     best = laws[int(np.argmax(chances))]
     mean = np.asarray(chances @ np.array([law.mean for law in laws]))
@@ -504,31 +548,26 @@ def maximum(
     return replace(best, mean=mean, covariance=inside + (gaps * chances[:, None]).T @ gaps)
 
 
-def posterior(
-    model: ResponseModel, design: Design, prior: CoefficientPrior, seen: Sequence[Evidence], n: int | None
-) -> Posterior:
+def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
-    every = [(target, target.maximum()) for target in targets_of(model, design, prior, seen, n)]
+    every = [(target, target.maximum()) for target in targets_of(setting, seen)]
     most = max(law.evidence for _, law in every)
-    averaged = prior.spreads is not None and not model.steep and len(prior.mean) <= _MOST_SAMPLED
+    prior = setting.prior
+    averaged = prior.spreads is not None and not setting.model.steep and len(prior.mean) <= _MOST_SAMPLED
     found = [_sampled(target, law, averaged) for target, law in every if law.evidence > most - _HARDLY]
     chances = _weights(np.array([one.evidence for one in found]), 0.0)
-    draws, log_sigma = (
-        np.concatenate([getattr(one, name) for one in found]) for name in ("draws", "log_sigma")
-    )
+    draws = np.concatenate([one.draws for one in found])
+    log_sigma = np.concatenate([one.log_sigma for one in found])
     weights = np.concatenate([chance * one.weights for chance, one in zip(chances, found, strict=True)])
-    best = found[int(np.argmax(chances))]
-    mean = (weights @ draws)[None, :]
-    seen_as = best.target.combined(mean, np.array([weights @ log_sigma]))
+    target = found[int(np.argmax(chances))].target
+    seen_as = target.combined((weights @ draws)[None, :], np.array([weights @ log_sigma]))
     exact = seen_as.slope @ np.linalg.solve(seen_as.sampling[0], seen_as.slope)
-    free = np.asarray(np.linalg.inv(exact + best.target.prior.precision), dtype=np.float64)
+    free = np.asarray(np.linalg.inv(exact + target.prior.precision), dtype=np.float64)
     effective = float(chances @ [one.effective for one in found])
-    target = best.target
     return Posterior(draws, weights, np.exp(log_sigma), target.moments, free, effective, target.excess)
 
 
-@dataclass(frozen=True)
-class _Sampled:
+class _Sampled(NamedTuple):
     """Draws at one scale of the prior, with weights; ``effective`` is the share of them that count."""
 
     target: _Target
@@ -591,7 +630,7 @@ def _records(model: ResponseModel, seen: Sequence[Evidence]) -> float:
     one = next(one for one in seen if one.curvature is not None)
     assert one.curvature is not None
     top = max(float(np.diag(one.curvature).max()), math.sqrt(one.curvature_variance), 1.0)
-    level = model.typical_weight()
+    level = model.typical_weight
     if model.curved:
         level = float(model.curve(one.clip).expected(one.point[:1], np.zeros(1))[1, 0, 0])
     return top / level

@@ -2,14 +2,16 @@
 
 An engine turns each record into codes (:mod:`discreet.data`). In process these become integer rows, kept
 where they fit in memory and else read again in every round; DuckDB hands them over in batches, so that a file
-may be larger than memory. On Spark only sums leave the executors. The integers are the same everywhere.
+may be larger than memory. On Spark only sums leave the executors, of one query over 64-bit integers with
+exact totals. The integers are the same everywhere.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,12 +22,11 @@ from discreet.data import as_frame, as_table
 from discreet.data.files import opened
 from discreet.data.grids import Grid
 from discreet.data.paths import is_files
-from discreet.data.withheld import withheld
+from discreet.data.withheld import fetch, withheld
 from discreet.errors import DataError, InvalidInput
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, ResponseModel
-from discreet.regression.newton.remote import sums_by_sql
-from discreet.regression.newton.sums import RoundSums, RowBlock, exact_sums, records, undeclared
+from discreet.regression.newton.sums import RoundSums, RowBlock, exact_sums, placed, records, undeclared
 
 if TYPE_CHECKING:
     from discreet.data.engines import EngineTable as Table
@@ -34,50 +35,16 @@ _KEPT_BYTES = 1 << 27
 _BATCH = 1 << 16
 
 
-class RecordSource(ABC):
+@dataclass(frozen=True)
+class RecordSource:
     """The records of a dataset, ready to be summed."""
 
     n: int
     """How many enter, those that are left out for a missing value included."""
-
-    @abstractmethod
-    def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        """The exact sums of a round."""
-
-
-class InMemory(RecordSource):
-    """Integer rows, made once."""
-
-    def __init__(self, design: Design, blocks: Sequence[RowBlock], n: int) -> None:
-        self.design, self.blocks, self.n = design, blocks, n
-
-    def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        return exact_sums(model, self.design, link, self.blocks, curvature)
-
-
-class Streamed(RecordSource):
-    """Codes that are read again in every round, batch by batch."""
-
-    def __init__(self, design: Design, batches: Callable[[], Iterator[list[IntArray]]], n: int) -> None:
-        self.design, self.batches, self.n = design, batches, n
-
-    @withheld
-    def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        blocks = (records(self.design, codes) for codes in self.batches())
-        return exact_sums(model, self.design, link, blocks, curvature)
-
-
-class Remote(RecordSource):
-    """Codes that stay on their engine, which adds up."""
-
-    @withheld
-    def __init__(self, design: Design, native: Any, dialect: str) -> None:
-        self.design, self.native, self.dialect = design, native, dialect
-        self.n = native.count() if dialect == "spark" else native.aggregate("count(*)").fetchall()[0][0]
-
-    @withheld
-    def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        return sums_by_sql(model, self.design, link, self.native, self.dialect, curvature)
+    sums: Callable[[ResponseModel, Link, bool], RoundSums]
+    """The exact sums of a round, with curvature or without."""
+    blocks: Sequence[RowBlock] | None = None
+    """Their rows, where these are kept in memory."""
 
 
 @contextmanager
@@ -88,47 +55,40 @@ def read(
     per_person: int | None = None,
     pushdown: bool = False,
 ) -> Iterator[RecordSource]:
-    """The records of any table or file while it is open. ``pushdown``: DuckDB adds up by SQL, as Spark
-    does."""
-    if isinstance(data, Mapping):
-        data = _framed(data)
+    """The records of any open table or file. ``pushdown``: DuckDB adds up by SQL, as Spark does."""
     if is_files(data):
         with opened(data, design.coders, person) as table:
             yield _of(design, table, per_person, pushdown)
         return
-    frame = as_frame(data)
-    if frame is None:
-        raise InvalidInput("a regression needs a table or a file with the columns of the formula")
+    frame = _framed(data, "a regression needs a table or a file")
     yield _of(design, as_table(frame, design.coders, person), per_person, pushdown)
 
 
 @withheld
 def codes_of(design: Design, frame: Any) -> list[IntArray]:
     """The codes of a table's records, for the variables alone; an undeclared value is an error."""
-    if isinstance(frame, Mapping):
-        frame = _framed(frame)
-    found = as_frame(frame)
-    if found is None:
-        raise InvalidInput("frame must be a table with the columns of the formula")
     coders: dict[str | None, Any] = {variable.name: variable.coder for variable in design.variables}
+    found = _framed(frame, "frame must be a table")
     if not coders:
         raise InvalidInput("the formula has no columns: there is nothing to predict from")
     table = as_table(found, coders, None)
-    eager = table.frame.select(**{f"k{i}": code for i, code in enumerate(table.codes)}).collect()
-    codes = [np.asarray(eager[f"k{i}"].to_numpy(), dtype=np.int64) for i in range(len(coders))]
-    for variable, values in zip(design.variables, codes, strict=True):
-        if (values >= variable.coder.size).any():
-            raise undeclared(variable.name, bool((values == variable.coder.size).any()))
+    codes, _ = _codes(table, {f"k{i}": code for i, code in enumerate(table.codes)})
+    placed([replace(variable, excluded=False) for variable in design.variables], codes)
     return codes
 
 
-def _framed(data: Mapping[str, Any]) -> Any:
-    import pandas as pd
+def _framed(data: Any, needed: str) -> Any:
+    if isinstance(data, Mapping):
+        import pandas as pd
 
-    try:
-        return pd.DataFrame({name: list(values) for name, values in data.items()})
-    except (TypeError, ValueError):
-        raise InvalidInput("data must map column names to columns of one length") from None
+        try:
+            data = pd.DataFrame({name: list(values) for name, values in data.items()})
+        except (TypeError, ValueError):
+            raise InvalidInput("data must map column names to columns of one length") from None
+    frame = as_frame(data)
+    if frame is None:
+        raise InvalidInput(f"{needed} with the columns of the formula")
+    return frame
 
 
 @withheld
@@ -141,18 +101,29 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
         columns["person"] = nw.col(table.person)
     engine = table.frame.implementation
     if engine.is_spark_like() or engine.is_duckdb():
-        native: Any = table.frame.select(**columns).to_native()
-        dialect = "duckdb" if engine.is_duckdb() else "spark"
+        frame = table.frame.select(**columns)
         if per_person is not None:
-            native = _bounded_by_sql(native, names, per_person, dialect)
-        if dialect == "spark" or pushdown:
-            return Remote(design, native, dialect)
-        return _streamed(design, native)
+            _check_keys(fetch(frame.filter(nw.col("person").is_null()).select(nw.len()))[0][0])
+            # The first by their codes, whatever their order in the table.
+            place = nw.col("k0").cum_count().over("person", order_by=names)
+            frame = frame.with_columns(place=place).filter(nw.col("place") <= per_person)
+        native: Any = frame.select(*names).to_native()
+        if engine.is_duckdb() and not pushdown:
+            return _streamed(design, native)
+        (number,) = fetch(frame.select(nw.len()))[0]
+        return RecordSource(int(number), withheld(_SqlSums(design, native, engine.is_spark_like())))
     codes, eager = _codes(table, columns)
     if per_person is not None:
         keep = _bounded(codes, eager["person"], per_person)
         codes = [values[keep] for values in codes]
-    return InMemory(design, [records(design, codes)], len(codes[0]))
+    return _in_process(design, len(codes[0]), [records(design, codes)])
+
+
+def _in_process(design: Design, n: int, kept: Sequence[RowBlock]) -> RecordSource:
+    def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+        return exact_sums(model, design, link, kept, curvature)
+
+    return RecordSource(n, sums, kept)
 
 
 def _codes(table: Table, columns: Mapping[str, Any]) -> tuple[list[IntArray], Any]:
@@ -165,18 +136,17 @@ def _codes(table: Table, columns: Mapping[str, Any]) -> tuple[list[IntArray], An
 
     raw = table.frame.collect()
     types = raw.schema  # once: it is made anew for every look
-    quick: dict[str, IntArray] = {}
+    found: dict[str, IntArray] = {}
     for i, coder in enumerate(table.coders):
         if isinstance(coder, Grid) and not coder.integers and types.get(f"v{i}") == nw.Float64:
             values = np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
             place = (np.clip(values, coder.low, coder.high) - coder.low) / coder.width * coder.steps + 0.5
-            quick[f"k{i}"] = np.where(np.isnan(values), coder.absent, np.floor(place)).astype(np.int64)
-    eager = raw.select(**{name: code for name, code in columns.items() if name not in quick})
-    return [
-        quick[name] if name in quick else np.asarray(eager[name].to_numpy(), dtype=np.int64)
-        for name in columns
-        if name != "person"
-    ], eager
+            found[f"k{i}"] = np.where(np.isnan(values), coder.absent, np.floor(place)).astype(np.int64)
+    eager = raw.select(**{name: code for name, code in columns.items() if name not in found})
+    for name in eager.columns:
+        if name != "person":
+            found[name] = np.asarray(eager[name].to_numpy(), dtype=np.int64)
+    return [found[f"k{i}"] for i in range(len(table.coders))], eager
 
 
 @withheld
@@ -184,6 +154,11 @@ def _streamed(design: Design, native: Any) -> RecordSource:
     def batches() -> Iterator[list[IntArray]]:
         for batch in native.to_arrow_reader(_BATCH):
             yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
+
+    @withheld
+    def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+        blocks = (records(design, codes) for codes in batches())
+        return exact_sums(model, design, link, blocks, curvature)
 
     kept: list[RowBlock] | None = []
     number = size = 0
@@ -193,27 +168,7 @@ def _streamed(design: Design, native: Any) -> RecordSource:
             kept.append(records(design, codes))
             size += kept[-1].rows.nbytes
             kept = kept if size <= _KEPT_BYTES else None
-    if kept is not None:
-        return InMemory(design, kept, number)
-    return Streamed(design, batches, number)
-
-
-@withheld
-def _bounded_by_sql(native: Any, names: Sequence[str], most: int, dialect: str) -> Any:
-    """At most ``most`` records of each person: the first by their codes, whatever their order in the
-    table."""
-    listed = ", ".join(names)
-    place = f"row_number() OVER (PARTITION BY person ORDER BY {listed}) AS place"
-    ranked = f"SELECT {listed}, person, {place} FROM {{t}}"
-    kept = f"SELECT {listed} FROM ({ranked}) WHERE place <= {most}"
-    if dialect == "duckdb":
-        nobody = native.query("t", "SELECT count(*) FROM t WHERE person IS NULL").fetchall()[0][0]
-        bounded = native.query("t", kept.format(t="t"))
-    else:
-        nobody = native.filter("person IS NULL").count()
-        bounded = native.sparkSession.sql(kept, t=native)
-    _check_keys(nobody)
-    return bounded
+    return RecordSource(number, sums) if kept is None else _in_process(design, number, kept)
 
 
 def _bounded(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[np.intp]:
@@ -229,3 +184,120 @@ def _bounded(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[n
 def _check_keys(nobody: int) -> None:
     if nobody:
         raise DataError(f"{nobody} records have no person key, so their contribution has no bound; drop them")
+
+
+@dataclass(frozen=True)
+class _SqlSums:
+    """The sums of a round as one query over a relation or DataFrame with the codes k0, k1, ….
+
+    Tables over codes and over the grid of the predictor are joined by position; what is a straight line in
+    the codes is written as one. DuckDB and Spark divide whole numbers towards zero; what must be rounded down
+    is made positive first.
+    """
+
+    design: Design
+    native: Any
+    spark: bool
+    frames: dict[str, Any] = field(default_factory=dict)
+    """Tables of the query in Spark; DuckDB has them in its text."""
+
+    def __call__(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+        design, variables = self.design, (*self.design.variables, self.design.response)
+        self.frames.pop("link", None)  # the others are the same in every round
+        query = self.query(model, link, curvature)
+        if self.spark:
+            row = tuple(self.native.sparkSession.sql(query, codes=self.native, **self.frames).collect()[0])
+        else:
+            row = self.native.query("codes", query.format(codes="codes")).fetchall()[0]
+        whole = [int(value or 0) for value in row]
+        for i, variable in enumerate(variables):
+            unknown, missing = whole[i], whole[len(variables) + i]
+            if unknown or (missing and not variable.excluded):
+                raise undeclared(variable.name, unknown > 0)
+        square, *rest = whole[2 * len(variables) :]
+        size = design.d * model.outputs
+        return RoundSums(tuple(rest[:size]), tuple(rest[size:]), square)
+
+    def divide(self, value: str, by: int | str) -> str:
+        return f"({value} {'div' if self.spark else '//'} {by})"
+
+    def lookup(self, alias: str, name: str, columns: Sequence[Sequence[int]], key: str) -> str:
+        """A join with a table of columns t0, t1, … by the position in it."""
+        if not self.spark:
+            entries = [
+                f"unnest([{', '.join(map(str, column))}]::BIGINT[]) AS t{i}"
+                for i, column in enumerate(columns)
+            ]
+            source = f"(SELECT unnest(range({len(columns[0])})) AS at, {', '.join(entries)})"
+        else:
+            source = f"{{{name}}}"
+            if name not in self.frames:
+                types = ", ".join(["at LONG", *(f"t{i} LONG" for i in range(len(columns)))])
+                rows = list(zip(range(len(columns[0])), *columns, strict=True))
+                self.frames[name] = self.native.sparkSession.createDataFrame(rows, types)
+        return f"JOIN {source} AS {alias} ON {alias}.at = {key}"
+
+    def query(self, model: ResponseModel, link: Link, curvature: bool) -> str:
+        """One SELECT with a single row: records of unknown and of missing values by column, and the sums."""
+        design = self.design
+        sizes = [variable.coder.size for variable in (*design.variables, design.response)]
+        wrong = [f"k{i} = {size} OR k{i} > {size + 1}" for i, size in enumerate(sizes)]
+        wrong += [f"k{i} = {size + 1}" for i, size in enumerate(sizes)]
+        counts = [f"count(CASE WHEN {one} THEN 1 END) AS b{i}" for i, one in enumerate(wrong)]
+        entries: list[str] = []
+        looked: dict[int, dict[tuple[int, ...], int]] = {}
+        for j, column in enumerate(design.columns):
+            entry = str(design.unit)
+            for index, (v, table) in enumerate(column.factors):
+                start, slope = table[0], table[1] - table[0]
+                piece = f"({start} + {slope} * k{v})"
+                if any(at != start + slope * code for code, at in enumerate(table)):
+                    known = looked.setdefault(v, {})
+                    piece = f"f{v}.t{known.setdefault(table, len(known))}"
+                entry = self.divide(f"({entry} * {piece})", design.unit) if index else piece
+            entries.append(f"{entry} AS x{j}")
+        joins = {f"f{v}": self.lookup(f"f{v}", f"f{v}", list(known), f"k{v}") for v, known in looked.items()}
+        valid = " AND ".join(f"k{i} < {size}" for i, size in enumerate(sizes))
+        rows = f"{_select([*entries, f'k{len(sizes) - 1} AS y'], joins=joins)} WHERE {valid}"
+        # Rows that are too long: s > √N from a correctly rounded square root, as in process.
+        xs = [f"x{j}" for j in range(design.d)]
+        rows = _select(["*", f"{' + '.join(f'{x} * {x}' for x in xs)} AS squares"], rows)
+        length = "CAST(floor(sqrt(CAST(squares AS DOUBLE))) AS BIGINT) + 1"
+        rows = _select(["*", f"{length} AS size"], rows)
+        too_long = f"squares > {design.norm**2}"
+        short = {x: self.divide(f"({x} * {design.norm})", "size") for x in xs}
+        shortened = [f"CASE WHEN {too_long} THEN {less} ELSE {x} END AS {x}" for x, less in short.items()]
+        rows = _select([*shortened, "y"], rows)
+        half, reach, limit = 1 << (link.shift - 1), link.reach, (link.reach + 1) << link.shift
+        predictors = []
+        for k in range(model.outputs):
+            point = link.point[k * design.d : (k + 1) * design.d]
+            dot = " + ".join(f"{x} * {w}" for x, w in zip(xs, point, strict=True))
+            inside = f"(least(greatest({dot}, {-limit}), {limit}) + {limit + half})"
+            nearest = f"{self.divide(inside, 1 << link.shift)} - {reach + 1}"
+            predictors.append(f"least(greatest({nearest}, {-reach}), {reach}) AS e{k}")
+        rows = _select(["*", *predictors], rows)
+        if link.tables:
+            tables = [np.asarray(table, dtype=np.int64).tolist() for table in link.tables]
+            joins = {
+                f"l{k}": self.lookup(f"l{k}", "link", tables, f"e{k} + {reach}") for k in range(model.outputs)
+            }
+            found = [f"l{k}.t{i} AS u{k}_{i}" for k in range(model.outputs) for i in range(len(tables))]
+            rows = _select(["r.*", *found], rows, joins)
+        made = model.sql_columns(link, self.divide)
+        for step in made.steps:
+            rows = _select(["*", step], rows)
+        totals = [f"{made.residuals[0]} * {made.residuals[0]}" if model.squares else "0"]
+        totals += [f"{residual} * {x}" for residual in made.residuals for x in xs]
+        if curvature:
+            pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
+            totals += [f"{made.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
+        exact = (f"sum(CAST({one} AS DECIMAL(38, 0))) AS s{i}" for i, one in enumerate(totals))
+        return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"
+
+
+def _select(columns: Iterable[str], rows: str = "", joins: Mapping[str, str] | None = None) -> str:
+    """A SELECT from rows, else the codes; Spark is told by a comment to send joined tables to the records."""
+    hint = f"/*+ BROADCAST({', '.join(joins)}) */ " if joins else ""
+    source = f"({rows})" if rows else "{codes}"
+    return f"SELECT {hint}{', '.join(columns)} FROM {source} AS r {' '.join((joins or {}).values())}"

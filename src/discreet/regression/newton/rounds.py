@@ -6,7 +6,6 @@ where residuals are clipped, so Δ and noise together, never a round's μ.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -17,21 +16,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.declarations import Relation
 from discreet.regression.chain import one_thread
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.posterior import (
-    CoefficientPrior,
     Evidence,
     NormalLaw,
     Posterior,
+    PublicSetting,
     evidence,
     maximum,
     posterior,
     unseen,
 )
-from discreet.regression.newton.sums import Round, RoundNoise, RoundSums, noise_for, released
+from discreet.regression.newton.sums import Round, RoundSums, released
 
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
@@ -41,7 +39,6 @@ MOST_PREDICTED = 8
 columns of simulated records descent predicts as well; with 9 to 30 either is better by up to 0.014, by the
 law of the columns, and descent needs no guess of that law. The limit was set knowing the test errors of the
 benchmark's data, on which descent is the better one."""
-_LEAST_STEPS, _MOST_STEPS = 10, 200
 _SMALL = 10**6
 """Numbers in rows; with fewer, threads wait for each other longer than they work."""
 _MOST_CURVED = 300
@@ -75,74 +72,16 @@ class Schedule:
             if question.unsure(first) > 1 / 4:
                 return cls((Fraction(1),), (0.15,), squares=0.1)
             return cls((first, 1 - first), (0.3, 0.15), squares=0.1)
-        shares = Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)
-        few = cls(shares, (0.2,) * 4, squares=0.02 if question.model.squares else 0.0)
         if descends(question.design, question.model, aim, question.n is not None):
             return cls((), (), descent=Fraction(1), steps=question.steps())
-        return few
+        shares = Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)
+        return cls(shares, (0.2,) * 4, squares=0.02 if question.model.squares else 0.0)
 
 
 def descends(design: Design, model: ResponseModel, aim: str, counted: bool) -> bool:
     """Whether a fit takes descent; ``counted`` says that the number of records is public."""
     most = MOST_PREDICTED if aim == "prediction" else _MOST_CURVED
     return counted and model.descends and design.d * model.outputs > most
-
-
-@dataclass(frozen=True)
-class PublicSetting:
-    """All that is public before the data: design, model, prior, budget, relation.
-
-    ``n`` is None where the number of records that enter is private: add/remove, or records left out.
-    """
-
-    design: Design
-    model: ResponseModel
-    prior: CoefficientPrior
-    mu_squared: Fraction
-    relation: Relation
-    n: int | None
-    per_person: int = 1
-
-    def steps(self) -> int:
-        """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
-
-        Directions of a curvature above λ have settled after about π√(L/λ) steps, L = n·norm²/4 the largest
-        there can be. Below λ = s/τ, s = 2·norm/μ the noise of all gradients together and τ the deviation of
-        a coefficient, noise outweighs what a direction has to tell: the descent stops there, for rows and
-        coefficients whose predictors have a deviation norm·τ of 2. On simulated columns (``steps`` in
-        benchmarks/regression.py) half of that is better where nμ/d is below 35, and twice where it is above
-        140 and columns say nearly the same. Never more than 200, so that passes do not grow with n: what has
-        not settled then has a curvature below L/4000.
-        """
-        signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
-        share = signal / (70 * self.design.d * self.model.outputs)
-        wanted = math.pi / 2 * math.sqrt(signal) * min(max(share, 0.5), 2.0)
-        return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
-
-    def cost(self, share: Fraction) -> float:
-        """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
-        row = self.per_person * self.design.norm / self.design.unit
-        return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
-
-    def unsure(self, share: Fraction) -> float:
-        """About the variance of predictors after a round whose residuals are at most 1, of noise alone; 0
-        where the number of records is private."""
-        if self.n is None:
-            return 0.0
-        typical = float(np.trace(self.design.second_moments)) / self.design.d
-        return self.design.d * self.cost(share) / (self.n**2 * typical)
-
-    def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
-        return noise_for(
-            self.model,
-            self.design,
-            link,
-            share * self.mu_squared,
-            self.relation,
-            self.per_person,
-            curvature,
-            squares,
-        )
 
 
 @dataclass(frozen=True)
@@ -156,16 +95,15 @@ class Outcome:
     @cached_property
     def seen(self) -> tuple[Evidence, ...]:
         """The sums of the rounds in real units."""
-        return tuple(evidence(self.setting.model, self.setting.design, *one) for one in self.rounds)
+        return tuple(evidence(self.setting, *one) for one in self.rounds)
 
     @cached_property
     def posterior(self) -> Posterior:
         """What is known of the coefficients given all of it."""
-        asked = self.setting
         if self.seen:
-            return posterior(asked.model, asked.design, asked.prior, self.seen, asked.n)
+            return posterior(self.setting, self.seen)
         assert self.reached is not None
-        return unseen(asked.prior, self.reached)
+        return unseen(self.setting.prior, self.reached)
 
 
 def ask(
@@ -183,8 +121,7 @@ def ask(
     law: NormalLaw | None = None
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
         if rounds:
-            seen = [evidence(model, design, *one) for one in rounds]
-            law = maximum(model, design, setting.prior, seen, setting.n)
+            law = maximum(setting, [evidence(setting, *one) for one in rounds])
         clip = None if law is None else model.clip(law, setting.cost(share))
         link = model.link(design, model.start(design) if law is None else law.mean, clip)
         turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
@@ -195,11 +132,10 @@ def ask(
 def _descend(
     question: PublicSetting, plan: Schedule, sums: Callable[[Link, bool], RoundSums], source: Source
 ) -> FloatArray:
-    """Nesterov's accelerated descent on noisy gradients, as the mean of the later half of the points
-    reached."""
+    """Nesterov's accelerated descent on noisy gradients: the mean of the later half of its points."""
     design, model = question.design, question.model
     assert question.n is not None
-    most = question.n * (design.norm / design.unit) ** 2 * model.most_weight()
+    most = question.n * (design.norm / design.unit) ** 2 * model.most_weight
     point = ahead = np.zeros(design.d * model.outputs)
     share = plan.descent / plan.steps
     later = np.zeros_like(point)
@@ -208,7 +144,7 @@ def _descend(
         for step in range(plan.steps):
             link = model.link(design, ahead)
             turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
-            one = evidence(model, design, turn, released(sums(link, False), turn.noise, source))
+            one = evidence(question, turn, released(sums(link, False), turn.noise, source))
             new: FloatArray = one.point - one.gradient / most
             ahead, point = new + step / (step + 3) * (new - point), new
             if 2 * step >= plan.steps:

@@ -2,15 +2,16 @@
 
 In process the arithmetic is that of doubles that hold whole numbers below 2⁵³, so that BLAS adds them up
 exactly, in any order; every block of records is short enough for that. Elsewhere it is SQL over 64-bit
-integers (:mod:`discreet.regression.newton.remote`). Both give the same integers.
+integers (:mod:`discreet.regression.newton.records`). Both give the same integers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation
 from discreet.errors import DataError
 from discreet.randomness.gaussian import rounded_gaussians
-from discreet.regression.newton.design import Design
+from discreet.regression.newton.design import Design, Variable
 from discreet.regression.newton.models import Link, ResponseModel
 
 if TYPE_CHECKING:
@@ -76,12 +77,11 @@ def noise_for(
     r⁴/s_q²) at the worst (r, v): see ``proofs/regression.md``. ``model.extremes`` lists what r and v can be
     at once. With s_H² = κs² the whole is F(κ)/s², and κ is chosen where log F(κ) + share·log κ is least.
     """
-    found = model.extremes(link)
+    residuals, weights, squares = model.extremes(link)
     rows = float(design.norm) ** 2
     twice = relation is not Relation.ADD_REMOVE
-    gradient = found.residual * rows * (2 if twice else 1)
-    curvature = found.weight * rows**2
-    squares = found.square
+    gradient = residuals * rows * (2 if twice else 1)
+    curvature = weights * rows**2
     largest = float(gradient.max())
 
     def whole(ratio: float, square_ratio: float, every: int = 1) -> float:
@@ -121,18 +121,24 @@ class RowBlock:
 
 def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
     """Rows and responses of records by their codes; an undeclared value is an error, or leaves them out."""
+    keep = placed((*design.variables, design.response), codes)
+    if keep is not None:
+        codes = [values[keep] for values in codes]
+    rows = design.rows(codes[:-1]) if design.variables else np.full((len(codes[-1]), 1), design.unit)
+    return RowBlock(np.asarray(rows, dtype=np.float64), codes[-1])
+
+
+def placed(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
+    """Which records have a declared value of every variable; None where all have."""
     keep: Any = None
-    for variable, values in zip((*design.variables, design.response), codes, strict=True):
+    for variable, values in zip(variables, codes, strict=True):
         out = values >= variable.coder.size
         if not out.any():
             continue
         if not (variable.excluded and (values[out] == variable.coder.size + 1).all()):
             raise undeclared(variable.name, bool((values == variable.coder.size).any()))
         keep = ~out if keep is None else keep & ~out
-    if keep is not None:
-        codes = [values[keep] for values in codes]
-    rows = design.rows(codes[:-1]) if design.variables else np.full((len(codes[-1]), 1), design.unit)
-    return RowBlock(np.asarray(rows, dtype=np.float64), codes[-1])
+    return keep
 
 
 def undeclared(name: str, unknown: bool, wayout: str | None = None) -> DataError:
@@ -149,67 +155,36 @@ def undeclared(name: str, unknown: bool, wayout: str | None = None) -> DataError
 def exact_sums(
     model: ResponseModel, design: Design, link: Link, blocks: Iterable[RowBlock], curvature: bool = True
 ) -> RoundSums:
-    """The sums of all records, exactly."""
-    d, m = design.d, model.outputs
-    gradient = [0] * (d * m)
-    triangle = [0] * (d * m * (d * m + 1) // 2 if curvature else 0)
-    square = 0
-    point = np.array(link.point, dtype=np.float64).reshape(m, d)
-    largest = _largest(model, design, link)
+    """The sums of all records, exactly; in pieces in which no sum reaches 2⁵³."""
+    size, square = design.d * model.outputs, 0
+    upper = np.triu_indices(size if curvature else 0)
+    gradient, triangle = np.zeros(size, dtype=object), np.zeros(len(upper[0]), dtype=object)
+    point = np.array(link.point, dtype=np.float64).reshape(model.outputs, design.d)
+    residual, weight, squared = (math.isqrt(math.ceil(one.max())) for one in model.extremes(link))
+    largest = max(residual * design.norm, weight * design.norm**2, squared) + 1  # of any one record
     step = 1 << max(0, _EXACT_BITS - largest.bit_length())
-    upper = np.triu_indices(d * m)
     for block in blocks:
-        for rows, response in _pieces(block, step):
-            predictor = predictors(rows, point, link)
-            residual = model.residuals(link, predictor if m > 1 else predictor[:, 0], response)
-            part = residual.T @ rows if m > 1 else residual @ rows
-            gradient = [a + int(b) for a, b in zip(gradient, part.ravel().tolist(), strict=True)]
+        for start in range(0, len(block.response), step):
+            rows, response = block.rows[start : start + step], block.response[start : start + step]
+            raw = rows @ point.T
+            predictor = np.clip(np.floor(raw * 2.0**-link.shift + 0.5), -link.reach, link.reach)
+            residuals = model.residuals(link, predictor, response)
+            gradient += (residuals.T @ rows).ravel().astype(np.int64)
             if model.squares:
-                square += int(residual @ residual)
+                square += int(np.vdot(residuals, residuals))
             if curvature:
-                whole = _curvature(model, link, rows, predictor)[upper]
-                triangle = [a + int(b) for a, b in zip(triangle, whole.tolist(), strict=True)]
-    return RoundSums(tuple(gradient), tuple(triangle), square)
-
-
-def _largest(model: ResponseModel, design: Design, link: Link) -> int:
-    """The largest size of any one record's contribution to any sum."""
-    found = model.extremes(link)
-    rows = design.norm**2
-    sizes = (
-        math.isqrt(math.ceil(found.residual.max())) * design.norm,
-        math.isqrt(math.ceil(found.weight.max())) * rows,
-        math.isqrt(math.ceil(found.square.max())),
-    )
-    return max(sizes) + 1
-
-
-def _pieces(block: RowBlock, step: int) -> Iterator[tuple[FloatArray, IntArray]]:
-    for start in range(0, len(block.response), step):
-        yield block.rows[start : start + step], block.response[start : start + step]
-
-
-def predictors(rows: FloatArray, point: FloatArray, link: Link) -> FloatArray:
-    """e = ⌊x·w/2^shift + ½⌋ moved into [−reach, reach]: exact, since all numbers are whole and below 2⁵³."""
-    raw = rows @ point.T
-    return np.asarray(np.clip(np.floor(raw * 2.0**-link.shift + 0.5), -link.reach, link.reach))
+                triangle += _curvature(model, link, rows, predictor)[upper].astype(np.int64)
+    return RoundSums(tuple(gradient.tolist()), tuple(triangle.tolist()), square)
 
 
 def _curvature(model: ResponseModel, link: Link, rows: FloatArray, predictor: FloatArray) -> FloatArray:
-    d, m = rows.shape[1], model.outputs
-    if m == 1:
-        weights = model.weights(link, predictor[:, 0])
-        return np.asarray(rows.T @ (rows if weights is None else rows * weights[:, None]))
-    shares = model.weights(link, predictor)
-    assert shares is not None
-    whole = np.empty((d * m, d * m))
-    for k in range(m):
-        for other in range(k, m):
-            pair = model.pair(shares, k, other)  # type: ignore[attr-defined]
-            part = rows.T @ (rows * pair[:, None])
-            whole[k * d : (k + 1) * d, other * d : (other + 1) * d] = part
-            whole[other * d : (other + 1) * d, k * d : (k + 1) * d] = part
-    return whole
+    """The curvature, of which only the upper triangle is filled."""
+    (_, d), m = rows.shape, model.outputs
+    whole = np.zeros((m, d, m, d))
+    pairs = combinations_with_replacement(range(m), 2)
+    for (k, other), weights in zip(pairs, model.weights(link, predictor), strict=True):
+        whole[k, :, other] = rows.T @ (rows if weights is None else rows * weights[:, None])
+    return whole.reshape(m * d, m * d)
 
 
 def released(sums: RoundSums, noise: RoundNoise, source: Source) -> RoundSums:
@@ -217,13 +192,11 @@ def released(sums: RoundSums, noise: RoundNoise, source: Source) -> RoundSums:
     gradient = rounded_gaussians(noise.gradient, len(sums.gradient), source)
     triangle: list[int] = []
     if noise.curvature is not None:
-        number = len(sums.curvature)
-        size = (math.isqrt(8 * number + 1) - 1) // 2
-        diagonal = set(np.cumsum([0, *range(size, 1, -1)]).tolist())
+        size, number = len(sums.gradient), len(sums.curvature)
         straight = iter(rounded_gaussians(noise.curvature, size, source))
         across = iter(rounded_gaussians(noise.curvature / 2, number - size, source))
-        triangle = [next(straight if at in diagonal else across) for at in range(number)]
-        triangle = [a + b for a, b in zip(sums.curvature, triangle, strict=True)]
+        pairs = zip(sums.curvature, combinations_with_replacement(range(size), 2), strict=True)
+        triangle = [one + next(straight if i == j else across) for one, (i, j) in pairs]
     square = sums.square + rounded_gaussians(noise.square, 1, source)[0] if noise.square is not None else 0
     return RoundSums(
         tuple(a + b for a, b in zip(sums.gradient, gradient, strict=True)), tuple(triangle), square
