@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from discreet._typing import IntArray
 from discreet.data import as_frame, as_table
-from discreet.data.files import opened
+from discreet.data.files import is_files, opened
 from discreet.data.grids import Grid
-from discreet.data.paths import is_files
 from discreet.data.withheld import withheld
 from discreet.errors import DataError, InvalidInput
 from discreet.regression.newton.design import Design
@@ -113,7 +112,7 @@ def codes_of(design: Design, frame: Any) -> list[IntArray]:
     coders: dict[str | None, Any] = {variable.name: variable.coder for variable in design.variables}
     if not coders:
         raise InvalidInput("the formula has no columns: there is nothing to predict from")
-    table = as_table(found, coders, None)
+    table = as_table(found, coders, None, ordered=True)
     eager = table.frame.select(**{f"k{i}": code for i, code in enumerate(table.codes)}).collect()
     codes = [np.asarray(eager[f"k{i}"].to_numpy(), dtype=np.int64) for i in range(len(coders))]
     for variable, values in zip(design.variables, codes, strict=True):
