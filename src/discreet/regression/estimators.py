@@ -62,14 +62,7 @@ _BOUNDS = (
     "bounds=(lower, upper) of the columns, each a number or one per column, as you know them beforehand; "
     "behind BoundedScaler, bounds=(-1, 1)"
 )
-_OF_DRAWS = {
-    "order": None,
-    "prior_precision": None,
-    "draws": 1,
-    "multi_class": None,
-    "steps": None,
-    "sampler": "auto",
-}
+_OF_DRAWS = ("order", "prior_precision", "draws", "multi_class", "steps", "sampler")
 
 
 def _refusing(estimator: Estimator) -> Estimator:
@@ -453,8 +446,8 @@ class PrivateLogisticRegression(DrawingEstimator):
                 known = ", ".join(map(repr, ("newton", *METHODS)))
                 raise InvalidInput(f"method={self.method!r} must be one of {known}")
             return super().fit(X, y)
-        for name, default in _OF_DRAWS.items():
-            if getattr(self, name) != default:
+        for name in _OF_DRAWS:
+            if getattr(self, name) != getattr(type(self), name):
                 raise InvalidInput(
                     f"{name}={getattr(self, name)!r} belongs to posterior draws: method='diffuse' has it, "
                     "method='newton' has not"
