@@ -111,6 +111,8 @@ class CellCounts:
 
 def count_cells(table: EngineTable, most: int | None) -> CellCounts:
     """How many records have each combination of codes, with at most ``most`` per person."""
+    import numpy as np
+
     try:
         if table.sparing is not None:
             table.sparing(True)
@@ -120,21 +122,16 @@ def count_cells(table: EngineTable, most: int | None) -> CellCounts:
             raise
         table.sparing(False)  # too many distinct values: code every record, which takes no memory
         rows = fetch(_grouped(replace(table, groups=False), most))
-    records: dict[tuple[int, ...], int] = {}
-    kept: dict[tuple[int, ...], int] = {}
-    for combined, *numbers in rows:
-        code, cell = int(combined), []
-        for coder in reversed(table.coders):
-            code, part = divmod(code, coder.codes)
-            cell.append(part)
-        place = tuple(reversed(cell))
-        records[place], kept[place] = int(numbers[0]), int(numbers[0 if most is None else 1])
     if most is not None:
         _check_people(rows)
-    for coder, codes in zip(table.coders, zip(*records, strict=True), strict=False):
-        if not coder.total and coder.untyped in codes:
+    combined = np.array([int(row[0]) for row in rows], dtype=np.int64)
+    places = np.unravel_index(combined, [coder.codes for coder in table.coders])
+    for coder, codes in zip(table.coders, places, strict=True):
+        if not coder.total and (codes == coder.untyped).any():
             raise wrong_type("Unknown")
-    return CellCounts(records, kept)
+    cells = list(zip(*(codes.tolist() for codes in places), strict=True))
+    records, kept = ([int(row[i]) for row in rows] for i in (1, 1 if most is None else 2))
+    return CellCounts(dict(zip(cells, records, strict=True)), dict(zip(cells, kept, strict=True)))
 
 
 def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, int, int]]:
@@ -238,14 +235,9 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
         return None
     import narwhals as nw
 
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None and isinstance(data, arrow.Array | arrow.ChunkedArray):
-        data = arrow.table({"value": data})
-    elif arrow is not None and isinstance(data, arrow.RecordBatch):
-        data = arrow.table(data)
     try:
-        if arrow is not None and isinstance(data, arrow.Table):
-            data = _arrow_in_duckdb(data)
+        if (arrow := sys.modules.get("pyarrow")) is not None:
+            data = _arrow_in_duckdb(data, arrow)
         native = nw.from_native(data, allow_series=True, pass_through=True)
     except Exception:
         if type(data).__module__.startswith("pyspark."):
@@ -259,8 +251,13 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
     return native.lazy() if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
 
 
-def _arrow_in_duckdb(table: Any) -> Any:
-    """Arrow tables are read in place by DuckDB, which has the window that a bound per person needs."""
+def _arrow_in_duckdb(data: Any, arrow: Any) -> Any:
+    """Arrow is read in place by DuckDB, which has the window that a bound per person needs."""
+    if isinstance(data, arrow.Array | arrow.ChunkedArray):
+        data = {"value": data}
+    elif not isinstance(data, arrow.Table | arrow.RecordBatch):
+        return data
+    table = arrow.table(data)
     if len(set(table.column_names)) != len(table.column_names):
         raise ValueError
     return connect().from_arrow(table)
