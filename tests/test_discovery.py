@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import discreet
 from discreet.answers.discovered import Discovered
 from discreet.cli import app
-from discreet.data import count_texts
+from discreet.data import count_texts, read_rows
 from discreet.documents.answer import load_answer
 from discreet.documents.base import write_document
 from discreet.errors import CorruptReleaseError, FileError, InvalidInput, PrivacyWarning
@@ -82,6 +82,14 @@ def test_the_same_counts_everywhere(tmp_path: Path) -> None:
     assert count_texts(tmp_path / "none.csv", "w") == {}
     with pytest.raises(InvalidInput, match="does not exist"):
         count_texts(frame, "v")
+
+
+def test_columns_without_a_name_are_no_hindrance(tmp_path: Path) -> None:
+    """As in a file of pandas with its index."""
+    path = tmp_path / "t.csv"
+    path.write_text(",v,w,\n0,a,1,\n1,b,2,\n2,a,3,\n")
+    assert count_texts(path, "v") == {"a": 2, "b": 1}
+    assert read_rows(path, ["w", "v"]) == [("1", "a"), ("2", "b"), ("3", "a")]
 
 
 class Unprintable:

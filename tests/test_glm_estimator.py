@@ -428,7 +428,7 @@ def test_a_regression_costs_what_it_states(epsilon: str, draws: int, tmp_path: A
 
 
 def test_a_regression_from_a_table_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.regression.drawing.PrivateNoise", lambda: SeededNoise(0))
+    monkeypatch.setattr("discreet.regression.estimators.PrivateNoise", lambda: SeededNoise(0))
     fits = []
     for top in (1.0, 50.0):  # beyond its bound a value counts as the bound
         changed = [top if value == 1.0 else value for value in TABLE["x"]]

@@ -180,6 +180,24 @@ def test_prediction_takes_raw_columns() -> None:
         )
 
 
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_a_column_of_many_levels_is_looked_up_on_every_engine(engine: str) -> None:
+    """Engines that find many levels by a join: the same fit, and predictions in the order of the rows."""
+    module = pytest.importorskip(engine)
+    cities = tuple(f"city {i}" for i in range(30))
+    generator = np.random.default_rng(0)
+    plain = pd.DataFrame({"city": generator.choice(cities, 400), "income": generator.uniform(0, 100, 400)})
+    few = pd.DataFrame({"city": list(cities[20:8:-1])})
+    question = regression(
+        "income ~ city", bounds={"income": (0, 100)}, levels={"city": cities}, epsilon=2, delta="1e-6"
+    )
+    other = module.from_pandas if engine == "polars" else module.from_df
+    ours = question.fit(plain, source=SeededEntropy(1))
+    theirs = question.fit(other(plain), source=SeededEntropy(1))
+    assert ours.to_json() == theirs.to_json()
+    assert theirs.predict(other(few)).mean.tolist() == ours.predict(few).mean.tolist()
+
+
 def test_a_document_says_it_all() -> None:
     fit = asked("vote ~ age + sex", "binomial").fit(people(2000), source=SeededEntropy(1))
     text = fit.to_json()

@@ -175,6 +175,15 @@ def test_what_is_left_out_is_counted_where_n_is_public() -> None:
         count_levels([*values, "x"], domain)
 
 
+def test_people_of_a_json_file_are_bounded_in_a_total_run(tmp_path: Path) -> None:
+    records = [("a", 1), ("b", 1), ("b", 2), (None, 3), ("zz", 4)]
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(json.dumps({"v": value, "who": who}) for value, who in records))
+    domain = Domain(("a", "b", "?"), missing="?")
+    found = count_levels(path, domain, column="v", person="who", per_person=1, strict=False)
+    assert found == (1, 1, 2)
+
+
 def test_nan_is_missing_in_parquet_whatever_the_other_records_are(tmp_path: Path) -> None:
     """DuckDB infers from the range of a column, which leaves NaN out, that nothing in it is NaN."""
     import duckdb

@@ -12,9 +12,9 @@ a column before looking at the records.
 """
 
 from discreet.data import engines, files, rows, statistics
+from discreet.data.files import FORMATS as FORMATS
+from discreet.data.files import Glob as Glob
 from discreet.data.grids import ClippedSum as ClippedSum
-from discreet.data.paths import FORMATS as FORMATS
-from discreet.data.paths import Glob as Glob
 from discreet.data.statistics import Contribution as Contribution
 from discreet.data.values import Tally as Tally
 from discreet.data.withheld import withheld

@@ -10,10 +10,10 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discreet.data.levels import WHITE, Levels
-from discreet.data.paths import quoted
 from discreet.data.values import Coder, Tally, alike, count_weighted, distinct, is_missing, wrong_type
 from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch
 from discreet.declarations import as_plain
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 _BETWEEN = "\x1f"  # the separator of units, of ASCII
 _CHAIN = 8  # up to so many levels comparisons are faster than a join
-_SQL_INTEGERS = {
-    f"{sign}Int{bits}": f"{sign}{name}".upper()
-    for bits, name in ((8, "tinyint"), (16, "smallint"), (32, "integer"), (64, "bigint"), (128, "hugeint"))
-    for sign in ("", "U")
-}
+_SPLIT = 2**20
 PERSON_TYPES = "a person key must be text or whole numbers"
 
 
@@ -37,84 +33,72 @@ class EngineTable:
     """A table of which each wanted column has a declaration.
 
     ``codes`` holds an expression for each, ``texts`` the same column as text where it is text. ``person`` is
-    the name of the key column. ``groups`` names raw columns to group by before anything else, where that is
-    known to be cheap: the codes of a few distinct values cost less than those of all records. ``objects``
-    are the columns, by position, of which pandas holds Python objects. ``lookups`` are joined before codes
-    are taken. ``sparing`` turns a tight limit on the engine's memory on and off: where it is, ``groups`` is
-    an attempt that may fail.
+    the name of the key column. ``groups``: to group by the raw columns before anything else is known to be
+    cheap, since the codes of a few distinct values cost less than those of all records. ``objects`` are the
+    columns, by position, that are codes already, as pandas has them. ``lookups`` are joined before codes are
+    taken: a key, and a table of levels in the engine of the records. ``sparing`` turns a tight limit on the
+    engine's memory on and off: where it is, ``groups`` is an attempt that may fail.
     """
 
-    frame: nw.LazyFrame[Any]
+    raw: nw.LazyFrame[Any]
     coders: tuple[Coder, ...]
     codes: tuple[nw.Expr, ...]
     texts: tuple[nw.Expr | None, ...]
     person: str | None = None
-    groups: tuple[str, ...] = ()
+    groups: bool = False
     objects: Mapping[int, Any] = field(default_factory=dict)
-    lookups: tuple[Lookup, ...] = ()
+    lookups: Mapping[str, tuple[nw.Expr, nw.LazyFrame[Any]]] = field(default_factory=dict)
     sparing: Callable[[bool], None] | None = None
+
+    @cached_property
+    def frame(self) -> nw.LazyFrame[Any]:
+        """The records, with all that the codes are made of."""
+        return self.looked_up(self.raw)
 
     def looked_up(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """A frame with the column of places that each lookup adds."""
-        for one in self.lookups:
-            frame = frame.with_columns(**{one.key: one.value})
-            frame = frame.join(one.levels, left_on=one.key, right_on="level", how="left")
-            frame = frame.rename({"place": one.place})
+        for key, (value, levels) in self.lookups.items():
+            frame = frame.with_columns(**{key: value}).join(levels, on=key, how="left")
         return frame
 
 
-@dataclass(frozen=True)
-class Lookup:
-    """A table of levels in the engine of the records: a hash join finds the one that a record equals."""
-
-    key: str
-    value: nw.Expr
-    place: str
-    levels: nw.LazyFrame[Any]
-    """Columns ``level`` and ``place``."""
-
-    @classmethod
-    def of(
-        cls, frame: nw.LazyFrame[Any], name: str, coder: Coder, dtype: Any
-    ) -> tuple[Lookup, nw.Expr] | None:
-        """For a column ``name`` with many levels, and the code that follows; None where it would not pay."""
-        import narwhals as nw
-
-        if not isinstance(coder, Levels):
-            return None
-        value, missing, wanted, other = coder.reading(nw.col(name), dtype)
-        kind = dtype if dtype.is_integer() else nw.Float64() if dtype.is_numeric() else nw.String()
-        levels = _levels_table(frame, wanted, kind) if len(wanted) > _CHAIN else None
-        if levels is None:
-            return None
-        place = nw.col(f"{name}_place")
-        found = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
-        code = nw.when(missing).then(nw.lit(coder.absent)).otherwise(found)
-        return cls(f"{name}_key", value, f"{name}_place", levels), code
-
-
 def _levels_table(
-    frame: nw.LazyFrame[Any], wanted: Mapping[Any, int], dtype: Any
+    frame: nw.LazyFrame[Any], name: str, wanted: Mapping[Any, int], dtype: Any
 ) -> nw.LazyFrame[Any] | None:
+    """The positions of levels as a table for a hash join; None where it would not pay."""
     import narwhals as nw
 
+    if len(wanted) <= _CHAIN:
+        return None
+    key, place = f"{name}_key", f"{name}_place"
     if frame.implementation.is_polars():
-        listed = {"level": list(wanted), "place": list(wanted.values())}
-        return nw.from_dict(listed, {"level": dtype, "place": nw.Int64()}, backend="polars").lazy()
+        kind = dtype if dtype.is_integer() else nw.Float64() if dtype.is_numeric() else nw.String()
+        listed = {key: list(wanted), place: list(wanted.values())}
+        return nw.from_dict(listed, {key: kind, place: nw.Int64()}, backend="polars").lazy()
     text = _BETWEEN.join(map(str, wanted))
     if not frame.implementation.is_duckdb() or "\0" in text or text.count(_BETWEEN) != len(wanted) - 1:
         return None
     # A relation of the same connection, which reads no record; one long text is quicker to parse than many.
-    one = frame.to_native().limit(0).aggregate("count(*) AS one")
-    typed = {"String": "VARCHAR", "Float64": "DOUBLE"}.get(str(dtype)) or _SQL_INTEGERS[str(dtype)]
+    native = frame.to_native()
+    whole = native.types[native.columns.index(name)]
+    typed = whole if dtype.is_integer() else "DOUBLE" if dtype.is_numeric() else "VARCHAR"
     places = _BETWEEN.join(map(str, wanted.values()))
-    columns = (("level", text, typed), ("place", places, "BIGINT"))
-    texts = (
-        f"unnest(string_split({quoted(text)}, '{_BETWEEN}'))::{kind} AS {name}"
-        for name, text, kind in columns
+    columns = ", ".join(
+        f"unnest(string_split({quoted(texts)}, '{_BETWEEN}'))::{kind} AS {label}"
+        for label, texts, kind in ((key, text, typed), (place, places, "BIGINT"))
     )
-    table: nw.LazyFrame[Any] = nw.from_native(one.project(", ".join(texts)))
+    table: nw.LazyFrame[Any] = nw.from_native(native.limit(0).aggregate("count(*) AS one").project(columns))
     return table
+
+
+def quoted(text: str) -> str:
+    """SQL: a text as it is."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """SQL: the name of a column."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True)
@@ -127,6 +111,8 @@ class CellCounts:
 
 def count_cells(table: EngineTable, most: int | None) -> CellCounts:
     """How many records have each combination of codes, with at most ``most`` per person."""
+    import numpy as np
+
     try:
         if table.sparing is not None:
             table.sparing(True)
@@ -135,75 +121,48 @@ def count_cells(table: EngineTable, most: int | None) -> CellCounts:
         if error.kind != OUT_OF_MEMORY or table.sparing is None:
             raise
         table.sparing(False)  # too many distinct values: code every record, which takes no memory
-        rows = fetch(_grouped(replace(table, groups=()), most))
-    records: dict[tuple[int, ...], int] = {}
-    kept: dict[tuple[int, ...], int] = {}
-    for combined, *numbers in rows:
-        code, cell = int(combined), []
-        for coder in reversed(table.coders):
-            code, part = divmod(code, coder.codes)
-            cell.append(part)
-        place = tuple(reversed(cell))
-        records[place], kept[place] = int(numbers[0]), int(numbers[0 if most is None else 1])
+        rows = fetch(_grouped(replace(table, groups=False), most))
     if most is not None:
         _check_people(rows)
-    for index, coder in enumerate(table.coders):
-        if not coder.total and any(place[index] == coder.untyped for place in records):
+    combined = np.array([int(row[0]) for row in rows], dtype=np.int64)
+    places = np.unravel_index(combined, [coder.codes for coder in table.coders])
+    for coder, codes in zip(table.coders, places, strict=True):
+        if not coder.total and (codes == coder.untyped).any():
             raise wrong_type("Unknown")
-    return CellCounts(records, kept)
+    cells = list(zip(*(codes.tolist() for codes in places), strict=True))
+    records, kept = ([int(row[i]) for row in rows] for i in (1, 1 if most is None else 2))
+    return CellCounts(dict(zip(cells, records, strict=True)), dict(zip(cells, kept, strict=True)))
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Records, and of those kept the number, Σ code and Σ code²; unknown and missing among all records."""
-
-    records: int
-    unknown: int
-    missing: int
-    kept: int
-    first: int
-    second: int
-
-
-_SPLIT = 2**20
-
-
-def sum_codes(table: EngineTable, most: int | None) -> Moments:
-    """Σj and Σj² of one column's codes, whole numbers to the end.
+def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, int, int]]:
+    """Of one column: all records, and of those that the bound keeps the number, Σj and Σj² of their codes.
 
     Squares are added up in two parts, below and above 2²⁰, which 64 bits hold for up to 2⁴³ records.
     """
     import narwhals as nw
 
     (coder,) = table.coders
-    code, kept = nw.col("code"), nw.col("kept")
-    parts = _grouped(table, most)
+    parts, code, number = _grouped(table, most), nw.col("code"), nw.col("records").cast(nw.Int64)
     if most is None:
-        number = nw.col("records").cast(nw.Int64)
         parts = parts.select("code", records=number, kept=number, nobody=number * 0)
-    parts = parts.with_columns(
-        status=nw.when(code < coder.size).then(nw.lit(-1)).otherwise(code).cast(nw.Int64),
-        place=nw.when(code < coder.size).then(code).otherwise(nw.lit(0)).cast(nw.Int64),
-    )
-    place = nw.col("place")
-    parts = parts.with_columns(
-        first=place * kept, high=(place * place) // _SPLIT * kept, low=(place * place) % _SPLIT * kept
-    )
-    names = ("records", "kept", "nobody", "first", "high", "low")
+    inside, kept = code < coder.size, nw.col("kept")
+    place = nw.when(inside).then(code).otherwise(nw.lit(0)).cast(nw.Int64)
+    status = nw.when(inside).then(nw.lit(-1)).otherwise(code).cast(nw.Int64)
+    sums = {
+        "first": place * kept,
+        "high": (place * place) // _SPLIT * kept,
+        "low": (place * place) % _SPLIT * kept,
+    }
+    names = ("records", "kept", "nobody", *sums)
+    parts = parts.with_columns(status=status, **sums)
     rows = fetch(parts.group_by("status").agg(*(nw.col(name).sum() for name in names)))
     _check_people(rows)
-    found = {int(row[0]): [int(number) for number in row[1:]] for row in rows}
+    found = {int(row[0]): [int(value) for value in row[1:]] for row in rows}
     if not coder.total and coder.untyped in found:
         raise wrong_type("Unknown")
-    _, kept_records, _, first, high, low = found.get(-1, [0] * 6)
-    return Moments(
-        records=sum(numbers[0] for numbers in found.values()),
-        unknown=found.get(coder.size, [0])[0],
-        missing=found.get(coder.size + 1, [0])[0],
-        kept=kept_records,
-        first=first,
-        second=high * _SPLIT + low,
-    )
+    records, entered, _, first, high, low = found.get(-1, [0] * 6)
+    unknown, missing = (found.get(coder.size + i, [0])[0] for i in (0, 1))
+    return Tally((records,), missing, unknown), (entered, first, high * _SPLIT + low)
 
 
 def _grouped(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
@@ -212,9 +171,9 @@ def _grouped(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
 
     frame, records = table.frame, nw.len()
     if table.groups:
-        frame = frame.group_by(*table.groups).agg(nw.len().alias("records"))
+        raw = [f"v{i}" for i in range(len(table.coders))]
+        frame = table.looked_up(table.raw.group_by(*raw).agg(nw.len().alias("records")))
         records = nw.col("records").sum()
-    frame = table.looked_up(frame)
     combined, *others = (code.cast(nw.Int64) for code in table.codes)
     for coder, code in zip(table.coders[1:], others, strict=True):
         combined = combined * coder.codes + code
@@ -260,7 +219,7 @@ def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
     if not (tally.unknown and text is not None and isinstance(coder, Levels)):
         return tally
     stripped = text.str.strip_chars(WHITE)
-    unknown = table.looked_up(table.frame).filter(table.codes[index] == coder.stray)
+    unknown = table.frame.filter(table.codes[index] == coder.stray)
     ((blank, near),) = fetch(
         unknown.select(
             blank=stripped.is_in(coder.near[0]).cast(nw.Int64).sum(),
@@ -276,14 +235,9 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
         return None
     import narwhals as nw
 
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None and isinstance(data, arrow.Array | arrow.ChunkedArray):
-        data = arrow.table({"value": data})
-    elif arrow is not None and isinstance(data, arrow.RecordBatch):
-        data = arrow.table(data)
     try:
-        if arrow is not None and isinstance(data, arrow.Table):
-            data = _arrow_in_duckdb(data)
+        if (arrow := sys.modules.get("pyarrow")) is not None:
+            data = _arrow_in_duckdb(data, arrow)
         native = nw.from_native(data, allow_series=True, pass_through=True)
     except Exception:
         if type(data).__module__.startswith("pyspark."):
@@ -297,40 +251,47 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
     return native.lazy() if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
 
 
-def _arrow_in_duckdb(table: Any) -> Any:
-    """Arrow tables are read in place by DuckDB, which has the window that a bound per person needs."""
+def _arrow_in_duckdb(data: Any, arrow: Any) -> Any:
+    """Arrow is read in place by DuckDB, which has the window that a bound per person needs."""
+    if isinstance(data, arrow.Array | arrow.ChunkedArray):
+        data = {"value": data}
+    elif not isinstance(data, arrow.Table | arrow.RecordBatch):
+        return data
+    table = arrow.table(data)
     if len(set(table.column_names)) != len(table.column_names):
         raise ValueError
     return connect().from_arrow(table)
 
 
 def as_table(
-    frame: nw.LazyFrame[Any], coders: Mapping[str | None, Coder], person: str | None, groups: bool = False
+    frame: nw.LazyFrame[Any],
+    coders: Mapping[str | None, Coder],
+    person: str | None,
+    *,
+    groups: bool = False,
+    ordered: bool = False,
 ) -> EngineTable:
-    """The declared columns of a frame; names of a table's columns are schema, hence public."""
+    """The declared columns of a frame; names of a table's columns are schema, hence public.
+
+    ``ordered``: the codes are wanted in the order of the records, which a join need not keep.
+    """
     import narwhals as nw
 
-    if frame.implementation.is_spark_like():
-        # By position: Spark takes a dot in a name for a field, and upper case for lower.
-        native = frame.to_native()
-        names = list(native.columns)
-        frame = nw.from_native(native.toDF(*(f"c{i}" for i in range(len(names)))))
-        stand = {name: f"c{i}" for i, name in enumerate(names)}
-    else:
-        names = list(frame.collect_schema().names())
-        stand = {name: name for name in names}
-    columns = [choose(names, column) for column in coders]
+    spark = frame.implementation.is_spark_like()
+    names = list(frame.to_native().columns if spark else frame.collect_schema().names())
+    chosen = {f"v{i}": choose(names, column) for i, column in enumerate(coders)}
     if person is not None:
-        person = choose(names, person)
+        chosen["person"] = choose(names, person)
     if frame.implementation.is_pandas_like():
-        return _pandas_table(frame, columns, tuple(coders.values()), person)
-    wanted = {f"v{i}": nw.col(stand[name]) for i, name in enumerate(columns)}
-    if person is not None:
-        wanted["person"] = nw.col(stand[person])
-    selected = frame.select(**wanted)
+        return _pandas_table(frame.to_native(), chosen, tuple(coders.values()))
+    if spark:
+        # By position: Spark takes a dot in a name for a field, and upper case for lower.
+        frame = nw.from_native(frame.to_native().toDF(*(f"c{i}" for i in range(len(names)))))
+        chosen = {label: f"c{names.index(name)}" for label, name in chosen.items()}
+    selected = frame.select(**{label: nw.col(name) for label, name in chosen.items()})
     if frame.implementation.is_duckdb():
         selected = _without_nan(selected)
-    return typed_table(selected, tuple(coders.values()), person is not None, groups)
+    return typed_table(selected, tuple(coders.values()), groups=groups, ordered=ordered)
 
 
 def _without_nan(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -341,13 +302,10 @@ def _without_nan(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """
     import narwhals as nw
 
-    schema = frame.collect_schema()
     columns = (
         f"CASE WHEN isnan(nullif({name}, 1)) THEN NULL ELSE {name} END AS {name}" if kind.is_float() else name
-        for name, kind in schema.items()
+        for name, kind in frame.collect_schema().items()
     )
-    if not any(kind.is_float() for kind in schema.values()):
-        return frame
     found: nw.LazyFrame[Any] = nw.from_native(frame.to_native().project(", ".join(columns)))
     return found
 
@@ -355,85 +313,123 @@ def _without_nan(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
 def typed_table(
     frame: nw.LazyFrame[Any],
     coders: tuple[Coder, ...],
-    person: bool,
+    *,
     groups: bool = False,
+    ordered: bool = False,
     objects: Mapping[int, Any] | None = None,
 ) -> EngineTable:
-    """A frame of typed columns v0, v1, …, and ``person``; those of ``objects`` are codes already."""
+    """A frame of columns v0, v1, …, and perhaps ``person``; those of ``objects`` are codes already.
+
+    Where each value has a type of its own, ``v0_kind`` says which, and there is a column for each type.
+    """
     import narwhals as nw
 
     schema = frame.collect_schema()
-    if person:
+    if "person" in schema:
         dtype = schema["person"]
         if dtype in (nw.Categorical, nw.Enum):
             frame = frame.with_columns(nw.col("person").cast(nw.String))
         elif not (dtype == nw.String or dtype.is_integer()):
             raise wrong_type(type(dtype).__name__, f"the key of a person: {PERSON_TYPES}")
-    names = tuple(f"v{i}" for i in range(len(coders)))
-    codes, lookups = [], []
-    for i, (name, coder) in enumerate(zip(names, coders, strict=True)):
-        found = None if i in (objects or {}) else Lookup.of(frame, name, coder, schema[name])
-        if found is not None:
-            lookups.append(found[0])
-            codes.append(found[1])
+    lookups = {}
+
+    def code_of(name: str, coder: Coder) -> nw.Expr:
+        if ordered or not isinstance(coder, Levels):
+            return coder.expression(nw.col(name), schema[name])
+        value, missing, wanted, other = coder.reading(nw.col(name), schema[name])
+        levels = _levels_table(frame, name, wanted, schema[name])
+        if levels is None:
+            return coder.expression(nw.col(name), schema[name])
+        lookups[f"{name}_key"] = value, levels
+        place = nw.col(f"{name}_place")
+        found = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
+        return nw.when(missing).then(nw.lit(coder.absent)).otherwise(found)
+
+    codes: list[nw.Expr] = []
+    texts: list[nw.Expr | None] = []
+    for i, coder in enumerate(coders):
+        name, kind = f"v{i}", nw.col(f"v{i}_kind")
+        text = None
+        if objects and i in objects:
+            code = nw.col(name)
+        elif name in schema:
+            code = code_of(name, coder)
+            if schema[name] in (nw.String, nw.Categorical, nw.Enum):
+                text = nw.col(name).cast(nw.String)
         else:
-            known = i in (objects or {})
-            codes.append(nw.col(name) if known else coder.expression(nw.col(name), schema[name]))
-    text = (nw.String, nw.Categorical, nw.Enum)
-    texts = tuple(nw.col(name).cast(nw.String) if schema[name] in text else None for name in names)
-    person_name = "person" if person else None
-    groups_by = names if groups else ()
-    return EngineTable(
-        frame, coders, tuple(codes), texts, person_name, groups_by, objects or {}, tuple(lookups)
-    )
+            code = nw.lit(coder.stray)
+            for value, column in coder.kinds.items():
+                if f"{name}_{column}" in schema:
+                    code = nw.when(kind == value).then(code_of(f"{name}_{column}", coder)).otherwise(code)
+            code = nw.when(kind == "null").then(nw.lit(coder.absent)).otherwise(code)
+            if f"{name}_text" in schema:
+                text = nw.when(kind == "text").then(nw.col(f"{name}_text"))
+        codes.append(code)
+        texts.append(text)
+    person = "person" if "person" in schema else None
+    return EngineTable(frame, coders, tuple(codes), tuple(texts), person, groups, objects or {}, lookups)
 
 
-def _pandas_table(
-    frame: nw.LazyFrame[Any], columns: Sequence[Any], coders: tuple[Coder, ...], person: Any
-) -> EngineTable:
-    """Columns of Python objects are read object by object, categories as what they are."""
+def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, ...]) -> EngineTable:
+    """Levels, and Python objects, as their codes; other columns as they are."""
     import narwhals as nw
+
+    given, objects = {}, {}
+    for i, (coder, (label, name)) in enumerate(zip(coders, chosen.items(), strict=False)):
+        series = _decoded(native[name])
+        codes = _pandas_codes(series, coder)
+        given[label] = series.array if codes is None else codes
+        if codes is not None:
+            objects[i] = series
+    if "person" in chosen:
+        given["person"] = _people(native[chosen["person"]])
+    return typed_table(nw.from_native(type(native)(given)).lazy(), coders, objects=objects)
+
+
+def _pandas_codes(series: Any, coder: Coder) -> Any:
+    """The codes of a column; None where an expression is to find them.
+
+    Objects are read one by one, categories as what they are: they may be numbers or truth values.
+    """
     import numpy as np
 
-    native = frame.to_native()
-    given, objects = {}, {}
-    for i, (name, coder) in enumerate(zip(columns, coders, strict=True)):
-        series = native[name]
-        if str(series.dtype) == "object":
-            objects[i] = series
-            given[f"v{i}"] = np.array([coder.code(value) for value in series], dtype=np.int64)
-        elif hasattr(series.dtype, "categories"):
-            objects[i] = series
-            given[f"v{i}"] = _category_codes(series, coder)
-        else:
-            given[f"v{i}"] = _decoded(series).array
-    if person is not None:
-        given["person"] = _people(native[person])
-    whole = nw.from_native(type(native)(given)).lazy()
-    groups = person is None and all(isinstance(coder, Levels) for coder in coders)
-    return typed_table(whole, coders, person is not None, groups, objects)
+    levels, categories = isinstance(coder, Levels), getattr(series.dtype, "categories", None)
+    if categories is not None:
+        if categories.dtype.kind in "mM":
+            raise wrong_type(f"category of {categories.dtype.name}")
+    elif str(series.dtype) == "object":
+        if not (levels and alike(series)):
+            return np.array([coder.code(value) for value in series], dtype=np.int64)
+    elif not (levels and _has_plain_type(series)):
+        return None
+    places, values = series.factorize()
+    codes = [*map(coder.code, values.tolist()), coder.absent]  # −1, the last, is missing
+    return np.array(codes, dtype=np.int64)[np.asarray(places)]
+
+
+def _has_plain_type(series: Any) -> bool:
+    import narwhals as nw
+
+    dtype = nw.from_native(series, series_only=True).dtype
+    return dtype.is_numeric() or dtype in (nw.String, nw.Boolean)
 
 
 def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | None:
     """Of one column of pandas: values with how often they occur, as pandas counts them; None: count codes."""
-    import narwhals as nw
-
     frame = as_frame(data)
     if frame is None or not frame.implementation.is_pandas_like():
         return None
-    series = frame.to_native()[choose(frame.collect_schema().names(), column)]
+    series = _decoded(frame.to_native()[choose(frame.collect_schema().names(), column)])
     if str(series.dtype) == "object":
         values = series.tolist()
         if not alike(values):
             return distinct(values)
-    elif hasattr(series.dtype, "categories"):
-        if series.dtype.categories.dtype.kind in "mM":
+    elif not hasattr(series.dtype, "categories"):
+        if not _has_plain_type(series):
             return None
-    else:
-        dtype = nw.from_native(_decoded(series), series_only=True).dtype
-        if not (dtype.is_numeric() or dtype in (nw.String, nw.Boolean)):
-            return None
-    counted = _decoded(series).value_counts(sort=False, dropna=False)
+    elif series.dtype.categories.dtype.kind in "mM":
+        return None
+    counted = series.value_counts(sort=False, dropna=False)
     return zip(counted.index.tolist(), counted.tolist(), strict=True)
 
 
@@ -443,17 +439,6 @@ def _decoded(series: Any) -> Any:
     if not hasattr(arrow, "index_type"):
         return series
     return series.astype(type(series.dtype)(arrow.value_type))
-
-
-def _category_codes(series: Any, coder: Coder) -> Any:
-    """Categories of pandas may be numbers or truth values, and count as these."""
-    import numpy as np
-
-    categories = series.dtype.categories
-    if categories.dtype.kind in "mM":
-        raise wrong_type(f"category of {categories.dtype.name}")
-    codes = [*(coder.code(category) for category in categories), coder.absent]  # −1, the last, is missing
-    return np.array(codes, dtype=np.int64)[series.cat.codes.to_numpy()]
 
 
 def _people(series: Any) -> Any:
@@ -476,16 +461,16 @@ def _people(series: Any) -> Any:
     return np.array(keys, dtype=np.int64)
 
 
-def choose(names: Sequence[Any], column: str | None) -> Any:
-    """The one column that is meant."""
+def choose(
+    names: Sequence[Any],
+    column: str | None,
+    unknown: Callable[[Sequence[Any], str], InvalidInput] | None = None,
+) -> Any:
+    """The one column that is meant; ``unknown`` says that there is none of that name."""
     if column is None and len(names) == 1:
         return names[0]
     if column is None or column not in names:
-        raise no_column(names, column)
-    return only(names, column)
-
-
-def only(names: Sequence[Any], column: str) -> str:
+        raise no_column(names, column) if column is None or unknown is None else unknown(names, column)
     if list(names).count(column) > 1:
         raise InvalidInput(f"column={column!r} is the name of more than one column; rename them")
     return column

@@ -10,23 +10,229 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path
 from typing import Any
 
-from discreet.data.engines import EngineTable, Lookup, as_table, nearest, no_column, only
+from discreet.data.engines import (
+    EngineTable,
+    as_frame,
+    as_table,
+    choose,
+    identifier,
+    nearest,
+    no_column,
+    quoted,
+    typed_table,
+)
 from discreet.data.levels import Levels
-from discreet.data.paths import MALFORMED, Files, is_files, literal, quoted, start_of
 from discreet.data.values import Coder
 from discreet.data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect
 from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
 
+FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson", ".xlsx")
 FEW_MB = 128
 """Memory in which the distinct values of a Parquet column are counted before anything else, or not at all."""
+_MALFORMED = (
+    "number of fields, quotes, or not UTF-8; a Latin-1 file is converted by: "
+    "iconv -f latin1 -t utf-8 IN > OUT"
+)
+_PARQUET = {"binary_as_string": True, "hive_partitioning": False}
+
+
+@dataclass(frozen=True)
+class Glob:
+    """All files that match a pattern: ``Glob("visits/2024-*.parquet")``; ``**`` stands for any folders.
+
+    A pattern is never guessed from a path: a file called ``a[1].csv`` is that file and no other.
+    """
+
+    pattern: str
+
+
+def is_files(data: Any) -> bool:
+    """Whether data names files. Of a list only paths do, since text in a list is records."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(item, os.PathLike) for item in data)
+    return isinstance(data, str | os.PathLike | Glob)
+
+
+@dataclass(frozen=True)
+class Files:
+    label: str
+    paths: tuple[Path, ...]
+    ending: str
+    sheet: str | None = None
+    """Of an Excel workbook, where one is named: ``survey.xlsx#Wave 2``."""
+
+    @classmethod
+    def of(cls, data: Any) -> Files:
+        sheet = None
+        if isinstance(data, Glob):
+            label = repr(str(data.pattern))
+            found = [Path(name) for name in sorted(glob(str(data.pattern), recursive=True))]
+            paths = [path for path in found if not path.is_dir()]
+            if not paths:
+                raise FileError(f"no file matches {label}")
+        elif isinstance(data, list | tuple):
+            label, paths = repr([str(path) for path in data[:3]]), list(map(Path, data))
+        else:
+            label, path = repr(str(data)), Path(data)
+            named = re.fullmatch(r"(.+?\.xlsx)#(.+)", str(path), re.IGNORECASE | re.DOTALL)
+            if named is not None and not path.exists():
+                path, sheet = Path(named[1]), named[2]
+            paths = [path]
+            if path.is_dir():
+                paths = sorted(part for part in path.rglob("*") if _is_part(part, path))
+                if not paths:
+                    raise FileError(f"{label} is a directory without data files ({' '.join(FORMATS)})")
+        if len(paths) > 1:
+            label += f" ({len(paths)} files)"
+            if len({path.resolve() for path in paths}) < len(paths):
+                raise FileError(
+                    f"{label}: one file is there twice, by another name; its records would count double"
+                )
+        endings = {_ending(path) for path in paths}
+        if len(endings) > 1:
+            raise FileError(f"{label}: files of several formats; take one, such as Glob('*.parquet')")
+        return cls(label, tuple(paths), endings.pop(), sheet)
+
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """While the files are read: what goes wrong names them, and quotes nothing of theirs."""
+        import duckdb
+
+        several = ": one of them" if len(self.paths) > 1 else ""
+        wrong = f"{self.label}{several} is not a well-formed {self.ending} file"
+        try:
+            yield
+        except EngineError as error:
+            if error.kind == OUT_OF_MEMORY:
+                raise TooLargeError(
+                    f"{self.label}: the count needs more memory than there is; give a DuckDB relation of a "
+                    "connection that may use the disk, or a Spark DataFrame"
+                ) from None
+            if error.kind in MISSING_PACKAGE:
+                raise
+            why = f": see line {error.line} ({_MALFORMED})" if error.line else ""
+            raise FileError(wrong + why) from None
+        except (duckdb.Error, csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
+            raise FileError(wrong) from None
+        except OSError as error:
+            raise FileError(f"{self.label} cannot be read: {error.strerror}") from None
+
+    def starts(self) -> dict[Path, bytes]:
+        """The first bytes of each file, once they fit its ending."""
+        return {path: _start_of(path, self.ending) for path in self.paths}
+
+    @property
+    def is_text(self) -> bool:
+        """Whether they are tables of text fields."""
+        return "csv" in self.ending or "tsv" in self.ending
+
+    def listed(self) -> str:
+        """SQL: the files."""
+        return "[" + ", ".join(quoted(_literal(path)) for path in self.paths) + "]"
+
+    def parquet(self, connection: Any) -> Any:
+        return connection.read_parquet([_literal(path) for path in self.paths], **_PARQUET)
+
+    def fields(self, connection: Any) -> tuple[list[str], Any]:
+        """Of CSV files: the names of the columns, and a relation with these as c0, c1, ….
+
+        Everything is text and nothing is guessed, so that what a field means depends on no other record.
+        """
+        delimiter, names = self.agreed([_csv_header(path, self.ending) for path in self.paths])
+        return names, connection.read_csv(
+            [_literal(path) for path in self.paths],
+            columns={f"c{i}": "VARCHAR" for i in range(len(names))},
+            auto_detect=False,
+            header=True,
+            delimiter=delimiter,
+            compression="gzip" if self.ending.endswith(".gz") else "none",
+        )
+
+    def sheets(self, connection: Any) -> tuple[list[str], Any]:
+        """Of workbooks: the names of the columns, and the rows as JSON arrays."""
+        from discreet.data.excel import sheet_of
+
+        found = [sheet_of(path, self.sheet) for path in self.paths]
+        names: list[str] = self.agreed([names for names, _ in found])
+        if not any(names):
+            raise FileError(f"{self.label}: the first row must name the columns")
+        rows = [row for _, own in found for row in own]
+        return names, connection.sql("SELECT unnest($1::JSON[]) AS json", params=[rows])
+
+    def agreed(self, headers: Sequence[Any]) -> Any:
+        """The one first line of all files."""
+        for path, header in zip(self.paths, headers, strict=True):
+            if header != headers[0]:
+                raise FileError(f"{self.label}: the first line of {path.name!r} differs from another file's")
+        return headers[0]
+
+
+def _is_part(path: Path, folder: Path) -> bool:
+    """A data file below a folder; names with a dot or underscore in front are by custom something else."""
+    own = not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    return own and path.name.lower().endswith(FORMATS) and path.is_file()
+
+
+def _ending(path: Path) -> str:
+    for ending in sorted(FORMATS, key=len, reverse=True):
+        if path.name.lower().endswith(ending):
+            return ending
+    hint = ""
+    if str(path).lower().endswith((".xls", ".xlsm", ".xlsb", ".ods")):
+        hint = "; save it as .xlsx, or the sheet as CSV"
+    raise FileError(f"{str(path)!r}: the ending is none of {' '.join(FORMATS)}{hint}")
+
+
+def _literal(path: Path) -> str:
+    # DuckDB reads * ? [ in a path as a pattern and would open other files than the one named.
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def _start_of(path: Path, ending: str) -> bytes:
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if (start[:4] == b"PAR1") != (ending == ".parquet"):
+        if not path.stat().st_size and ending == ".parquet":
+            raise FileError(f"{str(path)!r} is empty, hence not a Parquet file")
+        raise FileError(f"{str(path)!r} is {'' if start[:4] == b'PAR1' else 'not '}a Parquet file")
+    if ending == ".xlsx" and not start.startswith(b"PK\3\4"):
+        locked = start.startswith(b"\xd0\xcf\x11\xe0")
+        hint = ": it is of an older version or has a password; save it anew without" if locked else ""
+        raise FileError(f"{str(path)!r} is not an .xlsx file{hint}")
+    packed = ending.endswith(".gz") or ending in (".parquet", ".xlsx")
+    if not packed and (b"\0" in start or start.startswith((b"\x1f\x8b", b"PK\3\4"))):
+        raise FileError(f"{str(path)!r} is a binary file, not {ending} text in UTF-8")
+    if ending in (".json", ".jsonl", ".ndjson"):
+        start = start.lstrip()
+        if start and start[:1] not in (b"[", b"{"):
+            raise FileError(f"{str(path)!r} is not JSON: neither an array of records nor one record a line")
+    return start
+
+
+def _csv_header(path: Path, ending: str) -> tuple[str, list[str]]:
+    """Delimiter and column names, from the first line alone."""
+    opener: Any = gzip.open if ending.endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as text:
+        outside = re.sub(r'(\A|[,;\t|\n])"[^"]*(?:""[^"]*)*("|\Z)', r"\1", text.read(1 << 20))
+        first = re.split(r"[\r\n]", outside, maxsplit=1)[0]
+        delimiter = "\t" if "tsv" in ending else next((mark for mark in ",;\t|" if mark in first), ",")
+        text.seek(0)
+        names = next(csv.reader(text, delimiter=delimiter, strict=True), None)
+    if names is None:
+        raise DataError("the data are empty: there is no record to count")
+    if not names or "\ufffd" in "".join(names):
+        raise FileError(f"{str(path)!r}: the first line must name the columns, in UTF-8")
+    return delimiter, names
 
 
 def sql(query: str, **tables: Any) -> Any:
@@ -45,9 +251,11 @@ def sql(query: str, **tables: Any) -> Any:
     import duckdb
 
     connection = connect()
+    loose = False
     for name, table in tables.items():
         if is_files(table):
             files = Files.of(table)
+            loose |= files.ending != ".parquet"
             try:
                 _plain_relation(connection, files).create_view(name)
             except OSError as error:
@@ -62,7 +270,6 @@ def sql(query: str, **tables: Any) -> Any:
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         # About the query and the schema, before any record is read; but the first line of a CSV file, whose
         # fields an engine proposes as columns, may be a record.
-        loose = any(is_files(table) and Files.of(table).ending != ".parquet" for table in tables.values())
         why = f" ({type(error).__name__}; see the names of columns and tables)" if loose else f": {error}"
         raise InvalidInput(f"the query cannot be run{why}") from None
     except duckdb.Error as error:
@@ -85,79 +292,60 @@ def _register(connection: Any, name: str, table: Any) -> None:
 
 def _plain_relation(connection: Any, files: Files) -> Any:
     """Files as a query sees them: Parquet as it is, every field of CSV and Excel text under its own name."""
-    for path in files.paths:
-        start_of(path, files.ending)
+    files.starts()
     if files.ending == ".parquet":
-        return files.relation(connection.read_parquet, binary_as_string=True, hive_partitioning=False)
+        return files.parquet(connection)
     if files.ending == ".xlsx":
-        names, rows = _sheets(connection, files)
-        _distinct(files, [name for name in names if name])
-        fields = {name.replace('"', '""'): i for i, name in enumerate(names) if name}
-        return rows.project(
-            ", ".join(f"json_extract_string(json, '/{i}') AS \"{name}\"" for name, i in fields.items())
-        )
-    if "csv" not in files.ending and "tsv" not in files.ending:
+        given, rows = files.sheets(connection)
+        field = "json_extract_string(json, '/{}')"
+    elif files.is_text:
+        given, rows = files.fields(connection)
+        field = "c{}"
+    else:
         raise InvalidInput(
             f"{files.label}: a query takes Parquet, CSV, TSV and Excel files; JSON is counted directly"
         )
-    delimiter, names = _same_header(files)
-    _distinct(files, names)
-    return _read_csv(connection, files, delimiter, names)
-
-
-def _distinct(files: Files, names: Sequence[str]) -> None:
-    """Refuses columns that SQL cannot tell apart: it would take one of them for the other."""
-    if len({name.lower() for name in names}) < len(names):
+    names = [name for name in given if name]
+    if len({name.lower() for name in names}) < len(names):  # SQL would take one of them for the other
         raise FileError(
             f"{files.label}: two columns have one name, but for upper and lower case; rename one of them"
         )
+    own = (f"{field.format(i)} AS {identifier(name)}" for i, name in enumerate(given) if name)
+    return rows.project(", ".join(own))
+
+
+@contextmanager
+def coded(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[EngineTable | None]:
+    """The declared columns of a table or of files, while they are open; None for Python values."""
+    if is_files(data):
+        with opened(data, coders, person) as table:
+            yield table
+    else:
+        frame = as_frame(data)
+        yield None if frame is None else as_table(frame, coders, person)
 
 
 @contextmanager
 def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[EngineTable]:
     """The declared columns of the files while they are open; failures name the files and no content."""
-    import duckdb
-
     files = Files.of(data)
-    wrong = f"{files.label} is not a well-formed {files.ending} file"
-    if len(files.paths) > 1:
-        wrong = f"{files.label}: one of them is not a well-formed {files.ending} file"
-    try:
-        with connect() as connection:
-            yield _table(connection, files, coders, person)
-    except EngineError as error:
-        if error.kind == OUT_OF_MEMORY:
-            raise TooLargeError(
-                f"{files.label}: the count needs more memory than there is; give a DuckDB relation of a "
-                "connection that may use the disk, or a Spark DataFrame"
-            ) from None
-        if error.kind in MISSING_PACKAGE:
-            raise
-        why = f": see line {error.line} ({MALFORMED})" if error.line else ""
-        raise FileError(wrong + why) from None
-    except (duckdb.Error, csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
-        raise FileError(wrong) from None
-    except OSError as error:
-        raise FileError(f"{files.label} cannot be read: {error.strerror}") from None
-
-
-def _table(
-    connection: Any, files: Files, coders: Mapping[str | None, Coder], person: str | None
-) -> EngineTable:
-    several = len(files.paths) > 1
-    starts = {path: start_of(path, files.ending) for path in files.paths}
-    if several:  # an empty part of a data set is no mistake; an empty file may be
-        full = tuple(path for path, start in starts.items() if start)
-        files = replace(files, paths=full or files.paths[:1])
-    if files.ending == ".parquet":
-        return _parquet_table(connection, files, coders, person)
-    if files.ending == ".xlsx":
-        names, rows = _sheets(connection, files)
-        places = _positions(files, names, coders, person)
-        return _typed_table(rows, [quoted(f"/{place}") for place in places], coders, person)
-    if "csv" in files.ending or "tsv" in files.ending:
-        return _csv_table(connection, files, coders, person)
-    return _json_table(connection, files, starts, coders, person)
+    with files.named_in_errors(), connect() as connection:
+        starts = files.starts()
+        if len(starts) > 1:  # an empty part of a data set is no mistake; an empty file may be
+            full = tuple(path for path, start in starts.items() if start)
+            files = replace(files, paths=full or files.paths[:1])
+        if files.ending == ".parquet":
+            yield _parquet_table(connection, files, coders, person)
+        elif files.ending == ".xlsx":
+            names, rows = files.sheets(connection)
+            places = _positions(files, names, coders, person)
+            yield _json_table(rows, [quoted(f"/{place}") for place in places], coders)
+        elif files.is_text:
+            yield _csv_table(connection, files, coders, person)
+        else:
+            records = _json_records(connection, files, starts)
+            columns = _json_columns(records, files, coders, person)
+            yield _json_table(records, list(map(_pointer, columns)), coders)
 
 
 def _parquet_table(
@@ -165,13 +353,11 @@ def _parquet_table(
 ) -> EngineTable:
     import narwhals as nw
 
-    options = {"binary_as_string": True, "hive_partitioning": False}
     connection.execute("SET parquet_metadata_cache=true")  # each step of a query reads the footer again
     if len(files.paths) > 1:
-        files = _same_schema(connection, files, [*coders, person], options)
-    frame = nw.from_native(files.relation(connection.read_parquet, **options))
+        files = _same_schema(connection, files, [*coders, person])
     few = person is None and all(isinstance(coder, Levels) for coder in coders.values())
-    table = as_table(frame, coders, person, groups=few)
+    table = as_table(nw.from_native(files.parquet(connection)), coders, person, groups=few)
 
     def sparing(on: bool) -> None:
         connection.execute(f"SET memory_limit='{FEW_MB}MB'" if on else "RESET memory_limit")
@@ -179,26 +365,24 @@ def _parquet_table(
     return replace(table, sparing=sparing if few else None)
 
 
-def _same_schema(connection: Any, files: Files, columns: Sequence[str | None], options: Any) -> Files:
+def _same_schema(connection: Any, files: Files, columns: Sequence[str | None]) -> Files:
     """Without the parts that have no rows, whose columns often have no type, and the rest of one schema.
 
     DuckDB would turn a column into the type that it has in the first file, record by record.
     """
-    names = ", ".join(quoted(literal(path)) for path in files.paths)
-    found = connection.sql(f"SELECT file_name, num_rows FROM parquet_file_metadata([{names}])").fetchall()
-    empty = {name for name, rows in found if rows == 0}
-    full = [path for path in files.paths if str(path) not in empty]
-    schema: dict[str, str] | None = None
+    found = connection.sql(f"SELECT file_name, num_rows FROM parquet_file_metadata({files.listed()})")
+    empty = {name for name, rows in found.fetchall() if rows == 0}
+    full = tuple(path for path in files.paths if str(path) not in empty)
+    schemas = []
     for path in full:
-        one = connection.read_parquet(literal(path), **options)
-        types = dict(zip(one.columns, map(str, one.types), strict=True))
-        schema = types if schema is None else schema
-        for column in columns if len(schema) > 1 else [*schema]:
-            if column is not None and types.get(column) != schema.get(column):
+        one = connection.read_parquet(_literal(path), **_PARQUET)
+        schemas.append(dict(zip(one.columns, map(str, one.types), strict=True)))
+        for column in columns if len(schemas[0]) > 1 else [*schemas[0]]:
+            if column is not None and schemas[-1].get(column) != schemas[0].get(column):
                 raise FileError(
                     f"{files.label}: column={column!r} is not of one type in all files; see {path.name!r}"
                 )
-    return replace(files, paths=tuple(full) or files.paths[:1])
+    return replace(files, paths=full or files.paths[:1])
 
 
 def _csv_table(
@@ -206,26 +390,21 @@ def _csv_table(
 ) -> EngineTable:
     import narwhals as nw
 
-    delimiter, names = _same_header(files)
-    positions = _positions(files, names, coders, person)
-    relation = _read_csv(connection, files, delimiter, [f"c{i}" for i in range(len(names))])
-    selected: list[str] = []
-    readings: list[Mapping[str, Any]] = []
-    for i, (coder, position) in enumerate(zip(coders.values(), positions, strict=False)):
-        field = f"c{position}"
+    names, relation = files.fields(connection)
+    fields = [f"c{place}" for place in _positions(files, names, coders, person)]
+    selected = [f"{fields[-1]} AS person"] if person is not None else []
+    for i, (coder, text) in enumerate(zip(coders.values(), fields, strict=False)):
         if isinstance(coder, Levels):
-            selected.append(f"{field} AS v{i}_text, if({field} IS NULL, 'null', 'text') AS v{i}_kind")
-            readings.append({"text": nw.String})
-        else:
-            selected.append(f"{_double(field)} AS v{i}_real")
-            selected.append(
-                f"CASE WHEN {field} IS NULL THEN 'null' WHEN v{i}_real IS NULL THEN 'text' "
-                f"ELSE 'real' END AS v{i}_kind"
-            )
-            readings.append({"real": nw.Float64})
-    if person is not None:
-        selected.append(f"c{positions[-1]} AS person")
-    return _loose_table(relation.project(", ".join(selected)), tuple(coders.values()), readings, person)
+            selected.append(f"{text} AS v{i}")
+            continue
+        # The number that a text is, alone and as anywhere else in the world; null where it is none.
+        numeral = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?|nan"
+        bare = f"trim({text}, ' \t')"
+        selected.append(f"""CASE WHEN regexp_full_match({bare}, '{numeral}', 'i')
+            THEN TRY_CAST({bare} AS DOUBLE) END AS v{i}_real, CASE WHEN {text} IS NULL THEN 'null'
+            WHEN v{i}_real IS NULL THEN 'text' ELSE 'real' END AS v{i}_kind""")
+    frame = nw.from_native(relation.project(", ".join(selected)))
+    return typed_table(frame, tuple(coders.values()))
 
 
 def _positions(
@@ -234,17 +413,12 @@ def _positions(
     """Where the columns are among the names of the first line."""
     if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
         raise FileError(f"{files.label}: the first line looks like a record, not like column names")
-    positions = []
-    for column in [*coders, *([] if person is None else [person])]:
-        if column is None:
-            raise InvalidInput(
-                "which column? The first line of the file must name the columns; "
-                "give column=NAME (--column NAME)"
-            )
-        if column not in names:
-            raise no_field(names, column)
-        positions.append(names.index(only(names, column)))
-    return positions
+    if None in coders:
+        raise InvalidInput(
+            "which column? The first line of the file must name the columns; give column=NAME (--column NAME)"
+        )
+    columns = [*coders, *([] if person is None else [person])]
+    return [names.index(choose(names, column, no_field)) for column in columns]
 
 
 def no_field(names: Sequence[str], column: str) -> InvalidInput:
@@ -254,82 +428,57 @@ def no_field(names: Sequence[str], column: str) -> InvalidInput:
     )
 
 
-def _same_header(files: Files) -> tuple[str, list[str]]:
-    found: tuple[str, list[str]] = _agreed(
-        files, {path: _csv_header(path, files.ending) for path in files.paths}
-    )
-    return found
+def _json_records(connection: Any, files: Files, starts: Mapping[Path, bytes]) -> Any:
+    shapes: dict[str, list[Path]] = {}
+    for path in files.paths:
+        loose = "array" if starts[path][:1] == b"[" else "unstructured"
+        shapes.setdefault(loose if files.ending == ".json" else "newline_delimited", []).append(path)
+    parts = [
+        f"SELECT json FROM read_json_objects({replace(files, paths=tuple(own)).listed()}, format='{shape}')"
+        for shape, own in shapes.items()
+    ]
+    return connection.sql(" UNION ALL ".join(parts))
 
 
-def _agreed(files: Files, headers: Mapping[Path, Any]) -> Any:
-    first = next(iter(headers.values()))
-    for path, header in headers.items():
-        if header != first:
-            raise FileError(f"{files.label}: the first line of {path.name!r} differs from another file's")
-    return first
-
-
-def _read_csv(connection: Any, files: Files, delimiter: str, names: Sequence[str]) -> Any:
-    """Everything is text and nothing is guessed, so that what a field means depends on no other record."""
-    return files.relation(
-        connection.read_csv,
-        columns=dict.fromkeys(names, "VARCHAR"),
-        auto_detect=False,
-        header=True,
-        delimiter=delimiter,
-        compression="gzip" if files.ending.endswith(".gz") else "none",
-    )
-
-
-def _sheets(connection: Any, files: Files) -> tuple[list[str], Any]:
-    """The names of the columns, and the rows as JSON arrays."""
-    from discreet.data.excel import sheet_of
-
-    found = {path: sheet_of(path, files.sheet) for path in files.paths}
-    names = _agreed(files, {path: names for path, (names, _) in found.items()})
-    if not any(names):
-        raise FileError(f"{files.label}: the first row must name the columns")
-    rows = [row for _, own in found.values() for row in own]
-    return names, connection.sql("SELECT unnest($1::JSON[]) AS json", params=[rows])
-
-
-def _double(text: str) -> str:
-    """SQL: the number that a text is, alone and as anywhere else in the world; null where it is none."""
-    numeral = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?|nan"
-    bare = f"trim({text}, ' \t')"
-    return f"CASE WHEN regexp_full_match({bare}, '{numeral}', 'i') THEN TRY_CAST({bare} AS DOUBLE) END"
-
-
-def _json_table(
-    connection: Any,
-    files: Files,
-    starts: Mapping[Path, bytes],
-    coders: Mapping[str | None, Coder],
-    person: str | None,
-) -> EngineTable:
-    """Each value is read alone, by its own type; one inferred from all records would let one change all."""
-
-    records = None
-    for shape in ("newline_delimited", "array", "unstructured"):
-        own = [path for path in files.paths if _shape(files.ending, starts[path]) == shape]
-        if own:
-            names = ", ".join(quoted(literal(path)) for path in own)
-            part = connection.sql(f"SELECT json FROM read_json_objects([{names}], format='{shape}')")
-            records = part if records is None else records.union(part)
-    assert records is not None
+def _json_columns(
+    records: Any, files: Files, coders: Mapping[str | None, Coder], person: str | None
+) -> list[str]:
+    """The named columns, once every entry is an object and some entry has each of them."""
+    wanted = [*coders, *([] if person is None else [person])]
     if all(coder.total for coder in coders.values()):  # whether any record has a column is not to be told
         if None in coders:
             raise InvalidInput("which column? Give column=NAME (--column NAME)")
-        columns = [str(column) for column in coders]
-    else:
-        columns = _json_columns(records, files, [*coders, *([] if person is None else [person])])
-    return _typed_table(records, [_pointer(column) for column in columns], coders, person)
+        return list(map(str, wanted))
+    present = ", ".join(
+        "count(*)" if column is None else f"count(json_type(json, {_pointer(column)}))" for column in wanted
+    )
+    stray = "count(*) FILTER (json_type(json) != 'OBJECT')"
+    ((total, strays, *found),) = records.aggregate(f"count(*), {stray}, {present}").fetchall()
+    if strays:
+        raise FileError(f"{files.label}: {strays} of {total} entries are not JSON objects, hence no records")
+    keys = records.project("unnest(json_keys(json)) AS key, generate_subscripts(json_keys(json), 1) AS place")
+    chosen = []
+    for column, times in zip(wanted, found, strict=True):
+        if column is None:
+            number, first = keys.aggregate("count(DISTINCT key), min(key)").fetchall()[0]
+            column = first if number == 1 else None
+        if total and (column is None or not times):
+            common = keys.aggregate("key, count(*) AS records, min(place) AS place", "key")
+            rows = common.filter(f"2 * records >= {total}").order("place, key").limit(21).fetchall()
+            raise no_column([key for key, *_ in rows], column)
+        chosen.append(column or "")
+    return chosen
 
 
-def _typed_table(
-    records: Any, pointers: Sequence[str], coders: Mapping[str | None, Coder], person: str | None
-) -> EngineTable:
-    """A column for each place in JSON records, every value by its own type."""
+def _pointer(column: str) -> str:
+    return quoted("/" + column.replace("~", "~0").replace("/", "~1"))
+
+
+def _json_table(records: Any, pointers: Sequence[str], coders: Mapping[str | None, Coder]) -> EngineTable:
+    """A column for each place in JSON records, and perhaps the person's.
+
+    Each value is read alone, by its own type; one inferred from all records would let one change all.
+    """
     import narwhals as nw
 
     values, kinds, typed = [], [], []
@@ -349,86 +498,6 @@ def _typed_table(
             if(v{i}_kind = 'truth', TRY_CAST(s{i} AS BOOLEAN), NULL) AS v{i}_truth,
             if(v{i}_kind = 'whole', TRY_CAST(s{i} AS HUGEINT), NULL) AS v{i}_whole,
             if(v{i}_kind IN ('whole', 'real', 'huge'), TRY_CAST(s{i} AS DOUBLE), NULL) AS v{i}_real""")
-    relation = records
     for step in (values, kinds, typed):
-        relation = relation.project(", ".join(step))
-    reading = {"text": nw.String, "truth": nw.Boolean, "whole": nw.Int128, "real": nw.Float64}
-    return _loose_table(relation, tuple(coders.values()), [reading] * len(coders), person)
-
-
-def _shape(ending: str, start: bytes) -> str:
-    if ending != ".json":
-        return "newline_delimited"
-    return "array" if start[:1] == b"[" else "unstructured"
-
-
-def _json_columns(records: Any, files: Files, columns: Sequence[str | None]) -> list[str]:
-    """The named columns, once every entry is an object and some entry has each of them."""
-    present = ", ".join(
-        "count(*)" if column is None else f"count(json_type(json, {_pointer(column)}))" for column in columns
-    )
-    stray = "count(*) FILTER (json_type(json) != 'OBJECT')"
-    ((total, strays, *found),) = records.aggregate(f"count(*), {stray}, {present}").fetchall()
-    if strays:
-        raise FileError(f"{files.label}: {strays} of {total} entries are not JSON objects, hence no records")
-    keys = records.project("unnest(json_keys(json)) AS key, generate_subscripts(json_keys(json), 1) AS place")
-    chosen = []
-    for column, times in zip(columns, found, strict=True):
-        if column is None:
-            number, first = keys.aggregate("count(DISTINCT key), min(key)").fetchall()[0]
-            column = first if number == 1 else None
-        if total and (column is None or not times):
-            common = keys.aggregate("key, count(*) AS records, min(place) AS place", "key")
-            rows = common.filter(f"2 * records >= {total}").order("place, key").limit(21).fetchall()
-            raise no_column([key for key, *_ in rows], column)
-        chosen.append(column or "")
-    return chosen
-
-
-def _loose_table(
-    relation: Any, coders: tuple[Coder, ...], readings: Sequence[Mapping[str, Any]], person: str | None
-) -> EngineTable:
-    """Columns of which each value has a kind of its own, ``v0_kind``, and a column for each type."""
-    import narwhals as nw
-
-    codes, lookups = [], {}
-    frame = nw.from_native(relation)
-    for i, (coder, reading) in enumerate(zip(coders, readings, strict=True)):
-        kind, code = nw.col(f"v{i}_kind"), nw.lit(coder.stray)
-        for name, column in coder.kinds.items():
-            if column in reading:
-                place = f"v{i}_{column}"
-                found = Lookup.of(frame, place, coder, reading[column]())
-                if found is not None:
-                    lookups[place], value = found
-                else:
-                    value = coder.expression(nw.col(place), reading[column]())
-                code = nw.when(kind == name).then(value).otherwise(code)
-        codes.append(nw.when(kind == "null").then(nw.lit(coder.absent)).otherwise(code))
-    texts = tuple(
-        nw.when(nw.col(f"v{i}_kind") == "text").then(nw.col(f"v{i}_text")) if "text" in reading else None
-        for i, reading in enumerate(readings)
-    )
-    return EngineTable(
-        frame, coders, tuple(codes), texts, person and "person", lookups=tuple(lookups.values())
-    )
-
-
-def _pointer(column: str) -> str:
-    return quoted("/" + column.replace("~", "~0").replace("/", "~1"))
-
-
-def _csv_header(path: Path, ending: str) -> tuple[str, list[str]]:
-    """Delimiter and column names, from the first line alone."""
-    opener: Any = gzip.open if ending.endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as text:
-        outside = re.sub(r'(\A|[,;\t|\n])"[^"]*(?:""[^"]*)*("|\Z)', r"\1", text.read(1 << 20))
-        first = re.split(r"[\r\n]", outside, maxsplit=1)[0]
-        delimiter = "\t" if "tsv" in ending else next((mark for mark in ",;\t|" if mark in first), ",")
-        text.seek(0)
-        names = next(csv.reader(text, delimiter=delimiter, strict=True), None)
-    if names is None:
-        raise DataError("the data are empty: there is no record to count")
-    if not names or "\ufffd" in "".join(names):
-        raise FileError(f"{str(path)!r}: the first line must name the columns, in UTF-8")
-    return delimiter, names
+        records = records.project(", ".join(step))
+    return typed_table(nw.from_native(records), tuple(coders.values()))

@@ -17,8 +17,8 @@ from fractions import Fraction
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from discreet.data.values import RANGES, Coder, Tally, wrong_type
-from discreet.declarations import EXCLUDE, as_integer, as_plain
+from discreet.data.values import RANGES, Coder, wrong_type
+from discreet.declarations import EXCLUDE, as_float, as_integer, as_plain
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -90,41 +90,23 @@ class Numbers(Coder):
         if dtype == nw.Boolean:
             value = value.cast(nw.Int64)
         elif dtype.is_integer():
-            value = self._within_reach(value, *RANGES[str(dtype)])
+            # Engines differ in how they turn whole numbers of more than 53 bits into doubles, and some
+            # refuse: what lies beyond all that is declared is moved just beyond it.
+            lowest, highest = RANGES[str(dtype)]
+            low = min(math.floor(self.reach[0]) - 1, highest)
+            high = max(math.ceil(self.reach[1]) + 1, lowest)
+            if low > lowest:
+                value = nw.when(value < low).then(nw.lit(low)).otherwise(value)
+            if high < highest:
+                value = nw.when(value > high).then(nw.lit(high)).otherwise(value)
         elif not dtype.is_numeric():
             raise wrong_type(type(dtype).__name__, "summed or binned; turn it into numbers")
         number = value.cast(nw.Float64)
         missing = number.is_null() | number.is_nan()
         return nw.when(missing).then(nw.lit(self.absent)).otherwise(self.placed(number).cast(nw.Int64))
 
-    def _within_reach(self, value: nw.Expr, lowest: int, highest: int) -> nw.Expr:
-        """Whole numbers beyond all that is declared, moved just beyond it.
-
-        Engines differ in how they turn whole numbers of more than 53 bits into doubles, and some refuse.
-        """
-        import narwhals as nw
-
-        low, high = math.floor(self.reach[0]) - 1, math.ceil(self.reach[1]) + 1
-        if low > lowest:
-            value = nw.when(value < min(low, highest)).then(nw.lit(min(low, highest))).otherwise(value)
-        if high < highest:
-            value = nw.when(value > max(high, lowest)).then(nw.lit(max(high, lowest))).otherwise(value)
-        return value
-
     def is_record(self, names: Sequence[str]) -> bool:
-        return any(_reads_as_number(name) for name in names)
-
-    unfit: ClassVar[str]
-    wayout: ClassVar[str]
-    missing_wayout: ClassVar[str]
-
-    def problems(self, tally: Tally) -> list[str]:
-        problems = []
-        if tally.unknown:
-            problems.append(f"{tally.some(tally.unknown)} hold {self.unfit}; {self.wayout}")
-        if tally.missing:
-            problems.append(f"{tally.some(tally.missing)} are missing; {self.missing_wayout}")
-        return problems
+        return any(math.isfinite(as_float(name)) for name in names)
 
 
 class Grid(Numbers):
@@ -200,7 +182,7 @@ class Bins(Numbers):
             raise InvalidInput(
                 f"edges={edges!r} must be numbers in increasing order, such as (0, 18, 65, 120)"
             )
-        edges = tuple(as_plain(edge) for edge in edges)
+        edges = tuple(map(as_plain, edges))
         try:
             if any(isinstance(edge, bool) or not isinstance(edge, Real | Decimal) for edge in edges):
                 raise TypeError
@@ -253,16 +235,8 @@ def _exact(number: Any, name: str, shown: Any) -> Fraction:
     if isinstance(number, bool) or not isinstance(number, Real | Decimal):
         raise InvalidInput(f"{name}={shown!r} must be finite numbers, declared and public")
     try:
-        finite = math.isfinite(number)
+        if math.isfinite(number):
+            return Fraction(str(number) if isinstance(number, float) else cast("Any", number))
     except OverflowError:
-        finite = False
-    if not finite:
-        raise InvalidInput(f"{name}={shown!r} must be finite doubles; no bound is read from the data")
-    return Fraction(str(number) if isinstance(number, float) else cast("Any", number))
-
-
-def _reads_as_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+        pass
+    raise InvalidInput(f"{name}={shown!r} must be finite doubles; no bound is read from the data")

@@ -19,14 +19,13 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet.data.values import RANGES, Coder, Tally, printed, wrong_type
+from discreet.data.values import RANGES, Coder, printed, wrong_type
 from discreet.declarations import Domain, comparable
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 WHITE = " \t\r\n\v\f\u00a0"
-
 _CHAIN = 64
 
 
@@ -37,6 +36,15 @@ class Levels(Coder):
     """
 
     kinds: ClassVar = {"text": "text", "truth": "truth", "whole": "whole", "huge": "text", "real": "real"}
+    unfit = "a value outside the declared levels"
+    wayout = (
+        "declare every level, or map the rest to one: other=LEVEL (--other LEVEL); NA is a text in a CSV "
+        "file, and an empty field is missing"
+    )
+    missing_wayout = (
+        "map them to a level: missing=LEVEL (--missing LEVEL), or leave them out: missing='exclude' "
+        "(--missing exclude), in tables and groups strict=False (--no-strict)"
+    )
 
     def __init__(self, domain: Domain, keeps_missing: bool = False) -> None:
         self.domain = domain
@@ -51,32 +59,20 @@ class Levels(Coder):
         else:
             self.absent = domain.levels.index(domain.missing)
 
-    @property
-    def texts(self) -> dict[Any, int]:
-        return self.domain.texts
-
-    @property
-    def numbers(self) -> dict[Any, int]:
-        return self.domain.numbers
-
-    @property
-    def truths(self) -> dict[Any, int]:
-        return self.domain.truths
-
     @cached_property
     def near(self) -> tuple[list[str], list[str]]:
         """The levels without white space around them, and these in lower case."""
-        stripped = [text.strip(WHITE) for text in self.texts]
+        stripped = [text.strip(WHITE) for text in self.domain.texts]
         return stripped, [text.lower() for text in stripped]
 
     def find(self, value: Any) -> int:
         if type(value) is str:
             return self.domain.texts.get(value, self.stray)
         if isinstance(value, bool):
-            return self.truths.get(value, self.stray)
+            return self.domain.truths.get(value, self.stray)
         if isinstance(value, Real | Decimal):
-            return self.numbers.get(comparable(value), self.stray)
-        return self.texts.get(value if isinstance(value, str) else printed(value), self.stray)
+            return self.domain.numbers.get(comparable(value), self.stray)
+        return self.domain.texts.get(value if isinstance(value, str) else printed(value), self.stray)
 
     def near_miss(self, value: Any) -> str | None:
         if not isinstance(value, str):
@@ -90,19 +86,21 @@ class Levels(Coder):
         """Of a typed column: what is compared, if it is missing, positions of levels, what the rest is."""
         import narwhals as nw
 
-        if dtype == nw.String:
-            return value, value.is_null(), self.texts, self.stray
-        if dtype in (nw.Categorical, nw.Enum):
-            return value.cast(nw.String), value.is_null(), self.texts, self.stray
+        numbers = self.domain.numbers
+        if dtype in (nw.String, nw.Categorical, nw.Enum):
+            text = value if dtype == nw.String else value.cast(nw.String)
+            return text, value.is_null(), self.domain.texts, self.stray
         if dtype == nw.Boolean:
-            return value, value.is_null(), self.truths, self.stray
+            return value, value.is_null(), self.domain.truths, self.stray
         if dtype.is_integer():
             low, high = RANGES[str(dtype)]  # a literal out of the column's range is an error on some engines
-            wanted = {int(x): i for x, i in self.numbers.items() if low <= x <= high and x == int(x)}
+            wanted = {int(x): i for x, i in numbers.items() if low <= x <= high and x == int(x)}
             return value, value.is_null(), wanted, self.stray
         if dtype.is_numeric():
             real = value.cast(nw.Float64)
-            reals = {float(x): i for x, i in self.numbers.items() if abs(x) < 2**1023 and x == float(x)}
+            reals = {
+                float(x): i for x, i in self.domain.numbers.items() if abs(x) < 2**1023 and x == float(x)
+            }
             return real, value.is_null() | real.is_nan(), reals, self.stray
         if dtype == nw.Unknown:  # which is also the type of a column of nulls
             return value, value.is_null(), {}, self.untyped
@@ -116,30 +114,7 @@ class Levels(Coder):
         return nw.when(missing).then(nw.lit(self.absent)).otherwise(found)
 
     def is_record(self, names: Sequence[str]) -> bool:
-        return not self.texts.keys().isdisjoint(names)
-
-    def problems(self, tally: Tally) -> list[str]:
-        problems = []
-        if tally.unknown:
-            problems.append(f"{tally.some(tally.unknown)} hold a value outside the declared levels")
-            for hint, ground in (
-                (tally.blank, "white space around it"),
-                (tally.case, "upper and lower case"),
-            ):
-                if hint:
-                    few = "some" if tally.private_size else hint
-                    problems.append(f"{few} of these differ from a level only in {ground}")
-            problems.append(
-                "declare every level, or map the rest to one: other=LEVEL (--other LEVEL); NA is a text in a "
-                "CSV file, and an empty field is missing"
-            )
-        if tally.missing:
-            problems.append(f"{tally.some(tally.missing)} are missing")
-            problems.append(
-                "map them to a level: missing=LEVEL (--missing LEVEL), or leave them out: missing='exclude' "
-                "(--missing exclude), in tables and groups strict=False (--no-strict)"
-            )
-        return problems
+        return not self.domain.texts.keys().isdisjoint(names)
 
 
 def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> nw.Expr:

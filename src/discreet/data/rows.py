@@ -9,41 +9,43 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from discreet.data.engines import as_frame, choose, no_column
-from discreet.data.files import no_field, sql
-from discreet.data.paths import MALFORMED, Files, is_files
+from discreet.data.engines import as_frame, choose, identifier, no_column
+from discreet.data.files import Files, is_files, no_field, sql
 from discreet.data.values import distinct, is_missing, printed, weighted
-from discreet.data.withheld import EngineError, fetch
+from discreet.data.withheld import fetch
 from discreet.declarations import as_plain
-from discreet.errors import DataError, FileError, InvalidInput
+from discreet.errors import DataError, InvalidInput
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 _CODE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
-Unknown = Callable[[Sequence[str], str], InvalidInput]
+Chooser = Callable[[Sequence[str], str | None], str]
+
+
+@contextmanager
+def _framed(data: Any) -> Iterator[tuple[nw.LazyFrame[Any] | None, Chooser]]:
+    """A table or files while they are read, None for Python values; and how a column is chosen."""
+    if not is_files(data):
+        yield as_frame(data), choose
+        return
+    files = Files.of(data)
+    unknown = no_column if files.ending == ".parquet" else no_field
+    with files.named_in_errors():
+        frame = as_frame(sql("SELECT * FROM records", records=data))
+        yield frame, lambda names, column: choose(names, column, unknown)
 
 
 def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The records of some columns of a table or a file, in the order of ``columns``."""
-    if is_files(data):
-        with _named(Files.of(data)) as unknown:
-            rows = _rows(sql("SELECT * FROM records", records=data), columns, unknown)
-    else:
-        rows = _rows(data, columns, no_column)
+    with _framed(data) as (frame, chosen):
+        if frame is None:
+            raise InvalidInput("a regression needs a table or a file with the named columns")
+        names = frame.collect_schema().names()
+        rows = fetch(frame.select(*(chosen(names, column) for column in columns)))
     if not rows:
         raise DataError("the data are empty: there is no record")
-    return rows
-
-
-@contextmanager
-def _named(files: Files) -> Iterator[Unknown]:
-    """How a column that they lack is called while files are read; what is malformed names them."""
-    try:
-        yield no_column if files.ending == ".parquet" else no_field
-    except EngineError as error:
-        where = f": see line {error.line} ({MALFORMED})" if error.line else ""
-        raise FileError(f"{files.label} is not a well-formed {files.ending} file{where}") from None
+    return [tuple(map(_plain, row)) for row in rows]
 
 
 def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
@@ -51,18 +53,27 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
 
     What a record counts as depends on that record alone. None is an error, whatever it holds.
     """
-    if not is_files(data):
-        return _texts(data, column, no_column)
-    files = Files.of(data)
-    if "json" in files.ending:
-        raise InvalidInput(
-            f"{files.label}: levels are found in Parquet, CSV, TSV and Excel files; read JSON into a table "
-            "first"
-        )
-    if column is None and files.ending != ".parquet":
-        raise InvalidInput("which column? Give column=NAME (--column NAME)")
-    with _named(files) as unknown:
-        return _texts(sql("SELECT * FROM records", records=data), column, unknown)
+    if is_files(data):
+        files = Files.of(data)
+        if "json" in files.ending:
+            raise InvalidInput(
+                f"{files.label}: levels are found in Parquet, CSV, TSV and Excel files; read JSON into a "
+                "table first"
+            )
+        if column is None and files.ending != ".parquet":
+            raise InvalidInput("which column? Give column=NAME (--column NAME)")
+    found: dict[str, int] = {}
+    with _framed(data) as (frame, chosen):
+        if frame is None:
+            counted = weighted(data)
+        else:
+            counted = _values(frame, chosen(frame.collect_schema().names(), column))
+        for value, records in counted:
+            plain = as_plain(value)
+            if not is_missing(plain):
+                text = printed(plain)
+                found[text] = found.get(text, 0) + records
+    return found
 
 
 def count_codes(
@@ -88,24 +99,6 @@ def count_codes(
     return found
 
 
-def _texts(data: Any, column: str | None, unknown: Unknown) -> dict[str, int]:
-    frame = as_frame(data)
-    if frame is None:
-        counted = weighted(data)
-    else:
-        names = frame.collect_schema().names()
-        if column is not None and column not in names:
-            raise unknown(names, column)
-        counted = _values(frame, choose(names, column))
-    found: dict[str, int] = {}
-    for value, records in counted:
-        plain = as_plain(value)
-        if not is_missing(plain):
-            text = printed(plain)
-            found[text] = found.get(text, 0) + records
-    return found
-
-
 def _values(frame: nw.LazyFrame[Any], name: str) -> Iterable[tuple[Any, int]]:
     """The values of a column with how often they occur.
 
@@ -118,23 +111,11 @@ def _values(frame: nw.LazyFrame[Any], name: str) -> Iterable[tuple[Any, int]]:
     dtype = frame.collect_schema()[name]
     value = frame.select(value=nw.col(name))
     if dtype == nw.String and frame.implementation.is_duckdb():  # as bytes, which no collation makes equal
-        column = name.replace('"', '""')
-        value = nw.from_native(frame.to_native().project(f'encode("{column}") AS value'))
+        value = nw.from_native(frame.to_native().project(f"encode({identifier(name)}) AS value"))
     elif not (dtype.is_numeric() or dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date)):
         return ((row[0], 1) for row in fetch(value))
     counted = fetch(value.group_by("value").agg(nw.len().alias("records")))
     return ((one.decode() if isinstance(one, bytes) else one, records) for one, records in counted)
-
-
-def _rows(data: Any, columns: Sequence[str], unknown: Unknown) -> list[tuple[Any, ...]]:
-    frame = as_frame(data)
-    if frame is None:
-        raise InvalidInput("a regression needs a table or a file with the named columns")
-    names = frame.collect_schema().names()
-    for column in columns:
-        if column not in names:
-            raise unknown(names, column)
-    return [tuple(map(_plain, row)) for row in fetch(frame.select(*columns))]
 
 
 def _plain(value: Any) -> Any:

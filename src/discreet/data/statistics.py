@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from operator import lt
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from discreet.data.engines import (
-    EngineTable,
-    as_frame,
-    as_table,
-    count_cells,
-    near_misses,
-    pandas_values,
-    sum_codes,
-)
-from discreet.data.files import opened
+from discreet.data.engines import EngineTable, count_cells, near_misses, pandas_values, sum_codes
+from discreet.data.files import coded
 from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
-from discreet.data.paths import is_files
 from discreet.data.values import Coder, Tally, count_values, count_weighted
 from discreet.declarations import EXCLUDE, Domain, as_integer, as_positive
 from discreet.errors import DataError, InvalidInput, TooLargeError
@@ -58,7 +48,7 @@ def count_levels(
     Where missing values are left out and n is public, their number comes last. ``strict=False``: a value
     without a place counts as missing, so that no record is an error where the domain says what missing is.
     """
-    kept = Contribution.of(**bound)
+    kept = Contribution(**bound)
     return kept.checked(_count(data, kept.levels(domain), column, kept))
 
 
@@ -78,7 +68,7 @@ def binned(
     ``"level"``: then their number is the last. The edges may be infinite. For the rest see
     :func:`count_levels`; text is read as numbers in CSV and TSV files only.
     """
-    kept = Contribution.of(**bound)
+    kept = Contribution(**bound)
     own = "level" if missing == EXCLUDE and not kept.private_size else missing
     return kept.checked(_count(data, Bins(edges, outside, own).accepting(not kept.strict), column, kept))
 
@@ -105,7 +95,7 @@ def contingencies(
     """
     import numpy as np
 
-    kept = Contribution.of(**bound)
+    kept = Contribution(**bound)
     coders: dict[str | None, Coder] = {column: kept.levels(domain) for column, domain in domains.items()}
     whole = [coder.size for coder in coders.values()]
     places = [[list(domains).index(column) for column in table] for table in tables]
@@ -119,11 +109,11 @@ def contingencies(
         raise TooLargeError(
             "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
         )
-    with _opened(data, coders, kept) as table:
+    with coded(data, coders, kept.person) as table:
         if table is None:
             raise InvalidInput("a contingency table needs a table or a file with the named columns")
         cells = _cells(table, kept, [f"column {column!r}: " for column in coders])
-    # not one that is left out
+    # Those that are left out are beyond the last place.
     present = {cell: records for cell, records in cells.items() if all(map(lt, cell, whole))}
     codes = np.array(list(present), dtype=np.int64).reshape(len(present), len(whole))
     records = np.fromiter(present.values(), dtype=np.int64, count=len(present))
@@ -158,26 +148,23 @@ def clipped_sum(
     declared: there is no way to read them from the data. ``strict=False``: what is no number counts as
     missing. For the rest see :func:`count_levels`; text is read as numbers in CSV and TSV files only.
     """
-    bound = Contribution.of(person, per_person, n, strict=strict)
+    bound = Contribution(person, per_person, n, strict=strict)
     grid = Grid(bounds, steps, integers, missing).accepting(not strict)
-    with _opened(data, {column: grid}, bound) as table:
+    with coded(data, {column: grid}, person) as table:
         if table is None:
-            tally = count_values(data, grid)
-            kept = sum(tally.counts)
-            first = sum(j * count for j, count in enumerate(tally.counts) if count)
-            second = sum(j * j * count for j, count in enumerate(tally.counts) if count)
+            bound.check_one_column(column)
+            places = [(j, count) for j, count in enumerate(count_values(data, grid)) if count]
+            number, first, second = (sum(j**power * count for j, count in places) for power in range(3))
         else:
-            found = sum_codes(table, bound.most)
-            tally = Tally((found.records - found.missing - found.unknown,), found.missing, found.unknown)
-            kept, first, second = found.kept, found.first, found.second
-    _settle(tally, grid)
-    bound.checked((kept,))
-    return ClippedSum(kept, first, second, grid.bounds, grid.steps)
+            tally, (number, first, second) = sum_codes(table, bound.per_person)
+            tally.settled(grid)
+    bound.checked((number,))
+    return ClippedSum(number, first, second, grid.bounds, grid.steps)
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """At most ``most`` records of each person enter, and what that makes of a guarantee.
+    """At most m = ``per_person`` records of each person enter, and what that makes of a guarantee.
 
     Of a person with more records, those with the smallest codes enter (the first levels, the lowest
     numbers): a choice that looks at that person's records alone. It is not a random sample: where people
@@ -193,34 +180,27 @@ class Contribution:
     records a person has: ``n`` must be declared, and the guarantee is for data with exactly that number.
     """
 
-    person: str | None
-    most: int | None
-    n: int | None
+    person: str | None = None
+    per_person: int | None = None
+    n: int | None = None
     private_size: bool = False
     strict: bool = True
 
-    @classmethod
-    def of(
-        cls,
-        person: str | None = None,
-        per_person: int | None = None,
-        n: int | None = None,
-        private_size: bool = False,
-        strict: bool = True,
-    ) -> Contribution:
-        if (person is None) != (per_person is None):
+    def __post_init__(self) -> None:
+        if (self.person is None) != (self.per_person is None):
             raise InvalidInput(
                 "person=COLUMN and per_person=NUMBER go together: the key of a person, and how many of a "
                 "person's records may enter"
             )
-        most = None if per_person is None else as_positive(per_person, "per_person")
-        if most is not None and most > 1 and n is None:
+        for name, whole in (("per_person", as_positive), ("n", as_integer)):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole(value, name))
+        if self.per_person is not None and self.per_person > 1 and self.n is None:
             raise InvalidInput(
-                f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound: "
-                "learned from the data it would tell how many records a person has. With per_person=1 it is "
-                "the number of people and need not be declared"
+                f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the "
+                "bound: learned from the data it would tell how many records a person has. With per_person=1 "
+                "it is the number of people and need not be declared"
             )
-        return cls(person, most, None if n is None else as_integer(n, "n"), private_size, strict)
 
     def levels(self, domain: Domain) -> Levels:
         """What is declared about a column: values that are left out are counted where n is public."""
@@ -235,82 +215,45 @@ class Contribution:
             return f"{who}; the number of people is public"
         return f"{who}; a person enters with at most {most} records, whose total number is public"
 
+    def check_one_column(self, column: str | None) -> None:
+        for name, value in (("column", column), ("person", self.person)):
+            if value is not None:
+                raise InvalidInput(
+                    f"{name}={value!r} is for tables and files; these data are one column already"
+                )
+
     def checked(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         if self.n is not None and sum(counts) != self.n:
-            after = "" if self.most is None else f" with at most {self.most} per person"
+            after = "" if self.per_person is None else f" with at most {self.per_person} per person"
             raise InvalidInput(f"n={self.n} was declared but the data have another number of records{after}")
         return counts
 
 
-@contextmanager
-def _opened(
-    data: Any, coders: Mapping[str | None, Coder], bound: Contribution
-) -> Iterator[EngineTable | None]:
-    """The declared columns, wherever they are; None where the data are Python values."""
-    if is_files(data):
-        with opened(data, coders, bound.person) as table:
-            yield table
-        return
-    frame = as_frame(data)
-    if frame is not None:
-        yield as_table(frame, coders, bound.person)
-        return
-    for name, column in (("column", next(iter(coders))), ("person", bound.person)):
-        if column is not None and len(coders) == 1:
-            raise InvalidInput(
-                f"{name}={column!r} is for tables and files; these data are one column already"
-            )
-    yield None
-
-
 def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> tuple[int, ...]:
     pandas = type(data).__module__.partition(".")[0] == "pandas"
-    pairs = (
-        pandas_values(data, column) if pandas and isinstance(coder, Levels) and bound.person is None else None
-    )
-    if pairs is not None:
-        return _settle(count_weighted(pairs, coder, bound.private_size), coder)
-    with _opened(data, {column: coder}, bound) as table:
+    if pandas and isinstance(coder, Levels) and bound.person is None:
+        pairs = pandas_values(data, column)
+        if pairs is not None:
+            return count_weighted(pairs, coder, bound.private_size).settled(coder)
+    with coded(data, {column: coder}, bound.person) as table:
         if table is None:
-            return _settle(count_values(data, coder, bound.private_size), coder)
+            bound.check_one_column(column)
+            return count_values(data, coder, bound.private_size)
         cells = _cells(table, bound, [""])
     return tuple(cells.get((place,), 0) for place in range(coder.size))
 
 
 def _cells(table: EngineTable, bound: Contribution, where: Sequence[str]) -> Mapping[tuple[int, ...], int]:
     """The records of each cell that the bound keeps, once every record has a place."""
-    cells = count_cells(table, bound.most)
+    cells = count_cells(table, bound.per_person)
     problems = []
     for index, coder in enumerate(table.coders):
         counts = [0] * coder.codes
         for cell, records in cells.records.items():
             counts[cell[index]] += records
-        tally = Tally(
-            tuple(counts[: coder.size]),
-            counts[coder.size + 1],
-            counts[coder.size],
-            private_size=bound.private_size,
-        )
-        found = _problems(near_misses(table, index, tally), coder)
-        if found:
+        tally = near_misses(table, index, Tally.of(counts, coder, bound.private_size))
+        if found := tally.problems(coder):
             problems.append(where[index] + "; ".join(found))
     if problems:
         raise DataError("; ".join(problems))
     return cells.kept
-
-
-def _settle(tally: Tally, coder: Coder) -> tuple[int, ...]:
-    problems = _problems(tally, coder)
-    if problems:
-        raise DataError("; ".join(problems))
-    return tally.counts
-
-
-def _problems(tally: Tally, coder: Coder) -> list[str]:
-    if coder.drops_missing:
-        tally = replace(tally, missing=0)
-    if tally.missing or tally.unknown:
-        return coder.problems(tally)
-    if not any(tally.counts) and not tally.private_size:
-        raise DataError("the data are empty: there is no record to count")
-    return []

@@ -18,37 +18,10 @@ from discreet.errors import DataError, InvalidInput
 if TYPE_CHECKING:
     import narwhals as nw
 
-
-RANGES = {f"Int{b}": (-(2 ** (b - 1)), 2 ** (b - 1) - 1) for b in (8, 16, 32, 64, 128)} | {
-    f"UInt{b}": (0, 2**b - 1) for b in (8, 16, 32, 64, 128)
-}
+RANGES = {f"Int{b}": (-(2 ** (b - 1)), 2 ** (b - 1) - 1) for b in (8, 16, 32, 64, 128)}
+RANGES |= {f"U{name}": (0, 2 * high + 1) for name, (_, high) in RANGES.items()}
 """Lowest and highest value of the whole-number types of a column."""
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Every record in exactly one place: a level, ``missing``, or ``unknown``.
-
-    A record that the declaration maps to a level is counted there. For hints, ``blank`` and ``case`` count
-    the unknown records that differ from a level in nothing but the white space around them, or upper and
-    lower case.
-    """
-
-    counts: tuple[int, ...]
-    missing: int = 0
-    unknown: int = 0
-    blank: int = 0
-    case: int = 0
-    private_size: bool = False
-    """Whether the number of records is private: then nothing that is said about them has a number."""
-
-    @property
-    def records(self) -> int:
-        return sum(self.counts) + self.missing + self.unknown
-
-    def some(self, number: int) -> str:
-        """``number`` of the records, in words."""
-        return "some records" if self.private_size else f"{number} of {self.records} records"
+_PART = 1 << 16
 
 
 class Coder(ABC):
@@ -64,11 +37,14 @@ class Coder(ABC):
     absent: int
     drops_missing: bool = False
     """Whether missing values are left out, and no mistake."""
-    kinds: ClassVar[Mapping[str, str]]
-    """Of a value that brings its own type (JSON): kind → the column that holds it, or no entry: stray."""
-
     total: bool = False
     """Whether every value has a place: see :meth:`accepting`."""
+    kinds: ClassVar[Mapping[str, str]]
+    """Of a value that brings its own type (JSON): kind → the column that holds it, or no entry: stray."""
+    unfit: ClassVar[str]
+    wayout: ClassVar[str]
+    missing_wayout: ClassVar[str]
+    """What stray records hold, and what to do about them and about missing ones, for messages."""
 
     @property
     def untyped(self) -> int:
@@ -96,10 +72,6 @@ class Coder(ABC):
     def is_record(self, names: Sequence[str]) -> bool:
         """Whether the first line of a CSV file looks like a record rather than column names."""
 
-    @abstractmethod
-    def problems(self, tally: Tally) -> list[str]:
-        """How many records the declaration does not cover, and the way out."""
-
     def near_miss(self, value: Any) -> str | None:
         """``"blank"`` or ``"case"``: all that keeps a stray value from a declared one."""
         return None
@@ -107,6 +79,59 @@ class Coder(ABC):
     def code(self, value: Any) -> int:
         value = as_plain(value)
         return self.absent if is_missing(value) else self.find(value)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Every record in exactly one place: one that is declared, ``missing``, or ``unknown``.
+
+    ``blank`` and ``case`` count the unknown ones that differ from a level in nothing but the white space
+    around them, or upper and lower case. ``private_size``: nothing that is said of records has a number.
+    """
+
+    counts: tuple[int, ...]
+    missing: int = 0
+    unknown: int = 0
+    blank: int = 0
+    case: int = 0
+    private_size: bool = False
+
+    @classmethod
+    def of(
+        cls, codes: Sequence[int], coder: Coder, private_size: bool, blank: int = 0, case: int = 0
+    ) -> Self:
+        """From the number of records of each code."""
+        size = coder.size
+        return cls(tuple(codes[:size]), codes[size + 1], codes[size], blank, case, private_size)
+
+    def problems(self, coder: Coder) -> list[str]:
+        """How many records the declaration does not cover, and the way out."""
+        missing = 0 if coder.drops_missing else self.missing
+        records = sum(self.counts) + missing + self.unknown
+        if not records and not self.private_size:
+            raise DataError("the data are empty: there is no record to count")
+
+        def some(number: int) -> str:
+            return "some records" if self.private_size else f"{number} of {records} records"
+
+        problems = []
+        if self.unknown:
+            problems.append(f"{some(self.unknown)} hold {coder.unfit}")
+            hints = ((self.blank, "white space around it"), (self.case, "upper and lower case"))
+            for number, ground in hints:
+                if number:
+                    few = "some" if self.private_size else number
+                    problems.append(f"{few} of these differ from a level only in {ground}")
+            problems.append(coder.wayout)
+        if missing:
+            problems.append(f"{some(missing)} are missing; {coder.missing_wayout}")
+        return problems
+
+    def settled(self, coder: Coder) -> tuple[int, ...]:
+        """The counts, once every record has a place."""
+        if problems := self.problems(coder):
+            raise DataError("; ".join(problems))
+        return self.counts
 
 
 def is_missing(value: Any) -> bool:
@@ -136,14 +161,9 @@ def wrong_type(name: str, use: str = "counted; turn it into text, numbers or tru
     return DataError(f"a column of type {name} cannot be {use}")
 
 
-def count_values(data: Any, coder: Coder, private_size: bool = False) -> Tally:
-    """Python values, or a mapping from value to count."""
-    return count_weighted(weighted(data), coder, private_size)
-
-
-def weighted(data: Any) -> Iterable[tuple[Any, int]]:
-    """Python values, or a mapping from value to count, as values with how often they occur."""
-    return zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
+def count_values(data: Any, coder: Coder, private_size: bool = False) -> tuple[int, ...]:
+    """Counts of Python values, or of a mapping from value to count, once every record has a place."""
+    return count_weighted(weighted(data), coder, private_size).settled(coder)
 
 
 def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size: bool = False) -> Tally:
@@ -155,17 +175,23 @@ def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size:
         counts[code] += weight
         if code == coder.stray == coder.size and (miss := coder.near_miss(as_plain(value))) is not None:
             near[miss] += weight
-    return Tally(
-        tuple(counts[: coder.size]),
-        missing=counts[coder.size + 1],
-        unknown=counts[coder.size],
-        blank=near["blank"],
-        case=near["case"],
-        private_size=private_size,
-    )
+    return Tally.of(counts, coder, private_size, **near)
 
 
-_PART = 1 << 16
+def weighted(data: Any) -> Iterable[tuple[Any, int]]:
+    """Python values, or a mapping from value to count, as values with how often they occur."""
+    return zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
+
+
+def _weights(counts: Mapping[Any, Any]) -> Iterator[int]:
+    for count in counts.values():
+        try:
+            weight = as_integer(count, "count")
+        except (InvalidInput, OverflowError):
+            weight = -1
+        if weight < 0:  # as_integer would have quoted the count, which is private
+            raise InvalidInput("every count in a mapping must be a whole number, 0 or more") from None
+        yield weight
 
 
 def alike(values: Iterable[Any]) -> bool:
@@ -196,10 +222,10 @@ def distinct(data: Any) -> Iterator[tuple[Any, int]]:
         yield from Counter(part).items() if alike(part) else zip(part, repeat(1))
 
 
-def _parts(data: Iterable[Any]) -> Iterator[list[Any]]:
+def _parts(data: Any) -> Iterator[list[Any]]:
     if isinstance(data, list) or hasattr(data, "tolist"):
-        for start in range(0, len(data), _PART):  # type: ignore[arg-type]
-            part = data[start : start + _PART]  # type: ignore[index]
+        for start in range(0, len(data), _PART):
+            part = data[start : start + _PART]
             yield part if isinstance(part, list) else part.tolist()
         return
     records = iter(data)
@@ -212,20 +238,8 @@ def _distinct_numbers(part: Any) -> Iterable[tuple[Any, int]]:
 
     low, high = (int(part.min()), int(part.max())) if part.dtype.kind in "iu" else (0, 2**63)
     if high - low <= 4 * len(part) + 1024 and high < 2**63:
-        shifted = part.astype(np.int64, copy=False)
-        counts = np.bincount(shifted - low if low else shifted)
-        found = np.flatnonzero(counts)
-        return zip((found + low).tolist(), counts[found].tolist(), strict=True)
-    values, times = np.unique(part, return_counts=True)
-    return zip(values.tolist(), times.tolist(), strict=True)
-
-
-def _weights(counts: Mapping[Any, Any]) -> Iterator[int]:
-    for count in counts.values():
-        try:
-            weight = as_integer(count, "count")
-        except (InvalidInput, OverflowError):
-            weight = -1
-        if weight < 0:  # as_integer would have quoted the count, which is private
-            raise InvalidInput("every count in a mapping must be a whole number, 0 or more") from None
-        yield weight
+        counts = np.bincount(part.astype(np.int64, copy=False) - low)
+        values = np.flatnonzero(counts)
+        return zip((values + low).tolist(), counts[values].tolist(), strict=True)
+    values, counts = np.unique(part, return_counts=True)
+    return zip(values.tolist(), counts.tolist(), strict=True)

@@ -63,17 +63,16 @@ def _named(error: BaseException) -> EngineError:
         said = f"{error.name} is not installed, and the engine needs it to read these data: pip install it"
     bare = EngineError(said)
     bare.kind = name
-    line = re.match(r"[\w ]*: CSV Error on Line: (\d+)", str(error))
-    bare.line = line[1] if line else None
+    if line := re.match(r"[\w ]*: CSV Error on Line: (\d+)", str(error)):
+        bare.line = line[1]
     return bare
 
 
 @contextmanager
 def _silent_spark() -> Iterator[None]:
     """PySpark also logs the errors that it raises, records and all: not while we count, in this thread."""
-    logs = importlib.util.find_spec("pyspark.logger") if "pyspark" in sys.modules else None
-    if logs is None:  # PySpark 3 has no such log
-        yield
+    if "pyspark" not in sys.modules or importlib.util.find_spec("pyspark.logger") is None:
+        yield  # PySpark 3 has no such log
         return
     from pyspark.logger import PySparkLogger
 

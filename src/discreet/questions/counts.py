@@ -267,7 +267,7 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
         if self.hides_size:
             check_hidden_size(self.n, self.person)
         if self.person is not None or self.per_person is not None:
-            Contribution.of(self.person, self.per_person, self.n)
+            Contribution(self.person, self.per_person, self.n)
         _ = self.declared_size, self.reading
 
     @cached_property

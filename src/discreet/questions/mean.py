@@ -73,7 +73,7 @@ class MeanQuestion(SumsQuestion):
         if kind is Relation.ADD_REMOVE:
             check_hidden_size(self.n, self.person)
         size = None if self.n is None else as_size(self.n)
-        bound = Contribution.of(self.person, self.per_person, size)
+        bound = Contribution(self.person, self.per_person, size)
         self.check_total()
         missing = self.place_of_missing(self.missing)
         if isinstance(missing, str) and missing != "exclude":
@@ -94,7 +94,7 @@ class MeanQuestion(SumsQuestion):
             n=size,
             relation=kind,
             person=self.person,
-            per_person=bound.most,
+            per_person=bound.per_person,
             strict=self.strict,
         )
 

@@ -71,7 +71,7 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
         self.check_total()
         check_target(self.method, self.epsilon, self.order, self.delta)
         as_positive(self.draws, "draws")
-        Contribution.of(self.person, self.per_person, self.n)
+        Contribution(self.person, self.per_person, self.n)
         _ = self.declared_size
 
     @property

@@ -105,32 +105,10 @@ class DrawDesign:
         before = self.n * (4e-6 + 3e-7 * self.dimension)
         return self.models * (self.draws * candidate / max(floor, 1e-300) + before)
 
-    def check_waiting(self, steps: int | None) -> None:
-        """Refuses rejection where public sizes say that it might not end."""
-        if steps is not None:
-            raise InvalidInput(f"steps={steps!r} is the length of a chain: sampler='rejection' has none")
-        if self.seconds > _PATIENT or self.n * self.dimension > _MOST_ENTRIES:
-            raise InvalidInput(
-                f"sampler='rejection' might take {self.seconds:.1g} seconds with {self.n} records and "
-                f"{self.dimension} coefficients; 'langevin' takes the same time for all data. A smaller "
-                "epsilon or a larger prior_precision makes rejection quicker"
-            )
-
     def on_grid(self, drawn: FloatArray) -> FloatArray:
         """Rounded to multiples of the public grid."""
         cell = float(self.grid)
         return np.asarray(np.rint(drawn / cell) * cell, dtype=np.float64)
-
-    def warned(self) -> DrawDesign:
-        """Itself, with a warning when no data could move the posterior away from the prior."""
-        if self.reach < 1:
-            warn(
-                f"with {self.target} the posterior is the prior: whatever the {self.n} records say, they "
-                f"move its mode by at most {self.reach:.2g} of the prior's standard deviations. A larger "
-                "epsilon or more records would change that",
-                NoiseWarning,
-            )
-        return self
 
 
 def draw_design(
@@ -162,6 +140,8 @@ def draw_design(
     if target.order is None and sampler != "rejection":
         least_delta(target.delta)
     weight, precision = scalings(method, target, target.mu_squared / count, norm_squared, prior_precision)
+    exact = Gaussian(count * 4 * Fraction(weight) ** 2 * norm_squared / Fraction(precision))
+    basis = "exact posterior draw, rounded to a grid (Gopi, Lee and Liu 2022; proofs/logistic.md)"
     made = DrawDesign(
         method=method,
         sampler="rejection",
@@ -172,36 +152,45 @@ def draw_design(
         weight=weight,
         draws=draws,
         models=models,
-        guarantee=promised(
-            target,
-            Gaussian(count * 4 * Fraction(weight) ** 2 * norm_squared / Fraction(precision)),
-            "exact posterior draw, rounded to a grid (Gopi, Lee and Liu 2022; proofs/logistic.md)",
-            assumptions,
-        ),
+        guarantee=promised(target, exact, basis, assumptions),
         target=target,
     )
     if sampler == "rejection":
-        made.check_waiting(steps)
-    exact = sampler == "rejection" or (sampler == "auto" and steps is None and made.seconds <= _SOON)
-    return (made if exact else _chained(made, steps, assumptions)).warned()
+        if steps is not None:
+            raise InvalidInput(f"steps={steps!r} is the length of a chain: sampler='rejection' has none")
+        if made.seconds > _PATIENT or n * dimension > _MOST_ENTRIES:
+            raise InvalidInput(
+                f"sampler='rejection' might take {made.seconds:.1g} seconds with {n} records and "
+                f"{dimension} coefficients; 'langevin' takes the same time for all data. A smaller epsilon "
+                "or a larger prior_precision makes rejection quicker"
+            )
+    elif sampler == "langevin" or steps is not None or made.seconds > _SOON:
+        made = _chained(made, steps, assumptions)
+    if made.reach < 1:
+        warn(
+            f"with {target} the posterior is the prior: whatever the {n} records say, they move its mode by "
+            f"at most {made.reach:.2g} of the prior's standard deviations. A larger epsilon or more records "
+            "would change that",
+            NoiseWarning,
+        )
+    return made
 
 
 def _chained(made: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) -> DrawDesign:
     """The same by noisy gradient steps."""
-    n, weight, precision, norm_squared = made.n, made.weight, made.precision, made.norm_squared
-    curvature = Fraction(precision) + Fraction(weight) * n * norm_squared / 4
+    precision = Fraction(made.precision)
+    curvature = precision + Fraction(made.weight) * made.n * made.norm_squared / 4
     # Larger steps would widen the law, by 1/(1 − ηM/2) along the steepest direction, for nothing.
-    step = down(min(1 / (2 * curvature), 1 / (50 * Fraction(precision))))
-    length = math.ceil(_HORIZON / (step * precision)) if steps is None else as_positive(steps, "steps")
+    step = down(min(1 / (2 * curvature), 1 / (50 * precision)))
     if steps is None:
-        check_length(length, weight, precision)
-    one = chain_mu_squared(made.sensitivity_squared, Fraction(precision), Fraction(step), length)
-    promise = promised(
-        made.target,
-        Gaussian(made.draws * made.models * one),
-        "noisy gradient steps of any length (Bok, Su and Altschuler 2024; proofs/logistic.md)",
-        (*assumptions, FLOATS),
-    )
+        length = math.ceil(_HORIZON / (step * made.precision))
+        check_length(length, made.weight, made.precision)
+    else:
+        length = as_positive(steps, "steps")
+    one = chain_mu_squared(made.sensitivity_squared, precision, Fraction(step), length)
+    basis = "noisy gradient steps of any length (Bok, Su and Altschuler 2024; proofs/logistic.md)"
+    curve = Gaussian(made.draws * made.models * one)
+    promise = promised(made.target, curve, basis, (*assumptions, FLOATS))
     return replace(made, sampler="langevin", guarantee=promise, step=step, steps=length)
 
 

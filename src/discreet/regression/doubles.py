@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,30 +22,14 @@ _FULL = np.uint64(1 << 53)
 _BELOW_ONE = 1 - 2.0**-53
 
 
-class DoubleNoise(Protocol):
-    """Anything that yields independent normal and uniform doubles; ``private`` says whether unpredictably."""
-
-    private: bool
-
-    @property
-    def source(self) -> Source:
-        """The same randomness as integers."""
-        ...
-
-    def normals(self, shape: tuple[int, ...]) -> FloatArray:
-        """Independent N(0, 1)."""
-        ...
-
-    def uniforms(self, shape: tuple[int, ...]) -> FloatArray:
-        """Independent, uniform on (0, 1)."""
-        ...
-
-
 class PrivateNoise:
-    """From the operating system's cryptographic generator; no state, so a forked child cannot repeat it."""
+    """Independent N(0, 1), and uniform on (0, 1), from the operating system's cryptographic generator.
+
+    It has no state, so a forked child cannot repeat it. ``source`` is the same randomness as integers.
+    """
 
     private = True
-    source = OS_ENTROPY
+    source: Source = OS_ENTROPY
 
     def _bits(self, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:
         number = int(np.prod(shape, dtype=np.int64))
@@ -93,3 +76,6 @@ class SeededNoise:
 
     def uniforms(self, shape: tuple[int, ...]) -> FloatArray:
         return self._generator.random(shape)
+
+
+DoubleNoise = PrivateNoise | SeededNoise

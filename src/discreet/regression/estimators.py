@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import keyword
+from abc import abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    OneToOneFeatureMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_positive
-from discreet.errors import DataError, InvalidInput
+from discreet.declarations import as_positive, as_size
+from discreet.documents.answer import VERSIONS
+from discreet.errors import DataError, InvalidInput, PrivacyWarning, warn
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
-from discreet.regression.chain import METHODS, DrawDesign, checked_target, draw_design, least_delta
+from discreet.regression.chain import (
+    METHODS,
+    DrawDesign,
+    checked_target,
+    draw_design,
+    langevin,
+    least_delta,
+)
 from discreet.regression.checks import (
     as_box,
     as_seed,
@@ -26,12 +42,14 @@ from discreet.regression.checks import (
     checked_targets,
     positive,
 )
-from discreet.regression.drawing import DrawingEstimator, public_facts
+from discreet.regression.doubles import DoubleNoise, PrivateNoise, SeededNoise
 from discreet.regression.newton.fit import Fit, regression
+from discreet.regression.rejection import rejection
+from discreet.regression.release import LogisticRelease, clipped
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Estimator = TypeVar("Estimator", bound=type)
 
+_CONSTANT = Fraction(1, 2)  # of norm_bound: the value of the column that carries the intercept
 _REFUSED = {
     "warm_start": "a fit that starts where the data put an earlier one is no longer private at any length",
     "early_stopping": "when a fit stops would depend on the data, and so give them away",
@@ -44,10 +62,13 @@ _BOUNDS = (
     "bounds=(lower, upper) of the columns, each a number or one per column, as you know them beforehand; "
     "behind BoundedScaler, bounds=(-1, 1)"
 )
+_OF_DRAWS = ("order", "prior_precision", "draws", "multi_class", "steps", "sampler")
 
 
-def _refusing(initialise: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that answers habits from elsewhere with the reason, in place of a TypeError."""
+def _refusing(estimator: Estimator) -> Estimator:
+    """An estimator that answers habits from elsewhere with the reason, in place of a TypeError."""
+    changed: Any = estimator
+    initialise = changed.__init__
 
     @wraps(initialise)
     def checked(self: Any, **settings: Any) -> None:
@@ -56,7 +77,8 @@ def _refusing(initialise: Callable[..., None]) -> Callable[..., None]:
                 raise InvalidInput(f"{name}={settings[name]!r} is refused: {why}")
         initialise(self, **settings)
 
-    return checked
+    changed.__init__ = checked
+    return estimator
 
 
 def _quoted(name: str) -> str:
@@ -67,35 +89,43 @@ def _quoted(name: str) -> str:
     return f"`{name}`"
 
 
-def _columns(estimator: Any) -> list[str]:
-    names = getattr(estimator, "feature_names_in_", None)
-    return [f"x{i}" for i in range(estimator.n_features_in_)] if names is None else list(map(str, names))
-
-
 def _predicted(estimator: Any, X: Any) -> FloatArray:
     fit: Fit = estimator.release_
     return fit.response(fit.question.design.nearest(checked_rows(estimator, X, reset=False)))
 
 
-def _fitted(estimator: Any, rows: FloatArray, response: Any, **declared: Any) -> Fit:
-    """The fit of ``y ~ all columns``: ``declared`` says what is known of y, the estimator the rest."""
+def _fitted(
+    estimator: Any,
+    rows: FloatArray,
+    response: Any,
+    family: str,
+    target_bounds: Any = None,
+    levels: tuple[str, ...] | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """(coefficients, intercepts) of ``y ~ all columns``, a row for each output, in the units of X.
+
+    ``target_bounds`` or ``levels`` says what is known of y, the estimator the rest; it gets the release.
+    """
     if estimator.bounds is None:
         raise InvalidInput(f"bounds is missing: declare {_BOUNDS}")
     try:
         lower, upper = estimator.bounds
     except (TypeError, ValueError):
         raise InvalidInput(f"bounds={estimator.bounds!r} must be {_BOUNDS}") from None
-    names, box = _columns(estimator), as_box(lower, upper, rows.shape[1])
-    if len(rows) < len(names) + bool(estimator.fit_intercept):
+    columns, first = estimator.n_features_in_, int(bool(estimator.fit_intercept))
+    names = list(map(str, getattr(estimator, "feature_names_in_", (f"x{i}" for i in range(columns)))))
+    box = as_box(lower, upper, columns)
+    if len(rows) < columns + first:
         raise DataError(f"n_samples={len(rows)} is less than the coefficients: nothing can be fitted")
     outcome = "y"
     while outcome in names:
         outcome += "_"
-    terms = [*([] if estimator.fit_intercept else ["0"]), *map(_quoted, names)]
-    known = {name: (float(low), float(high)) for name, low, high in zip(names, *box, strict=True)}
-    levels = declared.pop("levels", None)
+    terms = [*([] if first else ["0"]), *map(_quoted, names)]
+    known: dict[str, Any] = {
+        name: (float(low), float(high)) for name, low, high in zip(names, *box, strict=True)
+    }
     if levels is None:
-        known[outcome] = declared.pop("target_bounds")
+        known[outcome] = target_bounds
     for name in ("epsilon", "delta"):
         if getattr(estimator, name) is None:
             raise InvalidInput(
@@ -103,6 +133,7 @@ def _fitted(estimator: Any, rows: FloatArray, response: Any, **declared: Any) ->
             )
     asked = regression(
         f"{outcome} ~ {' + '.join(terms)}",
+        family=family,
         bounds=known,
         levels=None if levels is None else {outcome: levels},
         epsilon=estimator.epsilon,
@@ -110,61 +141,39 @@ def _fitted(estimator: Any, rows: FloatArray, response: Any, **declared: Any) ->
         n=len(rows),
         norm=None if estimator.norm_bound is None else positive(estimator.norm_bound, "norm_bound"),
         aim=estimator.aim,
-        **declared,
     )
     import pandas
 
     frame = pandas.DataFrame(rows, columns=names).assign(**{outcome: response})
     seed = as_seed(estimator.random_state)
-    return asked.fit(frame, source=OS_ENTROPY if seed is None else SeededEntropy(seed))
-
-
-def _split(estimator: Any, fit: Fit) -> tuple[FloatArray, FloatArray]:
-    """(coefficients, intercepts), a row for each output, in the units of X."""
+    fit = asked.fit(frame, source=OS_ENTROPY if seed is None else SeededEntropy(seed))
+    estimator.release_, estimator.guarantee_ = fit, fit.guarantee
     whole = fit.mean().reshape(fit.question.model.outputs, -1)
-    first = int(bool(estimator.fit_intercept))
     return whole[:, first:], whole[:, 0] if first else np.zeros(len(whole))
 
 
-class _SummedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A regression of numbers by private sums."""
-
-    family: str
-    target_bounds: Any
-    random_state: Any
-
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fits the coefficients. What is not declared is refused, not learned from the rows."""
-        rows = checked_rows(self, X, reset=True)
-        values = self.prepared(checked_targets(y, len(rows)))
-        if self.target_bounds is None:
-            raise InvalidInput(
-                "target_bounds is missing: declare the lowest and the highest y, such as (0, 100)"
+def public_facts(estimator: Any, rows: int) -> tuple[str, ...]:
+    """What is taken for public from the rows, checked against what was declared."""
+    if estimator.n is not None and as_size(estimator.n) != rows:
+        raise DataError(
+            f"n={estimator.n} was declared but X has another number of rows. In cross-validation declare the "
+            "number of rows of a training fold, or leave n out"
+        )
+    facts = [f"n = {rows}, the number of rows, is public"]
+    if getattr(estimator, "classes", ()) is None:
+        facts.append("the set of classes, taken from the labels, is public")
+        if getattr(estimator, "promises", True) and estimator.random_state is None:
+            warn(
+                "classes were not declared, so those that occur in y are published: the guarantee does "
+                "not cover a label that only one record has. Declare them, as in classes=(0, 1)",
+                PrivacyWarning,
             )
-        public_facts(self, len(rows))
-        self.release_ = _fitted(self, rows, values, family=self.family, target_bounds=self.target_bounds)
-        self.guarantee_ = self.release_.guarantee
-        found, intercepts = _split(self, self.release_)
-        self.coef_, self.intercept_ = found[0], float(intercepts[0])
-        return self
-
-    def prepared(self, values: FloatArray) -> FloatArray:
-        """The response as the model takes it."""
-        return values
-
-    def predict(self, X: Any) -> FloatArray:
-        """Means of the response; ``release_.predict(frame)`` has their intervals."""
-        check_is_fitted(self)
-        return _predicted(self, X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
-        tags.target_tags.positive_only = self.family == "poisson"
-        return tags
+    return tuple(facts)
 
 
-class PrivateLinearRegression(_SummedRegression):
+@_refusing
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Linear regression by private sums: :func:`discreet.regress` behind the face of scikit-learn.
 
     ``epsilon`` and ``delta`` are the budget of all that a fit publishes, under replace-one: the number of
@@ -186,31 +195,45 @@ class PrivateLinearRegression(_SummedRegression):
         For experiments: the fit is then reproducible and **not private**, and says so in ``release_``.
     """
 
-    family = "gaussian"
+    family: ClassVar[str] = "gaussian"
 
-    @_refusing
-    def __init__(
-        self,
-        *,
-        epsilon: Any = None,
-        delta: Any = None,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        norm_bound: float | None = None,
-        fit_intercept: bool = True,
-        aim: str = "prediction",
-        n: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.aim = aim
-        self.n = n
-        self.random_state = random_state
+    epsilon: Any = None
+    delta: Any = None
+    bounds: Any = None
+    target_bounds: Any = None
+    norm_bound: float | None = None
+    fit_intercept: bool = True
+    aim: str = "prediction"
+    n: int | None = None
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fits the coefficients. What is not declared is refused, not learned from the rows."""
+        rows = checked_rows(self, X, reset=True)
+        values = self.prepared(checked_targets(y, len(rows)))
+        if self.target_bounds is None:
+            raise InvalidInput(
+                "target_bounds is missing: declare the lowest and the highest y, such as (0, 100)"
+            )
+        public_facts(self, len(rows))
+        found, intercepts = _fitted(self, rows, values, self.family, target_bounds=self.target_bounds)
+        self.coef_, self.intercept_ = found[0], float(intercepts[0])
+        return self
+
+    def prepared(self, values: FloatArray) -> FloatArray:
+        """The response as the model takes it."""
+        return values
+
+    def predict(self, X: Any) -> FloatArray:
+        """Means of the response; ``release_.predict(frame)`` has their intervals."""
+        check_is_fitted(self)
+        return _predicted(self, X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        tags.target_tags.positive_only = self.family == "poisson"
+        return tags
 
 
 class PrivatePoissonRegression(PrivateLinearRegression):
@@ -220,7 +243,7 @@ class PrivatePoissonRegression(PrivateLinearRegression):
     which counts are clipped. Numbers between counts are rounded.
     """
 
-    family = "poisson"
+    family: ClassVar[str] = "poisson"
 
     def prepared(self, values: FloatArray) -> FloatArray:
         if (values < 0).any():
@@ -228,6 +251,124 @@ class PrivatePoissonRegression(PrivateLinearRegression):
         return np.rint(values)
 
 
+class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose coefficients are draws; a subclass makes the design and perhaps the draws."""
+
+    promises = True
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Draws the coefficients. The settings are fixed from public values before the rows are used."""
+        rows = checked_rows(self, X, reset=True)
+        if self.multi_class not in (None, "ovr"):
+            raise InvalidInput(f"multi_class={self.multi_class!r} must be 'ovr' (one versus rest) or None")
+        self.classes_, index = checked_labels(y, len(rows), self.classes, self.multi_class == "ovr")
+        models = 1 if len(self.classes_) == 2 else len(self.classes_)
+        bound = self.row_bound()
+        if not 1e-100 < bound < 1e100:
+            raise InvalidInput(f"norm_bound={bound:g} is too extreme to be computed with; rescale X")
+        assumptions = public_facts(self, len(rows))
+        constant = float(_CONSTANT) * bound if self.fit_intercept else 0.0
+        squared = Fraction(bound) ** 2 * (1 + _CONSTANT**2 if self.fit_intercept else 1)
+        width = rows.shape[1] + bool(self.fit_intercept)
+        made = self.design_for(len(rows), width, squared, models, assumptions)
+        seed = as_seed(self.random_state)
+        noise: DoubleNoise = PrivateNoise() if seed is None else SeededNoise(seed)
+        inside = clipped(rows, bound)
+        if self.fit_intercept:
+            inside = np.hstack([inside, np.full((len(inside), 1), constant)])
+        drawn = []
+        for model in range(models):
+            of_class = index == (model if models > 1 else 1)
+            signed = inside * np.where(of_class, 1.0, -1.0)[:, None]
+            drawn.append(self.draws_of(made, signed, noise))
+        stacked, columns = np.stack(drawn, axis=1), self.n_features_in_
+        own = np.ascontiguousarray(stacked[..., :columns])
+        intercepts = stacked[..., columns] * constant if self.fit_intercept else np.zeros(stacked.shape[:2])
+        guarantee = made.guarantee
+        if not noise.private:
+            guarantee = Guarantee(None, basis="not private: the noise came from random_state")
+        names = getattr(self, "feature_names_in_", None)
+        self.design_ = made
+        self.guarantee_ = guarantee
+        self.release_ = LogisticRelease(
+            private=noise.private and guarantee.is_private,
+            estimator=type(self).__name__,
+            classes=tuple(getattr(label, "item", lambda label=label: label)() for label in self.classes_),
+            coefficients=own,
+            intercepts=intercepts,
+            norm_bound=bound,
+            guarantee=guarantee,
+            settings=self.settings_of(made),
+            features=None if names is None else tuple(map(str, names)),
+            versions=VERSIONS,
+        )
+        self.coef_draws_ = own
+        self.coef_ = own.mean(axis=0)
+        self.intercept_ = intercepts.mean(axis=0)
+        return self
+
+    @abstractmethod
+    def design_for(
+        self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
+    ) -> DrawDesign:
+        """All that is fixed before the rows are used."""
+
+    def row_bound(self) -> float:
+        """The length to which rows are clipped."""
+        return positive(self.norm_bound, "norm_bound")
+
+    def draws_of(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
+        """The draws of one model over signed rows."""
+        if made.sampler == "rejection":
+            return rejection(made, signed, noise.source)
+        return langevin(made, signed, noise)
+
+    def settings_of(self, made: DrawDesign) -> dict[str, Any]:
+        """Public: all that a reader needs to judge or repeat the release, and nothing from the data."""
+        return {
+            "method": made.method,
+            "sampler": made.sampler,
+            "target": made.target.to_dict(),
+            "n": made.n,
+            "prior_precision": made.precision,
+            "weight": made.weight,
+            "steps": made.steps or None,
+            "step_size": made.step or None,
+            "draws": made.draws,
+            "grid": str(made.grid),
+        }
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-odds, averaged over the draws as probabilities: shape (n,), or (n, classes) for several."""
+        check_is_fitted(self)
+        odds = self.release_.log_odds(checked_rows(self, X, reset=False), scaled=True)
+        return np.asarray(odds[:, 0] if len(self.classes_) == 2 else odds, dtype=np.float64)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probability of each class, averaged over the draws."""
+        check_is_fitted(self)
+        found = self.release_.probabilities(checked_rows(self, X, reset=False), scaled=True)
+        return np.asarray(found, dtype=np.float64)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of :meth:`predict_proba`."""
+        return np.asarray(np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny)), dtype=np.float64)
+
+    def predict(self, X: Any) -> Any:
+        """The class with the largest probability."""
+        odds = self.decision_function(X)
+        index = (odds > 0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)
+        return self.classes_[index]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.multi_class == "ovr"
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+@_refusing
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLogisticRegression(DrawingEstimator):
     """Logistic regression, by private sums with error bars or by posterior draws.
 
@@ -277,43 +418,22 @@ class PrivateLogisticRegression(DrawingEstimator):
         :class:`discreet.LogisticRelease`.
     """
 
-    @_refusing
-    def __init__(
-        self,
-        *,
-        epsilon: Any = None,
-        delta: Any = None,
-        method: str = "newton",
-        bounds: Any = None,
-        norm_bound: float | None = None,
-        fit_intercept: bool = True,
-        n: int | None = None,
-        classes: Any = None,
-        aim: str = "prediction",
-        random_state: Any = None,
-        order: float | None = None,
-        prior_precision: float | None = None,
-        draws: int = 1,
-        multi_class: str | None = None,
-        steps: int | None = None,
-        sampler: str = "auto",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.bounds = bounds
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.n = n
-        self.classes = classes
-        self.aim = aim
-        self.random_state = random_state
-        self.order = order
-        self.prior_precision = prior_precision
-        self.draws = draws
-        self.multi_class = multi_class
-        self.steps = steps
-        self.sampler = sampler
+    epsilon: Any = None
+    delta: Any = None
+    method: str = "newton"
+    bounds: Any = None
+    norm_bound: float | None = None
+    fit_intercept: bool = True
+    n: int | None = None
+    classes: Any = None
+    aim: str = "prediction"
+    random_state: Any = None
+    order: float | None = None
+    prior_precision: float | None = None
+    draws: int = 1
+    multi_class: str | None = None
+    steps: int | None = None
+    sampler: str = "auto"
 
     @property
     def _summed(self) -> bool:
@@ -326,16 +446,8 @@ class PrivateLogisticRegression(DrawingEstimator):
                 known = ", ".join(map(repr, ("newton", *METHODS)))
                 raise InvalidInput(f"method={self.method!r} must be one of {known}")
             return super().fit(X, y)
-        alone = {
-            "order": None,
-            "prior_precision": None,
-            "draws": 1,
-            "multi_class": None,
-            "steps": None,
-            "sampler": "auto",
-        }
-        for name, default in alone.items():
-            if getattr(self, name) != default:
+        for name in _OF_DRAWS:
+            if getattr(self, name) != getattr(type(self), name):
                 raise InvalidInput(
                     f"{name}={getattr(self, name)!r} belongs to posterior draws: method='diffuse' has it, "
                     "method='newton' has not"
@@ -345,9 +457,7 @@ class PrivateLogisticRegression(DrawingEstimator):
         public_facts(self, len(rows))
         names = np.array([str(label) for label in self.classes_.tolist()], dtype=object)
         family = "binomial" if len(names) == 2 else "multinomial"
-        self.release_ = _fitted(self, rows, names[index], family=family, levels=tuple(names))
-        self.guarantee_ = self.release_.guarantee
-        found, intercepts = _split(self, self.release_)
+        found, intercepts = _fitted(self, rows, names[index], family, levels=tuple(names))
         if family == "multinomial":  # the first class is the reference
             found = np.vstack([np.zeros(found.shape[1]), found])
             intercepts = np.append(0.0, intercepts)
@@ -416,6 +526,7 @@ class PrivateLogisticRegression(DrawingEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Clips each column to declared bounds and maps them to [−1, 1].
 
@@ -423,9 +534,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     without looking at the rows: a questionnaire's range, a physical limit, public data.
     """
 
-    def __init__(self, lower: Any = None, upper: Any = None) -> None:
-        self.lower = lower
-        self.upper = upper
+    lower: Any = None
+    upper: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Reads the number of columns and their names, which are public, and no value."""

@@ -23,11 +23,11 @@ from scipy.special import ndtr, ndtri
 
 from discreet._json import fields_as_json
 from discreet._typing import FloatArray
-from discreet.data import as_frame, as_table, count_cells
-from discreet.data.files import opened
+from discreet.data import count_cells
+from discreet.data.files import coded, is_files
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
-from discreet.data.paths import is_files
+from discreet.data.withheld import withheld
 from discreet.declarations import EXCLUDE, Domain, Relation, as_integer, as_plain, as_rational
 from discreet.documents.answer import VERSIONS, Answer, Row, Words
 from discreet.errors import DataError, InvalidInput
@@ -321,17 +321,42 @@ class MeanDesign:
             unit=self.person if people else None,
         )
 
+    @withheld
     def sums(self, data: Any) -> tuple[dict[Any, tuple[int, int, int]], int]:
-        """The exact sums by group, and the number of all records: private."""
-        cells, total = column_sums(
-            data, self.column, self.grid, self.by, self.groups, self.excludes, self.person, self.per_person
-        )
+        """By group the exact (count, Σu, Σu²), and the number of all records: private."""
+        if isinstance(data, Mapping | list | tuple) and not is_files(data):
+            import pandas as pd
+
+            data = pd.DataFrame(data if isinstance(data, Mapping) else {"value": list(data)})
+        coders: dict[str | None, Any] = {self.column: self.grid}
+        names: tuple[Any, ...] = (None,)
+        if self.groups is not None:
+            coders[self.by] = Levels(self.groups).accepting(self.grid.total)
+            names = tuple(self.groups.levels)
+        with coded(data, coders, self.person) as table:
+            if table is None:
+                raise InvalidInput("data must be a table, a column or a file")
+            cells = count_cells(table, self.per_person).kept
+        sums = {name: [0, 0, 0] for name in names}
+        for (code, *group), records in cells.items():
+            if group and group[0] >= len(names):
+                if not self.grid.total:
+                    raise undeclared(str(self.by), unknown=True)
+            elif code < self.grid.size:
+                u, own = code - self.grid.steps // 2, sums[names[group[0] if group else 0]]
+                own[0] += records
+                own[1] += records * u
+                own[2] += records * u * u
+            elif not (self.excludes and code == self.grid.size + 1):
+                wayout = "say missing='exclude', or a number"
+                raise undeclared(self.column or "value", code == self.grid.size, wayout)
+        total = sum(cells.values())
         if self.relation is not Relation.ADD_REMOVE:
             if not total:
                 raise DataError("the data are empty: there is no record")
             if self.n is not None and total != self.n:
                 raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
-        return cells, total
+        return {name: (own[0], own[1], own[2]) for name, own in sums.items()}, total
 
     def answer(
         self, cells: Mapping[Any, tuple[int, int, int]], total: int, source: Source = OS_ENTROPY
@@ -364,54 +389,6 @@ def mixture_quantile(weights: FloatArray, means: FloatArray, spreads: FloatArray
     return float(brentq(lambda x: float(weights @ ndtr((x - means) / spreads)) - level, low, high))
 
 
-def column_sums(
-    data: Any,
-    column: str | None,
-    grid: Grid,
-    by: str | None,
-    groups: Domain | None,
-    exclude: bool,
-    person: str | None,
-    per_person: int | None,
-) -> tuple[dict[Any, tuple[int, int, int]], int]:
-    """By group the exact (count, Σu, Σu²), and the number of all records, from a table or a file."""
-    coders: dict[str | None, Any] = {column: grid}
-    if groups is not None:
-        coders[by] = Levels(groups).accepting(grid.total)
-    if is_files(data):
-        with opened(data, coders, person) as table:
-            cells = count_cells(table, per_person).kept
-    else:
-        if isinstance(data, Mapping | list | tuple):
-            import pandas as pd
-
-            data = pd.DataFrame(data if isinstance(data, Mapping) else {"value": list(data)})
-        frame = as_frame(data)
-        if frame is None:
-            raise InvalidInput("data must be a table, a column or a file")
-        cells = count_cells(as_table(frame, coders, person), per_person).kept
-    names: tuple[Any, ...] = (None,) if groups is None else tuple(groups.levels)
-    sums = {name: [0, 0, 0] for name in names}
-    total, half = 0, grid.steps // 2
-    for place, records in cells.items():
-        total += records
-        if groups is not None and place[1] >= groups.k:
-            if grid.total:
-                continue
-            raise undeclared(str(by), unknown=True)
-        if place[0] >= grid.size:
-            if not (exclude and place[0] == grid.size + 1):
-                raise undeclared(
-                    column or "value", place[0] == grid.size, "say missing='exclude', or a number"
-                )
-            continue
-        u, own = place[0] - half, sums[names[place[1] if groups is not None else 0]]
-        own[0] += records
-        own[1] += records * u
-        own[2] += records * u * u
-    return {name: (own[0], own[1], own[2]) for name, own in sums.items()}, total
-
-
 def posterior_of_mean(
     sums: NoisySums, column: str, bounds: tuple[float, float], guarantee: Guarantee
 ) -> Mean:
@@ -429,42 +406,32 @@ def posterior_of_mean(
         counts = np.unique(np.rint(np.linspace(sums.count - reach, sums.count + reach, _COUNTS)))
         counts = counts[counts >= 1] if (counts >= 1).any() else np.array([1.0])
         chances = noise.log_density(sums.count - counts, scales[2])
-    rows = []
-    for count, chance in zip(counts, chances, strict=True):
-        middle, wide = sums.first / count, min(14 * scales[0] / count, 2 * half)
-        centres = np.linspace(max(-half, middle - wide), min(half, middle + wide), _MEANS)
-        if middle - wide > half or middle + wide < -half:
-            centres = np.linspace(-half, half, _MEANS)
-        top = np.sqrt(np.maximum(half**2 - centres**2, 1e-9))
-        shares = (np.arange(_SPREADS) + 0.5) / _SPREADS
-        guess = sums.second / count - centres**2
-        noise_of_it = 14 * scales[1] / count
-        low = np.sqrt(np.clip(guess - noise_of_it, 0.0, (0.99 * top) ** 2))
-        high = np.sqrt(np.clip(guess + noise_of_it, (low + 0.01 * top) ** 2, top**2))
-        deviations = low[:, None] + (high - low)[:, None] * shares[None, :]
-        score = noise.log_density(sums.first - count * centres, scales[0])[:, None]
-        score = score + noise.log_density(
-            sums.second - count * (deviations**2 + centres[:, None] ** 2), scales[1]
-        )
-        score = score + np.log((high - low)[:, None] * (centres[1] - centres[0])) + chance
-        rows.append((count, centres, deviations, score))
-    largest = max(float(score.max()) for *_, score in rows)
+    # Axes: counts, means, deviations.
+    middle, wide = sums.first / counts, np.minimum(14 * scales[0] / counts, 2 * half)
+    outside = (middle - wide > half) | (middle + wide < -half)
+    left = np.where(outside, -half, np.maximum(-half, middle - wide))
+    right = np.where(outside, half, np.minimum(half, middle + wide))
+    centres = np.linspace(left, right, _MEANS, axis=1)
+    each = np.broadcast_to(counts[:, None], centres.shape)
+    top = np.sqrt(np.maximum(half**2 - centres**2, 1e-9))
+    guess, noise_of_it = sums.second / each - centres**2, 14 * scales[1] / each
+    low = np.sqrt(np.clip(guess - noise_of_it, 0.0, (0.99 * top) ** 2))
+    high = np.sqrt(np.clip(guess + noise_of_it, (low + 0.01 * top) ** 2, top**2))
+    shares = (np.arange(_SPREADS) + 0.5) / _SPREADS
+    deviations = low[..., None] + (high - low)[..., None] * shares
+    squares = each[..., None] * (deviations**2 + centres[..., None] ** 2)
+    score = noise.log_density(sums.first - each * centres, scales[0])[..., None]
+    score = score + noise.log_density(sums.second - squares, scales[1])
+    cell = (high - low) * (centres[:, 1] - centres[:, 0])[:, None]
+    score = score + np.log(cell)[..., None] + chances[:, None, None]
+    chance = np.exp(score - score.max())
+    own = chance.sum(axis=2)
+    kept = own > 1e-14
+    second = (chance * deviations**2).sum(axis=2)[kept] / own[kept]
     step = (bounds[1] - bounds[0]) / noise.steps
-    origin = (bounds[0] + bounds[1]) / 2
-    weights, means, spreads, values, mass = [], [], [], [], []
-    for count, centres, deviations, score in rows:
-        chance = np.exp(score - largest)
-        own = chance.sum(axis=1)
-        kept = own > 1e-14
-        second = (chance * deviations**2).sum(axis=1)[kept] / own[kept]
-        weights.append(own[kept])
-        means.append(origin + step * centres[kept])
-        spreads.append(step * np.sqrt(np.maximum(second, 1e-6) / count))
-        values.append(step * deviations.ravel())
-        mass.append(chance.ravel())
-    flat = np.concatenate(weights)
-    order = np.argsort(np.concatenate(values))
-    deviation, shares = np.concatenate(values)[order], np.concatenate(mass)[order]
+    values, mass = step * deviations.ravel(), chance.ravel()
+    order = np.argsort(values)
+    deviation, shares = values[order], mass[order]
     edges = np.linspace(0, len(order), 400).astype(int)
     parts = [slice(a, b) for a, b in pairwise(edges) if b > a and shares[a:b].sum() > 0]
     held = np.array([shares[part].sum() for part in parts])
@@ -472,9 +439,9 @@ def posterior_of_mean(
     return Mean(
         column,
         bounds,
-        flat / flat.sum(),
-        np.concatenate(means),
-        np.concatenate(spreads),
+        own[kept] / own[kept].sum(),
+        (bounds[0] + bounds[1]) / 2 + step * centres[kept],
+        step * np.sqrt(np.maximum(second, 1e-6) / each[kept]),
         (typical, held / held.sum()),
         guarantee,
         sums,

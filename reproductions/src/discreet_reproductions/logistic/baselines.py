@@ -26,7 +26,7 @@ from discreet.regression.chain import (
 )
 from discreet.regression.checks import positive
 from discreet.regression.doubles import DoubleNoise
-from discreet.regression.drawing import DrawingEstimator
+from discreet.regression.estimators import DrawingEstimator
 from discreet.regression.rejection import mode
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.logistic.exact import (

@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from discreet._typing import IntArray
 from discreet.data import as_frame, as_table
-from discreet.data.files import opened
+from discreet.data.files import is_files, opened
 from discreet.data.grids import Grid
-from discreet.data.paths import is_files
 from discreet.data.withheld import fetch, withheld
 from discreet.errors import DataError, InvalidInput
 from discreet.regression.newton.design import Design
@@ -71,7 +70,7 @@ def codes_of(design: Design, frame: Any) -> list[IntArray]:
     found = _framed(frame, "frame must be a table")
     if not coders:
         raise InvalidInput("the formula has no columns: there is nothing to predict from")
-    table = as_table(found, coders, None)
+    table = as_table(found, coders, None, ordered=True)
     codes, _ = _codes(table, {f"k{i}": code for i, code in enumerate(table.codes)})
     placed([replace(variable, excluded=False) for variable in design.variables], codes)
     return codes
