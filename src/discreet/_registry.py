@@ -143,14 +143,14 @@ QUESTIONS = Registry(
     "kind",
     {
         "proportion": "discreet.questions.proportion:Proportion",
-        "table": "discreet.questions.table:CrossTable",
-        "conditional": "discreet.questions.conditional:Conditional",
-        "network": "discreet.questions.network:Network",
-        "mean": "discreet.questions.mean:MeanQuestion",
-        "regress": "discreet.questions.regress:Regress",
-        "sample": "discreet.questions.sample:PosteriorDraw",
-        "query": "discreet.questions.query:StatisticalQuery",
-        "logistic": "discreet.questions.logistic:Logistic",
+        "table": "discreet.questions.tables:CrossTable",
+        "conditional": "discreet.questions.tables:Conditional",
+        "network": "discreet.questions.tables:Network",
+        "mean": "discreet.questions.sums:MeanQuestion",
+        "regress": "discreet.questions.sums:Regress",
+        "sample": "discreet.questions.draws:PosteriorDraw",
+        "query": "discreet.questions.draws:StatisticalQuery",
+        "logistic": "discreet.questions.draws:Logistic",
     },
 )
 

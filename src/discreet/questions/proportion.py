@@ -22,7 +22,7 @@ from discreet.mechanisms.sparse import Sparse
 from discreet.questions.base import Bound, optional, parameter
 from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import BUDGET, FLAG, LEVEL, LEVELS, SERIES, TEXT, codes_of
-from discreet.questions.widths import LEFT_OUT, NO_GUESS, RECORDS, Guess, Rehearsal, Width
+from discreet.questions.widths import NO_GUESS, RECORDS, Guess, Rehearsal, Width
 
 DISCOVER = "discover"
 _MOST_LISTED = 10**6
@@ -39,10 +39,8 @@ class Proportion(WholeCountQuestion):
     """The shares of declared levels, or of bins between declared edges."""
 
     kind: ClassVar[str] = "proportion"
-    command: ClassVar[str] = "release"
     verb: ClassVar[str] = "release"
     title: ClassVar[str] = "Proportions"
-    sentence: ClassVar[str] = "Release a private posterior of the proportions of a column's levels."
 
     only_in_calls: ClassVar[frozenset[str]] = frozenset({"acknowledge_not_private"})
 
@@ -60,12 +58,11 @@ class Proportion(WholeCountQuestion):
         label="Edges of bins",
         example="0,18,65,120",
     )
-    other: Any = optional(LEVEL, "Level that receives values outside the levels.", label="Other values")
+    other: Any = optional(LEVEL, "Level that receives values outside the levels.")
     missing: Any = optional(
         LEVEL,
         "Level that receives missing values; with edges: level, for one of their own; exclude, for shares of "
         "those who answered, of whom it stays private who they are.",
-        label="Missing values",
     )
     outside: str | None = optional(
         TEXT,
@@ -234,25 +231,15 @@ class Proportion(WholeCountQuestion):
             assumed=f"levels of {records:,} records each, {100 * share:g} % of all{' with a value' * left}",
         )
 
-    def expected_width(
-        self,
-        size: Any = None,
-        level: float = 0.95,
-        share: float | None = None,
-        left_out: float = LEFT_OUT,
-        seed: int = 0,
-    ) -> Width:
+    def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
         """Of a share; or, where only what stands out is published, of the records of one level."""
         if self.discovers:
             raise InvalidInput("where names of levels come from the data there is no width to plan")
         if self.sparse is None:
-            return super().expected_width(size, level, 0.5 if share is None else share, left_out, seed)
-        n = self._planned_size(size)
-        found = self.rehearse(
-            n, level, seed, Guess(share, left_out=left_out if self.missing == EXCLUDE else None)
-        )
+            return super().expected_width(size, level)
+        found = self.rehearse(self._planned_size(size), level, seed=0)
         told = "; ".join(f"{what[:1].lower()}{what[1:]} {amount}" for what, amount in found.split)
-        return Width(found.widths[0], 0.0, RECORDS, f"{found.assumed}: {told}")
+        return found.width(0, RECORDS, f"{found.assumed}: {told}")
 
     def read(self, data: Any) -> Any:
         """The counts of the levels or bins; by name where the levels are to be found, or by position."""

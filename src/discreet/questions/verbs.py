@@ -29,8 +29,7 @@ def _asked(kind: type[Question], given: dict[str, Any]) -> Any:
     paid = [given.pop(name) for name in ("ledger", "dataset", "request_id")]
     charge = None if paid == [None] * 3 else Charge.of(*paid)
     data, options = given.pop("data"), given.pop("options", None)
-    question = kind(**given, **({"options": options} if options else {}))
-    return answered(question, data, charge)
+    return answered(kind(**given, **({"options": options} if options else {})), data, charge)
 
 
 @overload
@@ -143,7 +142,7 @@ def release_table(
     ``levels`` of the release, the last column fastest; ``release.margin("a")`` sums them up for free. The
     rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.table import CrossTable
+    from discreet.questions.tables import CrossTable
 
     answer: Release = _asked(CrossTable, locals())
     return answer
@@ -178,7 +177,7 @@ def release_conditional(
     not declared). Where the group is itself private use ``relation="add-remove"``, which hides the sizes too,
     or :func:`release_table`. The rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.conditional import Conditional
+    from discreet.questions.tables import Conditional
 
     answer: ConditionalRelease = _asked(Conditional, locals())
     return answer
@@ -209,7 +208,7 @@ def release_network(
     split between them by their sizes. The answer has ``probability({"income": "high"}, given={"sex": "f"})``
     with its interval, for any columns, and ``sample_records``. The rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.network import Network
+    from discreet.questions.tables import Network
 
     answer: NetworkRelease = _asked(Network, locals())
     return answer
@@ -246,7 +245,7 @@ def mean(
     >>> bool(0 < low < high < 120)
     True
     """
-    from discreet.questions.mean import MeanQuestion
+    from discreet.questions.sums import MeanQuestion
 
     return _asked(MeanQuestion, locals())
 
@@ -287,7 +286,7 @@ def regress(
     of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
     many columns make curvature noisy. A ledger is charged as in :func:`discreet.release`.
     """
-    from discreet.questions.regress import Regress
+    from discreet.questions.sums import Regress
 
     answer: Fit = _asked(Regress, locals())
     return answer
@@ -334,7 +333,7 @@ def posterior_sample(
     >>> drawn.values.shape, drawn.guarantee.rdp(8) <= 1
     ((1,), True)
     """
-    from discreet.questions.sample import PosteriorDraw
+    from discreet.questions.draws import PosteriorDraw
 
     answer: Sample = _asked(PosteriorDraw, locals())
     return answer
@@ -373,7 +372,7 @@ def statistical_query(
     >>> 0 <= float(answer.values[0]) <= 10
     True
     """
-    from discreet.questions.query import StatisticalQuery
+    from discreet.questions.draws import StatisticalQuery
 
     answer: Sample = _asked(StatisticalQuery, locals())
     return answer
@@ -405,7 +404,7 @@ def release_logistic(
     as in :class:`discreet.PrivateLogisticRegression`. Unlike counts and sums, the records are fetched from
     the engine; what leaves this function are the draws.
     """
-    from discreet.questions.logistic import Logistic
+    from discreet.questions.draws import Logistic
 
     answer: LogisticRelease = _asked(Logistic, locals())
     return answer
