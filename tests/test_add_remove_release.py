@@ -21,8 +21,7 @@ from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput
 from discreet.inference.add_remove import AddRemovePosterior
 from discreet.mechanisms.independent import GaussianCounts, Geometric
 from discreet.questions.base import question_of
-from discreet.questions.tables import Conditional
-from discreet.questions.tables import CrossTable
+from discreet.questions.tables import Conditional, CrossTable
 from discreet.reporting.report import report
 
 LEVELS = ("no", "yes", "maybe")

@@ -29,10 +29,9 @@ from discreet.planning.progress import watched
 from discreet.planning.search import gaussian_from, plan
 from discreet.planning.widths import epsilon_within, size_within
 from discreet.questions import counts, proportion
-from discreet.questions.tables import Conditional
-from discreet.questions.sums import MeanQuestion
 from discreet.questions.proportion import Proportion
-from discreet.questions.tables import CrossTable
+from discreet.questions.sums import MeanQuestion
+from discreet.questions.tables import Conditional, CrossTable
 from pace import now_or_slow
 from test_decoding import prior_predictive
 

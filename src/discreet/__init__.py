@@ -15,10 +15,9 @@ from discreet._version import __version__ as __version__
 if TYPE_CHECKING:
     from discreet import plots
     from discreet.answers.conditional import ConditionalRelease
-    from discreet.answers.discovered import Discovered
     from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
-    from discreet.answers.sparse import SparseRelease
+    from discreet.answers.selected import Discovered, SparseRelease
     from discreet.declarations import Domain, Relation
     from discreet.distributions.beta_dirichlet import Beta, Dirichlet
     from discreet.distributions.gamma import Gamma
@@ -135,8 +134,7 @@ _HOME = {
     "questions.asking": ("acknowledge_large_delta",),
     "questions.fingerprints": ("bind_retries",),
     "answers.conditional": ("ConditionalRelease",),
-    "answers.discovered": ("Discovered",),
-    "answers.sparse": ("SparseRelease",),
+    "answers.selected": ("Discovered", "SparseRelease"),
     "answers.network": ("NetworkRelease",),
     "regression.newton.fit": ("Fit",),
     "regression.means": ("Mean", "Means"),

@@ -42,7 +42,6 @@ class ConditionalRelease(Answer):
     guarantee: Guarantee
 
     def __getitem__(self, group: Any) -> Release | None:
-        """The release of a group."""
         if group not in self.groups:
             raise InvalidInput(f"group {group!r} is not one of {self.groups!r}")
         return self.releases[self.groups.index(group)]
@@ -98,7 +97,6 @@ class ConditionalRelease(Answer):
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What made it."""
         return next((one.versions for one in self.releases if one is not None), {})
 
     def rows(self, interval: float = 0.95) -> list[Row]:
@@ -150,7 +148,6 @@ class ConditionalRelease(Answer):
         return ["private"] * len(self.groups) if self.sizes is None else [f"= {size}" for size in self.sizes]
 
     def words(self) -> Words:
-        """What was asked, and of how many records."""
         sizes = "the number in each group is private"
         if self.sizes is not None:
             sizes = "; ".join(f"{group}: {size}" for group, size in zip(self.groups, self.sizes, strict=True))
@@ -165,7 +162,6 @@ class ConditionalRelease(Answer):
         )
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
         return {"private": self.guarantee.is_private, **super().content()}
 
     def check_parts(self) -> None:
@@ -178,7 +174,6 @@ class ConditionalRelease(Answer):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Reads :meth:`content`."""
         return cls(
             outcome=str(content["outcome"]),
             given=str(content["given"]),

@@ -51,18 +51,15 @@ class NetworkRelease(Answer):
 
     @cached_property
     def levels(self) -> dict[str, tuple[Any, ...]]:
-        """The levels of every column."""
         found = {name: tuple(own) for one in self.releases for name, own in (one.axes or {}).items()}
         return {column: found[column] for column in self.parents}
 
     @property
     def n(self) -> int | None:
-        """The public number of records; None where it is private."""
         return self.releases[0].n
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What made it."""
         return self.releases[0].versions
 
     # ---- what can be asked: further looks at what is public, all of them free ----
@@ -204,16 +201,13 @@ class NetworkRelease(Answer):
     # ---- what it says of itself ----
 
     def rows(self, interval: float = 0.95) -> list[Row]:
-        """The share of each level of every column."""
-        found = []
-        for column in self.parents:
-            for row in self.distribution(column).table(interval):
-                numbers = {name: float(row[name]) for name in ("mean", "sd", "low", "high")}
-                found.append(Row(f"{column}: {row['name']}", **numbers, share=True))  # type: ignore[arg-type]
-        return found
+        return [
+            Row.of(f"{column}: {row['name']}", row)
+            for column in self.parents
+            for row in self.distribution(column).table(interval)
+        ]
 
     def figure(self, interval: float = 0.95) -> Figure:
-        """The graph, and the share of each level."""
         graph = tuple(tuple((name, self.parents[name]) for name in layer) for layer in layers(self.parents))
         return Figure(self.words().name, tuple(self.rows(interval)), graph=graph)
 
@@ -243,7 +237,6 @@ class NetworkRelease(Answer):
         return Table(header, tuple(lines), caption)
 
     def words(self) -> Words:
-        """What was asked, of how many records, and how ε was split."""
         arrows = [f"{column} ← {', '.join(given)}" for column, given in self.parents.items() if given]
         alone = [column for column, given in self.parents.items() if not given]
         tables = "; ".join(
@@ -270,12 +263,10 @@ class NetworkRelease(Answer):
         )
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
         return {"private": self.guarantee.is_private, **super().content()}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Reads :meth:`content`."""
         parents = {str(column): tuple(map(str, given)) for column, given in content["parents"].items()}
         releases = tuple(Release.from_json(one) for one in content["releases"])
         return cls(parents, releases, Guarantee.from_dict(content["guarantee"]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._interop import bridge, inference_data
+from discreet._json import as_json
 from discreet._registry import MECHANISMS
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
@@ -37,6 +38,7 @@ _STRENGTH = (
     "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from what was "
     "released (the plug-in posterior takes 1)"
 )
+_IF_ANY = ("axes", "total_prior", "strength", "column")  # in a document where the release has them
 _MOST_COMPARED = 4  # groups whose differences are shown
 _MOST_DRAWN = 100  # densities; of more levels only the first
 _READING = (
@@ -139,9 +141,25 @@ class Release(Bridged, Answer):
         return check_options(self.mechanism, ())(**self.parameters)
 
     def check_parts(self) -> None:
-        """There is such a mechanism, its counts can be, and no less is claimed than it costs."""
-        counts = self.output.first
-        if any(abs(count) > LARGEST for count in counts):
+        """Parts are of their kind and fit together; there is such a mechanism, and it costs no more."""
+        k = Domain(self.levels, self.other, self.missing).k
+        counted = k + self.leaves_out
+        as_prior(self.parameters["prior"], counted)
+        for counts in (self.output.counts, self.output.first):
+            if len(counts) != counted or any(type(count) is not int for count in counts):
+                raise ValueError("counts must be whole numbers, one per level")
+        for pair in (self.total_prior, self.strength):
+            if pair is not None:
+                LogUniform(*pair)
+        if self.guarantee.relation is Relation.ADD_REMOVE:
+            if "n" in self.parameters or self.noisy is None:
+                raise ValueError("n is private here, and must not be among the parameters")
+        elif type(self.parameters["n"]) is not int or self.total_prior is not None:
+            raise ValueError("n is malformed")
+        if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
+            raise ValueError("the axes do not fit the cells")
+        _ = self.posterior
+        if any(abs(count) > LARGEST for count in self.output.first):
             raise ValueError("its counts are too large")
         if (self.output.noisy is None) is self.built.keeps_noisy:
             raise ValueError("noisy counts are there, or lacking, against what its mechanism publishes")
@@ -265,21 +283,13 @@ class Release(Bridged, Answer):
         """Of a table of two columns: the shares of the second within each level of the first, on one axis."""
         given, outcome = self._axes()
         rows = [
-            Row(
-                f"{one[outcome]} ({given}: {one[given]})",
-                one["mean"],
-                one["sd"],
-                one["low"],
-                one["high"],
-                True,
-            )
+            Row.of(f"{one[outcome]} ({given}: {one[given]})", one)
             for one in self.shares(outcome, given).table(interval)
         ]
         return Figure(f"Shares of {outcome} within each {given}", tuple(rows))
 
     @property
     def heading(self) -> str:
-        """What the levels are levels of, for people."""
         return self.column or (self.label if self.axes is None else " · ".join(self.axes))
 
     def tables(self) -> tuple[Table, ...]:
@@ -390,7 +400,6 @@ class Release(Bridged, Answer):
         return inference_data({"share": draws}, {} if self.n is None else {"n": self.n}, axes)
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
         return {
             "private": self.guarantee.is_private,
             "mechanism": self.mechanism,
@@ -400,19 +409,15 @@ class Release(Bridged, Answer):
             "noisy": None if self.output.noisy is None else list(self.output.noisy),
             "other": self.other,
             "missing": self.missing,
-            **({} if self.axes is None else {"axes": {name: list(x) for name, x in self.axes.items()}}),
-            **({} if self.total_prior is None else {"total_prior": list(self.total_prior)}),
-            **({} if self.strength is None else {"strength": list(self.strength)}),
-            **({} if self.column is None else {"column": self.column}),
+            **{name: as_json(found) for name in _IF_ANY if (found := getattr(self, name)) is not None},
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Reads :meth:`content`."""
-        noisy, expected, strength = content["noisy"], content.get("total_prior"), content.get("strength")
-        release = cls(
+        noisy = content["noisy"]
+        return cls(
             mechanism=str(content["mechanism"]),
             parameters=content["parameters"],
             levels=tuple(content["levels"]),
@@ -421,33 +426,11 @@ class Release(Bridged, Answer):
             other=content["other"],
             missing=content["missing"],
             axes=content.get("axes"),
-            total_prior=None if expected is None else (float(expected[0]), float(expected[1])),
-            strength=None if strength is None else (float(strength[0]), float(strength[1])),
+            total_prior=_pair(content.get("total_prior")),
+            strength=_pair(content.get("strength")),
             column=content.get("column"),
             versions=content["versions"],
         )
-        release._check()
-        return release
-
-    def _check(self) -> None:
-        """Every part is of its kind and the parts fit together; a release that was written always passes."""
-        k = Domain(self.levels, self.other, self.missing).k
-        counted = k + self.leaves_out
-        as_prior(self.parameters["prior"], counted)
-        for counts in (self.output.counts, self.output.first):
-            if len(counts) != counted or any(type(count) is not int for count in counts):
-                raise ValueError("counts must be whole numbers, one per level")
-        for pair in (self.total_prior, self.strength):
-            if pair is not None:
-                LogUniform(*pair)
-        if self.guarantee.relation is Relation.ADD_REMOVE:
-            if "n" in self.parameters or self.noisy is None:
-                raise ValueError("n is private here, and must not be among the parameters")
-        elif type(self.parameters["n"]) is not int or self.total_prior is not None:
-            raise ValueError("n is malformed")
-        if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
-            raise ValueError("the axes do not fit the cells")
-        _ = self.posterior
 
     def margin(self, *columns: str, size: int = 4000, seed: int | None = 0) -> Quantity:
         """Of a table: the shares of one column, or of the cells of several: noise-aware, and free."""
@@ -479,8 +462,8 @@ def publish(
         other=plain(domain.other),
         missing=plain(domain.missing),
         axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
-        total_prior=None if total_prior is None else (total_prior.low, total_prior.high),
-        strength=None if strength is None else (strength.low, strength.high),
+        total_prior=total_prior and (total_prior.low, total_prior.high),
+        strength=strength and (strength.low, strength.high),
         column=column,
         versions=VERSIONS,
     )
@@ -512,6 +495,10 @@ def tables_within(found: Shares) -> tuple[Table, ...]:
         caption = "Differences in percentage points, with 95 % intervals"
         tables.append(table([f"{other} − {first}" for other in others], points, "", caption))
     return tuple(tables)
+
+
+def _pair(ends: Sequence[Any] | None) -> tuple[float, float] | None:
+    return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
 def _points(difference: Quantity) -> str:

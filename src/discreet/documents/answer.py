@@ -53,6 +53,11 @@ class Row:
     count: int | None = None
     plug_in: tuple[float, float, float] | None = None
 
+    @classmethod
+    def of(cls, name: str, share: Mapping[str, Any]) -> Row:
+        """The row of a share, from a mapping with its mean, sd, low and high."""
+        return cls(name, *(float(share[part]) for part in ("mean", "sd", "low", "high")), share=True)
+
     def to_dict(self, label: str = "name") -> dict[str, Any]:
         """The row as a mapping, without what it does not have."""
         found: dict[str, Any] = {label: self.name}
@@ -214,7 +219,6 @@ class Answer(Charged, ABC):
 
     @property
     def is_private(self) -> bool:
-        """Whether it may be published as private."""
         return self.guarantee.is_private
 
     @property
@@ -228,7 +232,6 @@ class Answer(Charged, ABC):
         return found
 
     def checksum(self) -> str:
-        """The checksum over the content."""
         return checksum(json.loads(json.dumps(self.content())))
 
     def to_json(self) -> str:
@@ -265,7 +268,6 @@ class Answer(Charged, ABC):
         return [row.to_dict(self.label) for row in self.rows(as_probability(interval))]
 
     def to_frame(self, interval: float = 0.95) -> Any:
-        """The rows as a pandas data frame."""
         import pandas
 
         return pandas.DataFrame(self.table(interval))
@@ -328,7 +330,6 @@ class Answer(Charged, ABC):
         return self.summary()
 
     def _repr_html_(self) -> str:
-        """The summary for a notebook."""
         return card(
             *(
                 table(what.header, what.cells)

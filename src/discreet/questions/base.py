@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
-from discreet._registry import COMMANDS, QUESTIONS
+from discreet._registry import QUESTIONS
 from discreet._text import nearest
 from discreet.declarations import EXCLUDE, as_size
 from discreet.documents.answer import Answer
@@ -106,15 +106,11 @@ class Question(ABC):
     """The function of :mod:`discreet` that asks it."""
     title: ClassVar[str]
     sentence: ClassVar[str]
-    """What it gives, for ``--help`` and the studio; of those that ship, the registry knows it."""
+    """What it gives, for ``--help`` and the studio."""
     cautions: ClassVar[tuple[str, ...]] = ()
     """What the curator should know before it is asked, as far as the declaration tells."""
     only_in_calls: ClassVar[frozenset[str]] = frozenset()
     """Fields that only a call in Python may set, no study."""
-
-    def __init_subclass__(cls) -> None:
-        if (kind := vars(cls).get("kind")) in COMMANDS:
-            cls.command, cls.sentence = COMMANDS[kind]
 
     # What a kind of question says.
 

@@ -90,12 +90,10 @@ class CountQuestion(TotalQuestion):
 
     @property
     def k(self) -> int:
-        """The number of shares."""
         return self.domain.k
 
     @cached_property
     def exact_prior(self) -> tuple[float, ...]:
-        """A parameter for each level."""
         return as_prior(1.0 if self.prior is None else self.prior, self.k)
 
     @property
@@ -105,7 +103,6 @@ class CountQuestion(TotalQuestion):
 
     @cached_property
     def exact_epsilon(self) -> Fraction:
-        """ε as an exact rational."""
         return as_epsilon(self.epsilon)
 
     @property
@@ -114,7 +111,6 @@ class CountQuestion(TotalQuestion):
         return given if self.delta is None else {**given, "delta": self.delta}
 
     def __post_init__(self) -> None:
-        """Checks domain, prior, price and mechanism."""
         if self.relation not in RELATIONS:
             raise InvalidInput(f"relation={self.relation!r} is none of {', '.join(RELATIONS)}")
         _ = self.exact_prior, self.exact_epsilon
@@ -249,7 +245,6 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
         return None
 
     def __post_init__(self) -> None:
-        """Checks the rest, and that person and per_person go together."""
         super().__post_init__()
         if self.hides_size:
             check_hidden_size(self.n, self.person)

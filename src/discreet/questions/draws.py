@@ -72,7 +72,6 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
     column: str | None = optional(TEXT, "The column to read; CSV and TSV always need it.", example="age")
 
     def __post_init__(self) -> None:
-        """Checks the target, the number of draws and the bound on records of a person."""
         self.check_total()
         check_target(self.method, self.epsilon, self.order, self.delta)
         as_positive(self.draws, "draws")
@@ -84,7 +83,6 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How records are bounded while they are summed."""
         if self.person is None:
             return {} if self.strict else {"strict": False}
         return {"person": self.person, "per_person": self.per_person, "n": self.n}
@@ -135,6 +133,9 @@ class PosteriorDraw(DrawQuestion):
     kind: ClassVar[str] = "sample"
     verb: ClassVar[str] = "posterior_sample"
     title: ClassVar[str] = "Posterior draw"
+    sentence: ClassVar[str] = (
+        "Release draws from a posterior of a mean, a rate or proportions, whose spread hides each record."
+    )
 
     family: str | Family = parameter(
         TEXT,
@@ -165,7 +166,6 @@ class PosteriorDraw(DrawQuestion):
 
     @cached_property
     def model(self) -> Family:
-        """The family with its options."""
         named = {"bounds": self.bounds, "sigma": self.sigma}
         given = {name: value for name, value in named.items() if value is not None}
         return as_family(self.family, {**given, **(self.options or {})})
@@ -178,7 +178,6 @@ class PosteriorDraw(DrawQuestion):
         return {field.name for field in fields(FAMILIES[name])} - {"bounds", "sigma"}
 
     def __post_init__(self) -> None:
-        """Checks family, prior and what the records are."""
         super().__post_init__()
         model = self.model
         model.prior(self.prior)
@@ -234,6 +233,7 @@ class StatisticalQuery(DrawQuestion):
     kind: ClassVar[str] = "query"
     verb: ClassVar[str] = "statistical_query"
     title: ClassVar[str] = "Bounded mean"
+    sentence: ClassVar[str] = "Release a private mean of a bounded column by a posterior draw."
 
     prior: Any = parameter(
         NUMBERS, "Beta prior of the mean, between the bounds: 1,1.", example="1,1", default=(1, 1)
@@ -244,7 +244,6 @@ class StatisticalQuery(DrawQuestion):
     )
 
     def __post_init__(self) -> None:
-        """Checks that there are bounds or a function, and what goes with them."""
         super().__post_init__()
         BetaFamily().prior(self.prior)
         if self.function is None and self.bounds is None:
@@ -320,6 +319,7 @@ class Logistic(TargetQuestion):
     kind: ClassVar[str] = "logistic"
     verb: ClassVar[str] = "release_logistic"
     title: ClassVar[str] = "Logistic regression"
+    sentence: ClassVar[str] = "Release draws of the coefficients of a private logistic regression."
 
     outcome: str = parameter(TEXT, "The column that is explained.", example="smoker")
     classes: Sequence[Any] = parameter(LEVELS, "All values of the outcome: no,yes.", example="no,yes")
@@ -357,7 +357,6 @@ class Logistic(TargetQuestion):
 
     @cached_property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The declared bounds of each feature."""
         if not isinstance(self.features, Mapping) or not self.features:
             raise InvalidInput("features must map each column to its bounds, such as {'age': (0, 120)}")
         bounds = {column: as_bounds(limits, f"column {column!r}") for column, limits in self.features.items()}
@@ -379,7 +378,6 @@ class Logistic(TargetQuestion):
         )
 
     def __post_init__(self) -> None:
-        """Checks classes, features and n."""
         _ = self._labels, self.bounds, self.declared_size
 
     def read(self, data: Any) -> tuple[Any, Any]:

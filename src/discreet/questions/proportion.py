@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
-from discreet.answers.discovered import Discovered
 from discreet.answers.release import plain
-from discreet.answers.sparse import EVERYTHING_ELSE, SparseRelease
+from discreet.answers.selected import EVERYTHING_ELSE, Discovered, SparseRelease
 from discreet.data import binned, count_codes, count_levels, count_texts
 from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_integer, as_size, as_target_delta
 from discreet.documents.answer import as_probability
@@ -39,8 +38,10 @@ class Proportion(WholeCountQuestion):
     """The shares of declared levels, or of bins between declared edges."""
 
     kind: ClassVar[str] = "proportion"
+    command: ClassVar[str] = "release"
     verb: ClassVar[str] = "release"
     title: ClassVar[str] = "Proportions"
+    sentence: ClassVar[str] = "Release a private posterior of the proportions of a column's levels."
 
     only_in_calls: ClassVar[frozenset[str]] = frozenset({"acknowledge_not_private"})
 
@@ -89,7 +90,6 @@ class Proportion(WholeCountQuestion):
 
     @cached_property
     def discovery(self) -> Discovery:
-        """How levels are found."""
         if self.levels not in (DISCOVER, (DISCOVER,)):
             raise InvalidInput(
                 f"levels={self.levels!r} must be a sequence, such as ('no', 'yes'), or 'discover'"
@@ -145,7 +145,6 @@ class Proportion(WholeCountQuestion):
 
     @cached_property
     def domain(self) -> Domain:
-        """The declared levels, or the bins."""
         if self.discovers:
             raise InvalidInput("levels='discover': which levels there will be is not known beforehand")
         if self.levels is not None and self.edges is not None:
@@ -172,7 +171,6 @@ class Proportion(WholeCountQuestion):
         return Domain(_bins(self.edges, self.outside, self.missing), missing=left_out)
 
     def __post_init__(self) -> None:
-        """Checks the levels or edges, then the rest."""
         if isinstance(self.levels, str) and (codes := codes_of(self.levels)) is not None:
             object.__setattr__(self, "levels", codes)
         if self.discovers:
@@ -242,7 +240,6 @@ class Proportion(WholeCountQuestion):
         return found.width(0, RECORDS, f"{found.assumed}: {told}")
 
     def read(self, data: Any) -> Any:
-        """The counts of the levels or bins; by name where the levels are to be found, or by position."""
         if self.discovers:
             return count_texts(data, self.column)
         if self._codes is not None:

@@ -55,6 +55,7 @@ class MeanQuestion(SumsQuestion):
     kind: ClassVar[str] = "mean"
     verb: ClassVar[str] = "mean"
     title: ClassVar[str] = "A mean"
+    sentence: ClassVar[str] = "Release a private mean of a bounded column, with its standard deviation."
 
     bounds: tuple[float, float] = parameter(
         PAIR, "Declared bounds of one record: 0,120. What lies outside is clipped.", example="0,120"
@@ -72,7 +73,6 @@ class MeanQuestion(SumsQuestion):
 
     @cached_property
     def design(self) -> MeanDesign:
-        """What is asked, checked."""
         if (self.by is None) != (self.levels is None):
             raise InvalidInput("by=COLUMN and levels=(…) go together: the groups are declared")
         kind = as_relation(self.relation)
@@ -108,7 +108,6 @@ class MeanQuestion(SumsQuestion):
         )
 
     def __post_init__(self) -> None:
-        """Every mistake of the declaration, before any data."""
         _ = self.design.grid, self.design.noise
 
     def read(self, data: Any) -> Any:
@@ -158,6 +157,7 @@ class Regress(SumsQuestion):
     kind: ClassVar[str] = "regress"
     verb: ClassVar[str] = "regress"
     title: ClassVar[str] = "Regression"
+    sentence: ClassVar[str] = "Release a private regression with intervals, from a formula."
 
     formula: str = parameter(
         TEXT, "What is explained by what: income ~ age + C(sex).", example="income ~ age + C(sex)"
@@ -206,7 +206,6 @@ class Regress(SumsQuestion):
 
     @cached_property
     def asked(self) -> Regression:
-        """The regression with everything public fixed."""
         self.check_total()
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "strict"}
         if self.strict:
@@ -218,7 +217,6 @@ class Regress(SumsQuestion):
         return made
 
     def __post_init__(self) -> None:
-        """Every mistake of the declaration, before any data."""
         _ = self.asked.design
 
     def read(self, data: Any) -> Any:

@@ -38,6 +38,7 @@ class CrossTable(WholeCountQuestion):
     kind: ClassVar[str] = "table"
     verb: ClassVar[str] = "release_table"
     title: ClassVar[str] = "Table"
+    sentence: ClassVar[str] = "Release a private posterior of the cells of a table of several columns."
 
     columns: Mapping[str, Sequence[Any] | Domain] = parameter(
         DOMAINS,
@@ -54,7 +55,6 @@ class CrossTable(WholeCountQuestion):
 
     @cached_property
     def domains(self) -> dict[str, Domain]:
-        """The declared levels of each column."""
         if not isinstance(self.columns, Mapping) or len(self.columns) < 2:
             raise InvalidInput(
                 "columns must map at least two columns to their levels, such as "
@@ -64,7 +64,6 @@ class CrossTable(WholeCountQuestion):
 
     @property
     def axes(self) -> Mapping[str, Sequence[Any]]:
-        """The levels of each column."""
         return {name: tuple(domain.levels) for name, domain in self.domains.items()}
 
     @cached_property
@@ -78,7 +77,6 @@ class CrossTable(WholeCountQuestion):
         return _in_order(self.domains) if name == "columns" else super().plain(name, value, form)
 
     def read(self, data: Any) -> tuple[int, ...]:
-        """The counts of the cells, and of the records that are left out where they are counted."""
         return self.flat(contingency(data, self.domains, **self.reading))
 
     def flat(self, table: NDArray[np.int64]) -> tuple[int, ...]:
@@ -96,6 +94,7 @@ class Conditional(CountQuestion):
     kind: ClassVar[str] = "conditional"
     verb: ClassVar[str] = "release_conditional"
     title: ClassVar[str] = "Groups"
+    sentence: ClassVar[str] = "Release a private posterior of an outcome's shares for each public group."
 
     outcome: str = parameter(TEXT, "The column whose shares are asked for.", example="smoker")
     given: str = parameter(
@@ -124,7 +123,6 @@ class Conditional(CountQuestion):
 
     @cached_property
     def group_domain(self) -> Domain:
-        """The groups."""
         try:
             return self.domain_of(self.given, self.groups)
         except InvalidInput as error:
@@ -132,7 +130,6 @@ class Conditional(CountQuestion):
             raise InvalidInput(said) from None
 
     def __post_init__(self) -> None:
-        """Checks the rest, and that there is one size for each group."""
         if self.outcome == self.given:
             raise InvalidInput(f"outcome={self.outcome!r} and given={self.given!r} must be two columns")
         names = self.group_domain.levels
@@ -173,7 +170,6 @@ class Conditional(CountQuestion):
         )
 
     def read(self, data: Any) -> list[tuple[int, ...]]:
-        """The counts of the outcome in each group."""
         declared = self.declared_size
         domains = {self.given: self.group_domain, self.outcome: self.domain}
         known = declared is not None and not self.hides_size and not self.group_domain.excludes_missing
@@ -227,7 +223,6 @@ class FamilyTable(CrossTable):
 
     @cached_property
     def domains(self) -> dict[str, Domain]:
-        """As they were declared, and checked."""
         return dict(self.columns)  # type: ignore[arg-type]
 
 
@@ -238,6 +233,9 @@ class Network(PeopleQuestion):
     kind: ClassVar[str] = "network"
     verb: ClassVar[str] = "release_network"
     title: ClassVar[str] = "Network"
+    sentence: ClassVar[str] = (
+        "Release private posteriors of the conditional tables of a declared Bayesian network."
+    )
 
     parents: Mapping[str, Sequence[str]] = parameter(
         ARROWS,
@@ -261,12 +259,10 @@ class Network(PeopleQuestion):
     total_prior: Sequence[float] | None = same(CountQuestion, "total_prior")
 
     def __post_init__(self) -> None:
-        """Checks the graph and its levels, then every table as a question of its own."""
         _ = self.tables
 
     @cached_property
     def domains(self) -> dict[str, Domain]:
-        """The declared levels of each column."""
         if not isinstance(self.levels, Mapping) or not self.levels:
             raise InvalidInput(
                 f"levels={self.levels!r} must map every column of the network to its levels, such as "
@@ -335,7 +331,6 @@ class Network(PeopleQuestion):
 
     @property
     def k(self) -> int:
-        """The number of cells of all tables."""
         return sum(table.k for table in self.tables)
 
     def plain(self, name: str, value: Any, form: TextForm) -> Any:

@@ -29,7 +29,6 @@ class TextForm:
     plain: Callable[[Any], Any]
 
     def told(self, value: Any) -> str:
-        """The value in words, for a reader."""
         if self.name == "budget" and value:
             return amount(as_epsilon(value))
         return f"{value:,}" if self.name == "whole" and isinstance(value, int) else words(value)

@@ -12,10 +12,9 @@ from discreet.questions.base import Question
 
 if TYPE_CHECKING:
     from discreet.answers.conditional import ConditionalRelease
-    from discreet.answers.discovered import Discovered
     from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
-    from discreet.answers.sparse import SparseRelease
+    from discreet.answers.selected import Discovered, SparseRelease
     from discreet.declarations import Domain
     from discreet.posterior_sampling.family import Family
     from discreet.posterior_sampling.sample import Sample

@@ -12,9 +12,9 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from discreet._registry import QUESTIONS
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.network import NetworkRelease
 from discreet.answers.release import Release
-from discreet.declarations import Relation, as_size
+from discreet.declarations import Relation, as_relation, as_size, check_hidden_size
 from discreet.documents.study import StudyResult
 from discreet.errors import DataError, InvalidInput, MissingLedgerError, UnknownDatasetError
-from discreet.ledger import Account, Budget, Ledger
+from discreet.ledger import Account, Budget, Ledger, Receipt
 from discreet.ledger.budgets import price_of
 from discreet.ledger.chain import scope_after
 from discreet.ledger.charging import Charge
@@ -50,7 +50,6 @@ class StudyPrice:
 
     @property
     def fits(self) -> bool:
-        """Whether the budget allows all of them."""
         return (self.account.spent + self.asked).fits(self.account.cap)
 
     def __str__(self) -> str:
@@ -64,7 +63,6 @@ class StudyPrice:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
         return {
             "questions": {name: guarantee.to_dict() for name, guarantee in self.guarantees.items()},
             "charged": list(self.charged),
@@ -127,12 +125,9 @@ class Study:
             joined = self.ledger.show(self.dataset)
             budget, relation = joined.cap, relation or joined.relation
         self.budget = as_budget(budget)
-        try:
-            self.relation = Relation(relation or Relation.REPLACE_ONE)
-        except ValueError:
-            raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
-        if self.relation is Relation.ADD_REMOVE and self.n is not None:
-            raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
+        self.relation = as_relation(relation or Relation.REPLACE_ONE)
+        if self.relation is Relation.ADD_REMOVE:
+            check_hidden_size(self.n, None)
         self.shared = shared_parameters(self.relation, strict)
         # Part of every plan: an answer about other data must not be taken for that of these.
         self.label = str(table) if label is None and isinstance(table, str | Path) else label
@@ -224,12 +219,10 @@ class Study:
         """
         if self.budget.epsilon is None:
             raise InvalidInput("split divides a budget of ε, or of ε and δ; this one is in ρ (zCDP)")
-        named: dict[str, Mapping[str, Any]] = {}
-        for index, given in enumerate(questions, 1):
-            name = question_id(given, f"question {index}")
-            if name in named:
-                raise InvalidInput(f"question id {name!r} is used twice")
-            named[name] = _under(self.shared, given.get("kind", "proportion"), given)
+        named = {
+            name: _under(self.shared, given.get("kind", "proportion"), given)
+            for name, given in by_id(questions)
+        }
         return split(named, self.budget.epsilon, self.budget.delta, self.n)
 
     def check(self, questions: Iterable[Mapping[str, Any]]) -> None:
@@ -239,13 +232,9 @@ class Study:
         was read is kept for the answer. Whether an error comes depends on the data: it is for the curator.
         """
         found = []
-        for given in questions:
-            name, question = checked_question(given, "question", self.shared)
-            question = self._declared(question)
-            if self.account().entries and self._charge(name).recall(question.plan()) is not None:
-                continue
+        for name, question, earlier in self._each(questions):
             try:
-                _ = self._asked(name, question).size
+                _ = self._asked(name, question).size if earlier is None else None
             except (DataError, InvalidInput) as error:
                 found.append((type(error), f"question {name!r}: {error}"))
         if found:
@@ -263,12 +252,7 @@ class Study:
         charged = []
         account = self.account()
         asked, scope = account.cap.zero(), (Relation(account.relation), account.unit)
-        for index, given in enumerate(questions, 1):
-            name, question = checked_question(given, f"question {index}", self.shared)
-            if name in guarantees:
-                raise InvalidInput(f"question id {name!r} is used twice")
-            question = self._declared(question)
-            earlier = self._charge(name).recall(question.plan()) if account.entries else None
+        for name, question, earlier in self._each(questions):
             if earlier is not None:
                 guarantees[name] = Guarantee.from_dict(earlier.guarantee)
                 charged.append(name)
@@ -279,9 +263,16 @@ class Study:
             asked += price_of(put.guarantee, account.cap.unit)
         return StudyPrice(guarantees, tuple(charged), asked, account)
 
+    def _each(self, questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Question, Receipt | None]]:
+        """Id and question of each, and its receipt where it was charged already."""
+        begun = self.account().entries
+        for name, given in by_id(questions):
+            question = self._declared(checked_question(given, self.shared))
+            yield name, question, self._charge(name).recall(question.plan()) if begun else None
+
     def answer(self, question: Mapping[str, Any]) -> Any:
         """The answer of a question with an ``id``; asked again, the stored answer."""
-        name, checked = checked_question(question, "question", self.shared)
+        name, checked = question_id(question, "question"), checked_question(question, self.shared)
         answer = self._answer(self._asked(name, self._declared(checked)), name, question.get("title"))
         self._priced.pop(name, None)
         return answer
@@ -315,7 +306,7 @@ class Study:
     def _answer(self, asked: Asked, request_id: str | None, title: str | None = None) -> Any:
         if not self.account().entries:
             with suppress(InvalidInput):  # somebody else was quicker: what they made is checked
-                self.ledger.create(self.dataset, relation=self.relation, **_given(self.budget))
+                self.ledger.create(self.dataset, relation=self.relation, **asdict(self.budget))
             self._check(self.account())
         answer = asked.answer(self._charge(request_id))
         stated = {key: plain(value) for key, value in asked.question.stated().items()}
@@ -341,11 +332,6 @@ def as_budget(budget: Any) -> Budget:
     return Budget.cap(epsilon=budget)
 
 
-def _given(cap: Budget) -> dict[str, Any]:
-    parts = {"epsilon": cap.epsilon, "delta": cap.delta, "zcdp": cap.zcdp}
-    return {name: value for name, value in parts.items() if value is not None}
-
-
 def shared_parameters(relation: Relation, strict: Any) -> dict[str, Any]:
     """What a study passes on to its questions."""
     if not isinstance(strict, bool):
@@ -366,17 +352,25 @@ def _under(shared: Mapping[str, Any], kind: Any, parameters: Mapping[str, Any]) 
     return {**{name: value for name, value in shared.items() if name in known}, **parameters}
 
 
-def checked_question(
-    question: Mapping[str, Any], where: str, shared: Mapping[str, Any]
-) -> tuple[str, Question]:
-    """Id and question of a mapping; a misspelt key is an error that names the nearest one.
+def checked_question(question: Mapping[str, Any], shared: Mapping[str, Any]) -> Question:
+    """The question of a mapping with an id; ``shared`` is what the study passes on.
 
-    ``shared`` is what the study passes on.
+    A misspelt key is an error that names the nearest one.
     """
-    name = question_id(question, where)
     parameters = {key: value for key, value in question.items() if key not in ("id", "title")}
     kind = parameters.pop("kind", "proportion")
-    return name, question_of(kind, _under(shared, kind, parameters), f"question {name!r} ({kind})")
+    return question_of(kind, _under(shared, kind, parameters), f"question {question['id']!r} ({kind})")
+
+
+def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The questions with their ids, of which none is there twice."""
+    seen = set()
+    for index, question in enumerate(questions, 1):
+        name = question_id(question, f"question {index}")
+        if name in seen:
+            raise InvalidInput(f"question id {name!r} is used twice")
+        seen.add(name)
+        yield name, question
 
 
 def question_id(question: Mapping[str, Any], where: str) -> str:

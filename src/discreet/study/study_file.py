@@ -16,7 +16,7 @@ from discreet.errors import BudgetExceededError, FileError, InvalidInput
 from discreet.ledger import Budget, Ledger
 from discreet.planning.widths import Split
 from discreet.questions.text import plain
-from discreet.study.study import Study, as_budget, checked_question, shared_parameters
+from discreet.study.study import Study, as_budget, by_id, checked_question, shared_parameters
 
 _HEAD = ("title", "data", "ledger", "dataset", "n", "relation", "strict")
 
@@ -102,22 +102,17 @@ def read_study(path: str | Path) -> StudyFile:
     relation = as_relation(relation or Relation.REPLACE_ONE)
     n, strict = head.get("n"), head.get("strict", True)
     shared = shared_parameters(relation, strict)
-    divided = None
+    data, divided = path.parent / str(head["data"]), None
     if any(
         "epsilon" not in one and {"within", "weight"} & set(one) for one in questions if isinstance(one, dict)
     ):
-        open_data = path.parent / str(head["data"])
-        divided = Study(open_data, budget=budget, n=n, relation=relation, strict=strict).split(questions)
+        divided = Study(data, budget=budget, n=n, relation=relation, strict=strict).split(questions)
         questions = plain(divided.questions)
-    seen: set[str] = set()
-    for index, question in enumerate(questions, 1):
-        name, _ = checked_question(question, f"question {index}", shared)
-        if name in seen:
-            raise InvalidInput(f"question id {name!r} is used twice")
-        seen.add(name)
+    for _, question in by_id(questions):
+        checked_question(question, shared)
     return StudyFile(
         title=str(head.get("title", path.stem)),
-        data=path.parent / str(head["data"]),
+        data=data,
         budget=budget,
         ledger=ledger,
         dataset=dataset,
@@ -158,8 +153,8 @@ def run_study(
     answers: dict[str, Any] = {}
 
     def result() -> StudyResult:
-        by_id = {str(one["id"]): plain(one) for one in declared.questions if one["id"] in answers}
-        return StudyResult(declared.title, declared.dataset, by_id, answers, study.account())
+        asked = {str(one["id"]): plain(one) for one in declared.questions if one["id"] in answers}
+        return StudyResult(declared.title, declared.dataset, asked, answers, study.account())
 
     try:
         for question in declared.questions:
