@@ -308,7 +308,7 @@ def test_n_is_nowhere_in_the_document() -> None:
     assert Release.from_json(text) == release
     planted = {**release.content(), "parameters": {**release.parameters, "n": SIZE}}
     with pytest.raises(ValueError, match="n is private"):
-        Release.from_content(planted)
+        Release.from_content(planted).check_parts()
 
 
 def test_rows_words_and_report() -> None:

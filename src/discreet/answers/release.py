@@ -462,8 +462,8 @@ def publish(
         other=plain(domain.other),
         missing=plain(domain.missing),
         axes=None if axes is None else {name: [plain(x) for x in levels] for name, levels in axes.items()},
-        total_prior=total_prior and (total_prior.low, total_prior.high),
-        strength=strength and (strength.low, strength.high),
+        total_prior=None if total_prior is None else (total_prior.low, total_prior.high),
+        strength=None if strength is None else (strength.low, strength.high),
         column=column,
         versions=VERSIONS,
     )

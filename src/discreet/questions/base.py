@@ -185,13 +185,16 @@ class Question(ABC):
 
     def plan(self) -> dict[str, Any]:
         """What is asked, normalised: it alone decides whether another request with the same id is a retry."""
-        forms = {one.name: one.form for one in self.parameters()}
-        found = {name: self.plain(name, value, forms[name]) for name, value in self.stated().items()}
+        forms, own = {one.name: one.form for one in self.parameters()}, self.normalised()
+        found = {
+            name: own[name] if name in own else forms[name].plain(value)
+            for name, value in self.stated().items()
+        }
         return {"question": self.kind, "plan": PLAN_VERSION, **found}
 
-    def plain(self, name: str, value: Any, form: TextForm) -> Any:
-        """The value of a field in a plan."""
-        return form.plain(value)
+    def normalised(self) -> dict[str, Any]:
+        """The values in a plan of those fields that their form alone does not normalise."""
+        return {}
 
     def described(self) -> list[tuple[str, str]]:
         """What was asked, for a reader: the label and text of every field that is not at its default."""

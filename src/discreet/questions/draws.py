@@ -35,7 +35,6 @@ from discreet.questions.text import (
     PAIR,
     TEXT,
     WHOLE,
-    TextForm,
     plain,
 )
 from discreet.regression.release import LogisticRelease
@@ -205,13 +204,10 @@ class PosteriorDraw(DrawQuestion):
                 f"missing={self.missing!r} must be a number for the family {self.model.name!r}"
             ) from None
 
-    def plain(self, name: str, value: Any, form: TextForm) -> Any:
+    def normalised(self) -> dict[str, Any]:
         """Family and prior as the model has them."""
-        if name == "family":
-            return plain(self.model.to_dict())
-        if name == "prior":
-            return plain(self.model.public_prior(self.model.prior(self.prior)))
-        return super().plain(name, value, form)
+        prior = self.model.public_prior(self.model.prior(self.prior))
+        return {"family": plain(self.model.to_dict()), "prior": plain(prior)}
 
     def read(self, data: Any) -> tuple[Any, int]:
         """The sufficient statistic, and the number of records."""
@@ -268,13 +264,10 @@ class StatisticalQuery(DrawQuestion):
                 UserWarning,
             )
 
-    def plain(self, name: str, value: Any, form: TextForm) -> Any:
+    def normalised(self) -> dict[str, Any]:
         """A plan cannot contain a function: the request id names it."""
-        if name == "function":
-            return "a function of Python"
-        if name == "prior":
-            return BetaFamily().public_prior(BetaFamily().prior(self.prior))
-        return super().plain(name, value, form)
+        prior = BetaFamily().public_prior(BetaFamily().prior(self.prior))
+        return {"function": "a function of Python", "prior": prior}
 
     def read(self, data: Any) -> tuple[Fraction, int]:
         """The sum of the numbers in [0, 1], and how many there are."""

@@ -1,8 +1,7 @@
 """Retries bound to their data, for curators who ask for it: a keyed fingerprint of what was read from them.
 
-A retry returns the stored document and opens no data, so that nothing it says depends on them. Somebody who
-would rather hear that the data have changed keeps a file of fingerprints beside them. It never leaves the
-curator: the key is in it, and whether a retry is refused depends on the data.
+A retry returns the stored document and opens no data. Somebody who would rather hear that the data have
+changed keeps a file of fingerprints. It never leaves the curator: it holds the key, and depends on the data.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ def bind_retries(path: str | os.PathLike[str]) -> Iterator[None]:
     """Within it a request id that is repeated must be about the same data, as far as the question reads them.
 
     ``path`` holds a random key and the fingerprints; it is made if it is not there, for its owner alone, and
-    refused if others can read it. As every context variable it holds for the thread that it is entered in.
-    Keep it with the data and out of sight: it and what a retry is told depend on them. Not for
-    ``strict=False``, whose promise is that nothing does, nor for regressions, which read the data while they
-    are answered.
+    refused if others can read it. It holds for the thread that it is entered in. Keep it with the data and
+    out of sight: it and what a retry is told depend on them. Not for ``strict=False``, whose promise is that
+    nothing does, nor for regressions, which read the data while they are answered.
     """
     before = _kept.set(Fingerprints(Path(path)))
     try:

@@ -22,7 +22,7 @@ from discreet.privacy.composition import compose, parallel
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, PeopleQuestion, optional, parameter, same
 from discreet.questions.counts import CountQuestion, WholeCountQuestion, domain_of
-from discreet.questions.text import ARROWS, BUDGET, DOMAINS, LEVELS, NUMBER, TEXT, WHOLES, TextForm, plain
+from discreet.questions.text import ARROWS, BUDGET, DOMAINS, LEVELS, NUMBER, TEXT, WHOLES, plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,8 +73,8 @@ class CrossTable(WholeCountQuestion):
         cells = tuple(" · ".join(map(str, cell)) for cell in product(*self.axes.values()))
         return Domain(cells, missing=left_out)
 
-    def plain(self, name: str, value: Any, form: TextForm) -> Any:
-        return _in_order(self.domains) if name == "columns" else super().plain(name, value, form)
+    def normalised(self) -> dict[str, Any]:
+        return {"columns": _in_order(self.domains)}
 
     def read(self, data: Any) -> tuple[int, ...]:
         return self.flat(contingency(data, self.domains, **self.reading))
@@ -333,10 +333,8 @@ class Network(PeopleQuestion):
     def k(self) -> int:
         return sum(table.k for table in self.tables)
 
-    def plain(self, name: str, value: Any, form: TextForm) -> Any:
-        if name == "parents":
-            return plain(self.graph)
-        return _in_order(self.domains) if name == "levels" else super().plain(name, value, form)
+    def normalised(self) -> dict[str, Any]:
+        return {"parents": plain(self.graph), "levels": _in_order(self.domains)}
 
     def read(self, data: Any) -> list[NDArray[np.int64]]:
         return contingencies(data, self.domains, self.families, **self.tables[0].reading)

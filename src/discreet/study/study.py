@@ -83,8 +83,7 @@ class Study:
     public number of records, passed on to every question. ``relation``: what the budget protects,
     ``"replace-one"`` unless said, ``"replace-person"`` where all questions have ``person`` and
     ``per_person``; ``"add-remove"``, where the number of records is private, is passed on to every question
-    about counts.
-    ``strict=False`` is passed on to every question: no record is then an error.
+    about counts, and ``strict=False``, with which no record is an error, to every question.
 
     >>> study = Study({"no": 70, "yes": 30}, budget=1)
     >>> study.release(levels=("no", "yes"), epsilon="0.4").epsilon
@@ -244,9 +243,8 @@ class Study:
         """What the questions cost together, and whether that fits; nothing is spent or written.
 
         A question that was charged already is not counted again; one that was changed since is refused, and
-        one whose guarantee is for another relation or unit than the budget's.
-        Where n, or the sizes of groups, are not declared they are counted in the data: they are public, and
-        the price may depend on them. What was read is kept for the answer.
+        one whose guarantee is for another relation or unit than the budget's. Sizes that are not declared
+        are counted in the data: they are public. What was read is kept for the answer.
         """
         guarantees: dict[str, Guarantee] = {}
         charged = []

@@ -13,7 +13,7 @@ from discreet._text import nearest
 from discreet.declarations import Relation, as_relation
 from discreet.documents.study import StudyResult
 from discreet.errors import BudgetExceededError, FileError, InvalidInput
-from discreet.ledger import Budget, Ledger
+from discreet.ledger import Ledger
 from discreet.planning.widths import Split
 from discreet.questions.text import plain
 from discreet.study.study import Study, as_budget, by_id, checked_question, shared_parameters
@@ -26,30 +26,15 @@ class StudyFile:
     """What a study file declares; made by :func:`read_study`."""
 
     title: str
-    data: Path
-    budget: Budget
-    ledger: str
-    dataset: str
-    n: int | None
-    relation: str
-    strict: bool
-    source: str
     questions: tuple[Mapping[str, Any], ...]
+    arguments: Mapping[str, Any]
+    """Of its :class:`Study`."""
     split: Split | None = None
     """How the budget was divided, where questions left that open."""
 
     def open(self) -> Study:
         """The study that the file declares; nothing is written before its first question."""
-        return Study(
-            self.data,
-            budget=self.budget,
-            ledger=self.ledger,
-            dataset=self.dataset,
-            n=self.n,
-            relation=self.relation,
-            strict=self.strict,
-            label=self.source,
-        )
+        return Study(**self.arguments)
 
 
 def read_study(path: str | Path) -> StudyFile:
@@ -99,30 +84,23 @@ def read_study(path: str | Path) -> StudyFile:
     else:
         joined = Ledger(ledger).show(dataset)
         budget, relation = joined.cap, relation or joined.relation
-    relation = as_relation(relation or Relation.REPLACE_ONE)
-    n, strict = head.get("n"), head.get("strict", True)
-    shared = shared_parameters(relation, strict)
-    data, divided = path.parent / str(head["data"]), None
+    arguments = {
+        "table": path.parent / str(head["data"]),
+        "budget": budget,
+        "relation": as_relation(relation or Relation.REPLACE_ONE),
+        "n": head.get("n"),
+        "strict": head.get("strict", True),
+    }
+    shared, divided = shared_parameters(arguments["relation"], arguments["strict"]), None
     if any(
         "epsilon" not in one and {"within", "weight"} & set(one) for one in questions if isinstance(one, dict)
     ):
-        divided = Study(data, budget=budget, n=n, relation=relation, strict=strict).split(questions)
+        divided = Study(**arguments).split(questions)
         questions = plain(divided.questions)
     for _, question in by_id(questions):
         checked_question(question, shared)
-    return StudyFile(
-        title=str(head.get("title", path.stem)),
-        data=data,
-        budget=budget,
-        ledger=ledger,
-        dataset=dataset,
-        n=n,
-        relation=str(relation),
-        strict=strict,
-        source=str(head["data"]),
-        questions=tuple(questions),
-        split=divided,
-    )
+    arguments |= {"ledger": ledger, "dataset": dataset, "label": str(head["data"])}
+    return StudyFile(str(head.get("title", path.stem)), tuple(questions), arguments, divided)
 
 
 def run_study(
@@ -154,7 +132,7 @@ def run_study(
 
     def result() -> StudyResult:
         asked = {str(one["id"]): plain(one) for one in declared.questions if one["id"] in answers}
-        return StudyResult(declared.title, declared.dataset, asked, answers, study.account())
+        return StudyResult(declared.title, study.dataset, asked, answers, study.account())
 
     try:
         for question in declared.questions:
