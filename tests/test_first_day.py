@@ -15,7 +15,7 @@ from discreet.data.withheld import withheld
 from discreet.distributions.law import PlugInInterval
 from discreet.ledger.chain import scope_after
 from discreet.questions.widths import POINTS, as_within
-from discreet.study.study_file import read_study
+from discreet.study.study import read_study
 
 ROOT = Path(__file__).resolve().parent.parent
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 100, "smokes": ["yes", "no", "no", "yes", "no"] * 40})

@@ -22,7 +22,7 @@ from discreet.documents.answer import load_answer
 from discreet.documents.base import write_document
 from discreet.questions import tables
 from discreet.reporting.report import report
-from discreet.study.study_file import read_study, run_study
+from discreet.study.study import read_study, run_study
 
 pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
 

@@ -62,8 +62,7 @@ if TYPE_CHECKING:
     from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
     from discreet.privacy.composition import Odometer, compose, parallel
     from discreet.privacy.guarantee import Guarantee
-    from discreet.questions.asking import acknowledge_large_delta
-    from discreet.questions.fingerprints import bind_retries
+    from discreet.questions.asking import acknowledge_large_delta, bind_retries
     from discreet.questions.verbs import (
         mean,
         posterior_sample,
@@ -85,8 +84,7 @@ if TYPE_CHECKING:
     from discreet.regression.means import Mean, Means
     from discreet.regression.newton.fit import Fit
     from discreet.reporting.report import report
-    from discreet.study.study import Study
-    from discreet.study.study_file import run_study
+    from discreet.study.study import Study, run_study
 
 
 _HOME = {
@@ -131,8 +129,7 @@ _HOME = {
     "posterior_sampling.sampler": ("PosteriorSampler", "posterior_sampler"),
     "privacy.composition": ("Odometer", "compose", "parallel"),
     "privacy.guarantee": ("Guarantee",),
-    "questions.asking": ("acknowledge_large_delta",),
-    "questions.fingerprints": ("bind_retries",),
+    "questions.asking": ("acknowledge_large_delta", "bind_retries"),
     "answers.conditional": ("ConditionalRelease",),
     "answers.selected": ("Discovered", "SparseRelease"),
     "answers.network": ("NetworkRelease",),
@@ -150,8 +147,7 @@ _HOME = {
         "statistical_query",
     ),
     "reporting.report": ("report",),
-    "study.study": ("Study",),
-    "study.study_file": ("run_study",),
+    "study.study": ("Study", "run_study"),
 }
 _GLM = (
     "BoundedScaler",

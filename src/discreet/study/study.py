@@ -1,4 +1,4 @@
-"""Several questions about one dataset, under one budget.
+"""Several questions about one dataset, under one budget; also from a file that can be run again.
 
 A question is a mapping with an ``id``, a ``kind`` and its public parameters; the data and the budget belong
 to the study. The ids are request ids of the ledger, so that a study that was interrupted goes on where it
@@ -11,20 +11,29 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from discreet._registry import QUESTIONS
+from discreet._text import nearest
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.network import NetworkRelease
 from discreet.answers.release import Release
 from discreet.declarations import Relation, as_relation, as_size, check_hidden_size
 from discreet.documents.study import StudyResult
-from discreet.errors import DataError, InvalidInput, MissingLedgerError, UnknownDatasetError
+from discreet.errors import (
+    BudgetExceededError,
+    DataError,
+    FileError,
+    InvalidInput,
+    MissingLedgerError,
+    UnknownDatasetError,
+)
 from discreet.ledger import Account, Budget, Ledger, Receipt
 from discreet.ledger.budgets import price_of
 from discreet.ledger.chain import scope_after
@@ -37,6 +46,8 @@ from discreet.questions.base import Question, question_of
 from discreet.questions.text import plain
 from discreet.regression.release import LogisticRelease
 from discreet.reporting.report import report
+
+_HEAD = ("title", "data", "ledger", "dataset", "n", "relation", "strict")
 
 
 @dataclass(frozen=True)
@@ -379,3 +390,128 @@ def question_id(question: Mapping[str, Any], where: str) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
         raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
     return name
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """What a study file declares; made by :func:`read_study`."""
+
+    title: str
+    questions: tuple[Mapping[str, Any], ...]
+    arguments: Mapping[str, Any]
+    """Of its :class:`Study`."""
+    split: Split | None = None
+    """How the budget was divided, where questions left that open."""
+
+    def open(self) -> Study:
+        """The study that the file declares; nothing is written before its first question."""
+        return Study(**self.arguments)
+
+
+def read_study(path: str | Path) -> StudyFile:
+    """A study file (TOML), checked: every question, before anything is opened or spent.
+
+    Paths in it are relative to the file.
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise FileError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{str(path)!r} is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{str(path)!r} is not valid TOML: {error}") from None
+    unknown = set(content) - {"study", "budget", "question"}
+    if unknown:
+        raise InvalidInput(
+            f"{str(path)!r}: [{sorted(unknown)[0]}] is unknown; a study has [study], [budget], [[question]]"
+        )
+    head = content.get("study")
+    if not isinstance(head, dict) or "data" not in head:
+        raise InvalidInput(f'{str(path)!r} needs a table [study] with data = "FILE"')
+    for key in head:
+        if key not in _HEAD:
+            raise InvalidInput(f"[study]: {key!r} is unknown{nearest(key, _HEAD)}")
+    questions = plain(content.get("question"))
+    if not isinstance(questions, list) or not questions:
+        raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
+    own = path.with_suffix(".ledger.db").name
+    ledger = str(head.get("ledger") or os.environ.get("DISCREET_LEDGER") or own)
+    if "ledger" not in head and "DISCREET_LEDGER" in os.environ:
+        pass  # an address of its own, not relative to the file
+    elif "://" not in ledger:
+        ledger = str(path.parent / ledger)
+    elif ledger.startswith("sqlite:///") and not ledger.startswith("sqlite:////"):
+        ledger = f"sqlite:///{path.parent / ledger.removeprefix('sqlite:///')}"
+    dataset, relation = str(head.get("dataset", path.stem)), head.get("relation")
+    if isinstance(content.get("budget"), dict):
+        budget = as_budget(content["budget"])
+    elif "budget" in content or "dataset" not in head:
+        raise InvalidInput(
+            f"{str(path)!r} needs a table [budget] with epsilon = 1, and delta if you like; or, to join a "
+            'budget that is in a ledger, dataset = "NAME" in [study]'
+        )
+    else:
+        joined = Ledger(ledger).show(dataset)
+        budget, relation = joined.cap, relation or joined.relation
+    arguments = {
+        "table": path.parent / str(head["data"]),
+        "budget": budget,
+        "relation": as_relation(relation or Relation.REPLACE_ONE),
+        "n": head.get("n"),
+        "strict": head.get("strict", True),
+    }
+    shared, divided = shared_parameters(arguments["relation"], arguments["strict"]), None
+    if any(
+        "epsilon" not in one and {"within", "weight"} & set(one) for one in questions if isinstance(one, dict)
+    ):
+        divided = Study(**arguments).split(questions)
+        questions = plain(divided.questions)
+    for _, question in by_id(questions):
+        checked_question(question, shared)
+    arguments |= {"ledger": ledger, "dataset": dataset, "label": str(head["data"])}
+    return StudyFile(str(head.get("title", path.stem)), tuple(questions), arguments, divided)
+
+
+def run_study(
+    path: str | Path | StudyFile,
+    *,
+    progress: Callable[[str, bool], None] | None = None,
+    check: bool = True,
+    keep: Callable[[StudyResult], None] | None = None,
+) -> StudyResult:
+    """Runs a study file from where it stopped; what does not fit is refused before anything is spent.
+
+    ``progress`` is told the id of each question once it is answered, and whether it was answered earlier.
+    ``check``: look whether the data fit every question before the first charge (:meth:`Study.check`).
+    ``keep`` gets what was answered, also when an error ends the run.
+    """
+    declared = path if isinstance(path, StudyFile) else read_study(path)
+    study = declared.open()
+    price = study.price(declared.questions)
+    if not price.fits:
+        raise BudgetExceededError(
+            f"the questions do not fit into the budget, and nothing was spent.\n{price}",
+            cap=price.account.cap,
+            spent=price.account.spent,
+            asked=price.asked,
+        )
+    if check:
+        study.check(declared.questions)
+    answers: dict[str, Any] = {}
+
+    def result() -> StudyResult:
+        asked = {str(one["id"]): plain(one) for one in declared.questions if one["id"] in answers}
+        return StudyResult(declared.title, study.dataset, asked, answers, study.account())
+
+    try:
+        for question in declared.questions:
+            name = str(question["id"])
+            answers[name] = study.answer(question)
+            if progress is not None:
+                progress(name, answers[name].receipt.repeated)
+    finally:
+        if keep is not None and answers:
+            keep(result())
+    return result()
