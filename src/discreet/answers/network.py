@@ -184,8 +184,8 @@ class NetworkRelease(Answer):
     def sample_records(self, m: int, draws: int = 1, seed: int | None = None) -> Any:
         """Synthetic records as a pandas data frame: m from each of ``draws`` networks of the posterior.
 
-        Each network is another that fits what was released, so an analysis that is repeated for every value
-        of the column ``draw`` shows how much of its result is noise and chance. No record is anybody's.
+        An analysis that is repeated for every value of the column ``draw`` shows how much of its result is
+        noise and chance. No record is anybody's.
         """
         import pandas
 
@@ -213,26 +213,19 @@ class NetworkRelease(Answer):
 
     def tables(self) -> tuple[Table, ...]:
         """The conditional table of each column that has parents, where it is not too large to print."""
-        found = []
-        for column, given in self.parents.items():
-            table = self.conditional(column)
-            if given and len(table.names) <= _SHOWN:
-                found.append(self._table(column, given, table))
-        return tuple(found)
+        found = [(column, given, self.conditional(column)) for column, given in self.parents.items() if given]
+        return tuple(self._table(*one) for one in found if len(one[-1].names) <= _SHOWN)
 
     def _table(self, column: str, given: Sequence[str], table: Quantity) -> Table:
         (low, high), mean, step = table.interval(0.95), table.mean(), len(self.levels[column])
-        lines = [
-            (
-                ", ".join(str(level) for level in table.names[at][:-1]),
-                *(
-                    f"{100 * mean[i]:.1f} ({100 * low[i]:.1f} – {100 * high[i]:.1f})"
-                    for i in range(at, at + step)
-                ),
-            )
-            for at in range(0, len(mean), step)
+        cells = [
+            f"{100 * m:.1f} ({100 * a:.1f} – {100 * b:.1f})" for m, a, b in zip(mean, low, high, strict=True)
         ]
-        header = (", ".join(given), *(str(level) for level in self.levels[column]))
+        lines = [
+            (", ".join(map(str, table.names[at][:-1])), *cells[at : at + step])
+            for at in range(0, len(cells), step)
+        ]
+        header = (", ".join(given), *map(str, self.levels[column]))
         caption = f"{column} given {', '.join(given)}: percent, with 95 % intervals"
         return Table(header, tuple(lines), caption)
 

@@ -38,6 +38,14 @@ _STRENGTH = (
     "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from what was "
     "released (the plug-in posterior takes 1)"
 )
+_ANSWERED = (
+    "How many of the records have a value is private. From what was released about {:,.0f} have, with 95 % "
+    "probability {:,} – {:,}."
+)
+_TOTAL = (
+    "The number of records is private. From what was released it is about {:,.0f}, with 95 % probability "
+    "{:,} – {:,}."
+)
 _IF_ANY = ("axes", "total_prior", "strength", "column")  # in a document where the release has them
 _MOST_COMPARED = 4  # groups whose differences are shown
 _MOST_DRAWN = 100  # densities; of more levels only the first
@@ -110,8 +118,8 @@ class Release(Bridged, Answer):
     def posterior(self) -> Beta | Dirichlet:
         """The *plug-in* posterior, Beta (of the first of two levels) or Dirichlet: for comparison.
 
-        It takes the released counts for exact, so its intervals leave out the noise of privacy and are too
-        narrow. It prints as a plug-in, and so do its intervals; :meth:`noise_aware` has those that hold.
+        It takes the released counts for exact: its intervals, which print as plug-in, are too narrow, and
+        :meth:`noise_aware` has those that hold.
         """
         parameters = [a + count for a, count in zip(self.prior, self.counts, strict=True)]
         return dirichlet(parameters, plug_in=True)
@@ -176,11 +184,7 @@ class Release(Bridged, Answer):
         return likelihood_of(self.built, self.output.counts, self.output.noisy)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
-        """One row per level: released count, mean, standard deviation and credible interval.
-
-        They are those of the noise-aware posterior where it can be computed; the plug-in interval, which
-        takes the released counts for the truth, stands beside them.
-        """
+        """Of each level, noise-aware where that can be computed; the plug-in interval stands beside it."""
         aware = self.noise_aware_or_none()
         plug_in = beta_summaries(np.asarray(self.posterior.parameters), interval)
         if aware is None:
@@ -217,25 +221,17 @@ class Release(Bridged, Answer):
             source, records = f"n = {self.n} records", f"{self.n:,} (public); no record is in this document"
             size, drowned = f"n = {self.n}", self.built.noise_scale >= self.n
             if isinstance(aware, MixedShares) and self.leaves_out:
-                low, high = aware.total.interval(0.95)
-                notes.append(
-                    f"How many of the records have a value is private. From what was released about "
-                    f"{aware.total.mean():,.0f} have, with 95 % probability {low:,} – {high:,}."
-                )
+                notes.append(_ANSWERED.format(aware.total.mean(), *aware.total.interval(0.95)))
         else:
             source, size = "a private number of records", "n private"
             records = "their number is private: neither it nor any record is in this document"
             drowned = self.built.noise_scale >= max(self.counts)  # of what was released, so it is public
             if isinstance(aware, AddRemovePosterior):
-                low, high = aware.total.interval(0.95)
-                notes.append(
-                    f"The number of records is private. From what was released it is about "
-                    f"{aware.total.mean():,.0f}, with 95 % probability {low:,} – {high:,}."
-                )
+                notes.append(_TOTAL.format(aware.total.mean(), *aware.total.interval(0.95)))
         of = f" of {self.heading}" if self.heading != self.label else ""
         facts = [*([("Column", self.column)] if self.column else []), ("Records", records)]
         if self.axes is None:
-            facts.append(("Declared levels", ", ".join(str(level) for level in self.levels)))
+            facts.append(("Declared levels", ", ".join(map(str, self.levels))))
         else:
             levels = "; ".join(f"{name}: {', '.join(map(str, own))}" for name, own in self.axes.items())
             facts.append(("Columns and their levels", levels))
@@ -244,13 +240,9 @@ class Release(Bridged, Answer):
                 facts.append((name, "left out: these are shares of those who answered"))
             elif level is not None:
                 facts.append((name, f"counted as {level}"))
-        facts += [
-            (
-                "Prior",
-                prior_in_words(self.prior) if self.strength is None else _STRENGTH.format(*self.strength),
-            ),
-            ("Mechanism", f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"),
-        ]
+        prior = prior_in_words(self.prior) if self.strength is None else _STRENGTH.format(*self.strength)
+        words = f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"
+        facts += [("Prior", prior), ("Mechanism", words)]
         return Words(
             headline=f"{stamp} {kind} posterior{of} from {source}, mechanism {self.mechanism}",
             name=f"Shares{of or f' of {len(self.levels)} levels'} ({self.mechanism}), {size}",
@@ -263,14 +255,14 @@ class Release(Bridged, Answer):
     def figure(self, interval: float = 0.95) -> Figure:
         """The law of each share, noise-aware where it can be computed, beside the plug-in one."""
         aware, plug_in = self.noise_aware_or_none(), self.posterior
+        if self.axes is not None and len(self.axes) == 2 and aware is not None:
+            return self._figure_within(interval)
         series = tuple(
             Series(str(level), plug_in.marginal(i))
             if aware is None
             else Series(str(level), aware.marginal(i), plug_in=plug_in.marginal(i))
             for i, level in enumerate(self.levels[:_MOST_DRAWN])
         )
-        if self.axes is not None and len(self.axes) == 2 and aware is not None:
-            return self._figure_within(interval)
         title = f"Shares of {self.column}" if self.column else "Share of each level"
         return Figure(title, tuple(self.rows(interval)), series)
 
@@ -483,7 +475,8 @@ def tables_within(found: Shares) -> tuple[Table, ...]:
         return Table((found.outcome, *heads), tuple(turned), caption)
 
     percent = [
-        [_percent(*three) for three in zip(*rows, strict=True)] for rows in zip(mean, low, high, strict=True)
+        [f"{100 * m:.1f} % ({100 * a:.1f} – {100 * b:.1f})" for m, a, b in zip(*rows, strict=True)]
+        for rows in zip(mean, low, high, strict=True)
     ]
     caption = f"Shares of {found.outcome} within each {found.given}, with 95 % intervals"
     tables = [table([str(group) for group in found.groups], percent, str(found.given), caption)]
@@ -506,10 +499,6 @@ def _points(difference: Quantity) -> str:
         f"{100 * value:+.1f}".replace("-", "−") for value in (difference.mean(), *difference.interval(0.95))
     )
     return f"{mean} ({low} to {high})"
-
-
-def _percent(mean: float, low: float, high: float) -> str:
-    return f"{100 * mean:.1f} % ({100 * low:.1f} – {100 * high:.1f})"
 
 
 def plain(level: Any) -> Any:

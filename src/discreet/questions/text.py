@@ -15,25 +15,6 @@ from discreet.declarations import Domain, as_epsilon
 from discreet.errors import InvalidInput
 
 
-@dataclass(frozen=True)
-class TextForm:
-    """``read`` takes a text and the parameter's name, ``write`` gives a text, ``plain`` a JSON value.
-
-    Equal values have equal plain forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` tells a
-    form which kind of field to show.
-    """
-
-    name: str
-    read: Callable[[str, str], Any]
-    write: Callable[[Any], str]
-    plain: Callable[[Any], Any]
-
-    def told(self, value: Any) -> str:
-        if self.name == "budget" and value:
-            return amount(as_epsilon(value))
-        return f"{value:,}" if self.name == "whole" and isinstance(value, int) else words(value)
-
-
 def number_text(value: float) -> str:
     """A number as people write it, and as it reads back exactly."""
     short = f"{value:.15g}"
@@ -112,6 +93,10 @@ def _whole(text: str, name: str) -> int:
     if not re.fullmatch(r"[0-9]{1,30}|[0-9]{1,3}(,[0-9]{3}){1,9}", text.strip()):
         raise InvalidInput(f"{name} {text!r} must be a whole number")
     return int(text.strip().replace(",", ""))
+
+
+def _wholes(text: str, name: str) -> tuple[int, ...]:
+    return tuple(_whole(part, name) for part in entries(text, name))
 
 
 def _flag(text: str, name: str) -> bool:
@@ -198,32 +183,41 @@ def _exact(value: Any) -> str:
     return str(Fraction(0) if value == 0 else as_epsilon(value))
 
 
-def _as_text(text: str, name: str) -> str:
-    return text.strip()
+@dataclass(frozen=True)
+class TextForm:
+    """``read`` takes a text and the parameter's name, ``write`` gives a text, ``plain`` a JSON value.
+
+    Equal values have equal plain forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` tells a
+    form which kind of field to show.
+    """
+
+    name: str
+    read: Callable[[str, str], Any] = lambda text, _: text.strip()
+    write: Callable[[Any], str] = str
+    plain: Callable[[Any], Any] = plain
+
+    def told(self, value: Any) -> str:
+        if self.name == "budget" and value:
+            return amount(as_epsilon(value))
+        return f"{value:,}" if self.name == "whole" and isinstance(value, int) else words(value)
 
 
-TEXT = TextForm("text", _as_text, str, plain)
-LEVEL = TextForm("level", _as_text, str, plain)
-BUDGET = TextForm("budget", _as_text, str, _exact)
+TEXT = TextForm("text")
+LEVEL = TextForm("level")
+BUDGET = TextForm("budget", plain=_exact)
 NUMBER = TextForm("number", _number, number_text, float)
-WHOLE = TextForm("whole", _whole, str, int)
+WHOLE = TextForm("whole", _whole, plain=int)
 NUMBERS = TextForm("numbers", _one_or_more, _written, _plain_numbers)
 SERIES = TextForm("numbers", _numbers, _written, lambda value: as_json(tuple(map(float, value))))
-WHOLES = TextForm(
-    "numbers",
-    lambda text, name: tuple(_whole(part, name) for part in entries(text, name)),
-    _written,
-    lambda value: [int(item) for item in value],
-)
+WHOLES = TextForm("numbers", _wholes, _written, lambda value: [int(item) for item in value])
 PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
-LEVELS = TextForm("levels", _levels, _listed, plain)
-DOMAINS = TextForm("domains", _domains, _written, plain)
-ARROWS = TextForm("domains", _arrows, _written, plain)
-LIMITS = TextForm("limits", _limits, _written, plain)
-OPTIONS = TextForm("options", _options, _written, plain)
-RULES = TextForm("rules", _options, _written, plain)
-FLAG = TextForm("flag", _flag, lambda value: "yes" if value else "no", bool)
-
+LEVELS = TextForm("levels", _levels, _listed)
+DOMAINS = TextForm("domains", _domains, _written)
+ARROWS = TextForm("domains", _arrows, _written)
+LIMITS = TextForm("limits", _limits, _written)
+OPTIONS = TextForm("options", _options, _written)
+RULES = TextForm("rules", _options, _written)
+FLAG = TextForm("flag", _flag, words, bool)
 
 _ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, and the price in exact numbers
 
