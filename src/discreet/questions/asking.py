@@ -117,7 +117,7 @@ class Asked:
         return self._bound.guarantee
 
     def _make(self) -> Answer:
-        bound = self._bound
+        bound = self._bound  # the price first: it may need no data
         return bound.make(self._statistic)
 
     def answer(self, charge: Charge | None = None) -> Any:
