@@ -46,8 +46,7 @@ from discreet.inference.noise_aware import noise_aware
 from discreet.inference.pooled import noisy_groups, pooled
 from discreet.mechanisms.outputs import Output
 from discreet.numerics import noises
-from discreet.questions.mean import MeanQuestion
-from discreet.questions.regress import Regress
+from discreet.questions.sums import MeanQuestion, Regress
 from discreet.randomness.entropy import SeededEntropy
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # many processes: none is to take a graphics card

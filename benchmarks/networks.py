@@ -29,7 +29,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.answers.network import NetworkRelease
 from discreet.answers.release import publish
 from discreet.distributions.networks import NetworkDraws
-from discreet.questions.network import Network
+from discreet.questions.tables import Network
 
 GRAPH = {
     "education": ("age", "race"),

@@ -21,8 +21,7 @@ from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput
 from discreet.inference.add_remove import AddRemovePosterior
 from discreet.mechanisms.independent import GaussianCounts, Geometric
 from discreet.questions.base import question_of
-from discreet.questions.conditional import Conditional
-from discreet.questions.table import CrossTable
+from discreet.questions.tables import Conditional, CrossTable
 from discreet.reporting.report import report
 
 LEVELS = ("no", "yes", "maybe")
@@ -309,7 +308,7 @@ def test_n_is_nowhere_in_the_document() -> None:
     assert Release.from_json(text) == release
     planted = {**release.content(), "parameters": {**release.parameters, "n": SIZE}}
     with pytest.raises(ValueError, match="n is private"):
-        Release.from_content(planted)
+        Release.from_content(planted).check_parts()
 
 
 def test_rows_words_and_report() -> None:

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.questions.mean import MeanQuestion
-from discreet.questions.regress import Regress
+from discreet.questions.sums import MeanQuestion, Regress
 from discreet.regression import means
 from discreet.regression.newton import rounds
 from discreet.regression.newton import sums as newton_sums

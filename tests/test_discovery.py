@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet
-from discreet.answers.discovered import Discovered
+from discreet.answers.selected import Discovered
 from discreet.cli import app
 from discreet.data import count_texts, read_rows
 from discreet.documents.answer import load_answer

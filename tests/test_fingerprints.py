@@ -13,7 +13,7 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.questions.fingerprints import Fingerprints, _canonical
+from discreet.questions.asking import Fingerprints, _canonical
 
 ASK: dict[str, Any] = {"levels": ("no", "yes"), "epsilon": 1, "dataset": "survey"}
 

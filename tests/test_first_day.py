@@ -15,7 +15,7 @@ from discreet.data.withheld import withheld
 from discreet.distributions.law import PlugInInterval
 from discreet.ledger.chain import scope_after
 from discreet.questions.widths import POINTS, as_within
-from discreet.study.study_file import read_study
+from discreet.study.study import read_study
 
 ROOT = Path(__file__).resolve().parent.parent
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 100, "smokes": ["yes", "no", "no", "yes", "no"] * 40})
@@ -97,7 +97,7 @@ def test_a_second_analyst_joins(tmp_path: Path) -> None:
     question = '[[question]]\nid = "carl"\ncolumn = "sex"\nlevels = ["f", "m"]\n'
     file.write_text(head + 'dataset = "people"\n' + question + 'epsilon = "0.1"\n')
     declared = read_study(file)
-    assert (declared.budget, declared.relation) == (account.cap, "within-group")
+    assert (declared.open().budget, declared.open().relation) == (account.cap, "within-group")
     file.write_text(head + question + 'epsilon = "0.1"\n')
     with pytest.raises(discreet.InvalidInput, match=r"\[budget\].*or, to join"):
         read_study(file)

@@ -11,7 +11,7 @@ import pytest
 
 from discreet.declarations import Relation
 from discreet.errors import DataError, InvalidInput
-from discreet.questions.mean import MeanQuestion
+from discreet.questions.sums import MeanQuestion
 from discreet.questions.verbs import mean as private_mean
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanNoise

@@ -21,7 +21,7 @@ from discreet.data import contingencies, contingency
 from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
 from discreet.documents.answer import load_answer
 from discreet.documents.base import write_document
-from discreet.questions.network import Network
+from discreet.questions.tables import Network
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 

@@ -29,10 +29,9 @@ from discreet.planning.progress import watched
 from discreet.planning.search import gaussian_from, plan
 from discreet.planning.widths import epsilon_within, size_within
 from discreet.questions import counts, proportion
-from discreet.questions.conditional import Conditional
-from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import Proportion
-from discreet.questions.table import CrossTable
+from discreet.questions.sums import MeanQuestion
+from discreet.questions.tables import Conditional, CrossTable
 from pace import now_or_slow
 from test_decoding import prior_predictive
 

@@ -249,7 +249,7 @@ def test_statistical_query_on_a_table() -> None:
 
 
 def test_function_is_clipped_and_one_record_moves_the_sum_by_at_most_one() -> None:
-    from discreet.questions.query import _sum_of
+    from discreet.questions.draws import _sum_of
 
     for values in itertools.product((-5.0, 0.0, 0.3, 1 / 3, 1.0, 1e300), repeat=2):
         for other in (-5.0, 0.7, 1e300):

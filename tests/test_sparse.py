@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet
-from discreet.answers.sparse import EVERYTHING_ELSE, SparseRelease
+from discreet.answers.selected import EVERYTHING_ELSE, SparseRelease
 from discreet.cli import app
 from discreet.data import count_codes
 from discreet.documents.answer import load_answer

@@ -20,9 +20,9 @@ from discreet import Study
 from discreet.cli import main
 from discreet.documents.answer import load_answer
 from discreet.documents.base import write_document
-from discreet.questions import conditional
+from discreet.questions import tables
 from discreet.reporting.report import report
-from discreet.study.study_file import read_study, run_study
+from discreet.study.study import read_study, run_study
 
 pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
 
@@ -546,22 +546,22 @@ def test_one_file_by_two_names(folder: Path) -> None:
 
 def test_run_goes_on_where_it_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, bool]] = []
-    real = conditional.contingency
+    real = tables.contingency
 
     def broken(*arguments: Any, **options: Any) -> Any:
         raise RuntimeError("the engine died")
 
-    monkeypatch.setattr(conditional, "contingency", broken)
+    monkeypatch.setattr(tables, "contingency", broken)
     with pytest.raises(RuntimeError):
         run_study(folder / "survey.toml", progress=lambda name, repeated: seen.append((name, repeated)))
     assert seen == []  # prices came first: a conditional needs the sizes of its groups
-    monkeypatch.setattr(conditional, "contingency", real)
-    publish = conditional.publish
-    monkeypatch.setattr(conditional, "publish", broken)
+    monkeypatch.setattr(tables, "contingency", real)
+    publish = tables.ConditionalRelease
+    monkeypatch.setattr(tables, "ConditionalRelease", broken)
     with pytest.raises(RuntimeError):
         run_study(folder / "survey.toml", progress=lambda name, repeated: seen.append((name, repeated)))
     assert seen == [("smokers", False), ("cross", False)]
-    monkeypatch.setattr(conditional, "publish", publish)
+    monkeypatch.setattr(tables, "ConditionalRelease", publish)
     result = run_study(folder / "survey.toml", progress=lambda name, repeated: seen.append((name, repeated)))
     again = [("smokers", True), ("cross", True)]
     assert seen[2:] == [*again, *((name, False) for name in list(result.answers)[2:])]

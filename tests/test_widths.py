@@ -14,7 +14,7 @@ from scipy import stats
 
 import discreet
 from discreet import InvalidInput
-from discreet.answers.sparse import SparseRelease
+from discreet.answers.selected import SparseRelease
 from discreet.cli import main
 from discreet.mechanisms.sparse import Sparse
 from discreet.planning.intervals import IntervalPlan

@@ -13,7 +13,7 @@ import pytest
 
 from discreet.data import contingencies
 from discreet.mechanisms.base import Mechanism
-from discreet.questions.network import Network
+from discreet.questions.tables import Network
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 

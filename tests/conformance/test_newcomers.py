@@ -37,7 +37,7 @@ from discreet.questions.text import BUDGET, NUMBER, TEXT, WHOLE
 from discreet.randomness.bulk import uniform_composition
 from discreet.randomness.entropy import private_source
 from discreet.randomness.integers import discrete_laplace
-from discreet.study.study_file import run_study
+from discreet.study.study import run_study
 from test_studio import running, sent_by
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyWarning")

@@ -187,7 +187,7 @@ def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
 
 
 def a_study(rng: random.Random, place: Path) -> Callable[[], object]:
-    from discreet.study.study_file import read_study
+    from discreet.study.study import read_study
 
     path = place / "study.toml"
     path.write_bytes(damaged(rng, (FIXTURES / "studies" / "all-kinds.toml").read_bytes()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -42,7 +41,6 @@ class ConditionalRelease(Answer):
     guarantee: Guarantee
 
     def __getitem__(self, group: Any) -> Release | None:
-        """The release of a group."""
         if group not in self.groups:
             raise InvalidInput(f"group {group!r} is not one of {self.groups!r}")
         return self.releases[self.groups.index(group)]
@@ -57,13 +55,13 @@ class ConditionalRelease(Answer):
 
         if self.sizes is None:
             raise InvalidInput("pooled needs the sizes of the groups, which are private under add-remove")
-        if any(one is not None and one.leaves_out for one in self.releases):
+        if any(one.leaves_out for one in self._known):
             raise InvalidInput(
                 "pooled needs how many of each group have a value, which missing='exclude' keeps private"
             )
 
         parts = [None if one is None else (one.built, one.counts, one.noisy) for one in self.releases]
-        levels = next(len(one.counts) for one in self.releases if one is not None)
+        levels = len(self._known[0].counts)
         return pooled(released_groups(parts, self.sizes, levels), self.groups, seed=seed)
 
     def shares(self, size: int = 4000, seed: int | None = 0) -> Shares:
@@ -74,9 +72,9 @@ class ConditionalRelease(Answer):
         from discreet.inference.comparisons import Shares
 
         rng = np.random.default_rng(seed)
-        known = next((one for one in self.releases if one is not None), None)
-        if known is None:
+        if not self._known:
             raise InvalidInput("no group has records, so there are no shares to compare")
+        known = self._known[0]
         draws = [
             rng.dirichlet(known.prior, size)
             if one is None
@@ -87,7 +85,8 @@ class ConditionalRelease(Answer):
 
     def to_frame(self, interval: float = 0.95) -> Any:
         """The rows of all groups as a pandas data frame."""
-        pandas = import_module("pandas")
+        import pandas
+
         rows = [
             {self.given: group, **row}
             for group, one in zip(self.groups, self.releases, strict=True)
@@ -96,10 +95,14 @@ class ConditionalRelease(Answer):
         ]
         return pandas.DataFrame(rows).rename(columns={"level": self.outcome})
 
+    @cached_property
+    def _known(self) -> list[Release]:
+        """Of the groups that have records."""
+        return [one for one in self.releases if one is not None]
+
     @property
     def versions(self) -> Mapping[str, str]:
-        """What made it."""
-        return next((one.versions for one in self.releases if one is not None), {})
+        return self._known[0].versions if self._known else {}
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """Empty: the rows are those of the parts."""
@@ -108,9 +111,9 @@ class ConditionalRelease(Answer):
     @cached_property
     def _shown(self) -> Pooled | None:
         """The pooled groups, where there are enough of them and it takes no more than a moment."""
-        if self.sizes is None or len(self.groups) < _FEW or not any(self.releases):
+        if self.sizes is None or len(self.groups) < _FEW or not self._known:
             return None
-        levels = next(len(one.counts) for one in self.releases if one is not None)
+        levels = len(self._known[0].counts)
         if levels > 2 and len(self.groups) * levels > _MANY:
             return None
         try:
@@ -125,47 +128,39 @@ class ConditionalRelease(Answer):
     def tables(self) -> tuple[Table, ...]:
         """The shares of few groups side by side, or more groups with strength shared between them."""
         if self._shown is None:
-            parts = [one for one in self.releases if one is not None]
-            if not 1 < len(self.groups) <= _FEW or any(one.noise_aware_or_none() is None for one in parts):
+            if not self._known or not 1 < len(self.groups) <= _FEW:
                 return ()
-            return tables_within(self.shares()) if parts else ()
+            aware = all(one.noise_aware_or_none() is not None for one in self._known)
+            return tables_within(self.shares()) if aware else ()
         rows = self._shown.figure(0.95).rows
         cells = tuple((row.name, *map(row.written, (row.mean, row.low, row.high))) for row in rows)
-        head = (self.given, f"share of {self._first}", "low 95 %", "high 95 %")
+        levels = self._known[0].levels
+        first = str(levels[0]) if len(levels) == 2 else "level"
+        head = (self.given, f"share of {first}", "low 95 %", "high 95 %")
         return (Table(head, cells, "Groups that share strength: shares as draws from one unknown law"),)
-
-    @property
-    def _first(self) -> str:
-        known = next(one for one in self.releases if one is not None)
-        return str(known.levels[0]) if len(known.levels) == 2 else "level"
 
     def parts(self) -> tuple[Part, ...]:
         """The release of each group."""
+        sizes = ["private"] * len(self.groups) if self.sizes is None else [f"= {n}" for n in self.sizes]
         return tuple(
             Part(f"{self.given} = {group} (n {size})", one, "No records: the posterior is the prior.")
-            for group, size, one in zip(self.groups, self._sizes_in_words(), self.releases, strict=True)
+            for group, size, one in zip(self.groups, sizes, self.releases, strict=True)
         )
 
-    def _sizes_in_words(self) -> list[str]:
-        return ["private"] * len(self.groups) if self.sizes is None else [f"= {size}" for size in self.sizes]
-
     def words(self) -> Words:
-        """What was asked, and of how many records."""
         sizes = "the number in each group is private"
         if self.sizes is not None:
             sizes = "; ".join(f"{group}: {size}" for group, size in zip(self.groups, self.sizes, strict=True))
         facts = (("Question", f"shares of {self.outcome}, given {self.given}"), ("Records", sizes))
-        first = next((one.words() for one in self.releases if one is not None), None)
-        shared = () if first is None else first.facts
+        first = self._known[0].words() if self._known else Words("", "")
         return Words(
             headline=f"P({self.outcome} | {self.given})",
             name=f"Posteriors of {self.outcome} given {self.given}",
-            facts=(*facts, *(one for one in shared if one[0] not in ("Column", "Records"))),
-            reading=() if first is None else first.reading,
+            facts=(*facts, *(one for one in first.facts if one[0] not in ("Column", "Records"))),
+            reading=first.reading,
         )
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
         return {"private": self.guarantee.is_private, **super().content()}
 
     def check_parts(self) -> None:
@@ -173,12 +168,11 @@ class ConditionalRelease(Answer):
         super().check_parts()
         if self.sizes is not None and self.sizes != tuple(one.n if one else 0 for one in self.releases):
             raise ValueError("the sizes of the groups are not those of their releases")
-        if parts := [one.guarantee for one in self.releases if one is not None]:
-            self.guarantee.check_covers(parallel(parts))
+        if self._known:
+            self.guarantee.check_covers(parallel([one.guarantee for one in self._known]))
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Reads :meth:`content`."""
         return cls(
             outcome=str(content["outcome"]),
             given=str(content["given"]),

@@ -51,18 +51,15 @@ class NetworkRelease(Answer):
 
     @cached_property
     def levels(self) -> dict[str, tuple[Any, ...]]:
-        """The levels of every column."""
         found = {name: tuple(own) for one in self.releases for name, own in (one.axes or {}).items()}
         return {column: found[column] for column in self.parents}
 
     @property
     def n(self) -> int | None:
-        """The public number of records; None where it is private."""
         return self.releases[0].n
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What made it."""
         return self.releases[0].versions
 
     # ---- what can be asked: further looks at what is public, all of them free ----
@@ -187,8 +184,8 @@ class NetworkRelease(Answer):
     def sample_records(self, m: int, draws: int = 1, seed: int | None = None) -> Any:
         """Synthetic records as a pandas data frame: m from each of ``draws`` networks of the posterior.
 
-        Each network is another that fits what was released, so an analysis that is repeated for every value
-        of the column ``draw`` shows how much of its result is noise and chance. No record is anybody's.
+        An analysis that is repeated for every value of the column ``draw`` shows how much of its result is
+        noise and chance. No record is anybody's.
         """
         import pandas
 
@@ -204,46 +201,35 @@ class NetworkRelease(Answer):
     # ---- what it says of itself ----
 
     def rows(self, interval: float = 0.95) -> list[Row]:
-        """The share of each level of every column."""
-        found = []
-        for column in self.parents:
-            for row in self.distribution(column).table(interval):
-                numbers = {name: float(row[name]) for name in ("mean", "sd", "low", "high")}
-                found.append(Row(f"{column}: {row['name']}", **numbers, share=True))  # type: ignore[arg-type]
-        return found
+        return [
+            Row.of(f"{column}: {row['name']}", row)
+            for column in self.parents
+            for row in self.distribution(column).table(interval)
+        ]
 
     def figure(self, interval: float = 0.95) -> Figure:
-        """The graph, and the share of each level."""
         graph = tuple(tuple((name, self.parents[name]) for name in layer) for layer in layers(self.parents))
         return Figure(self.words().name, tuple(self.rows(interval)), graph=graph)
 
     def tables(self) -> tuple[Table, ...]:
         """The conditional table of each column that has parents, where it is not too large to print."""
-        found = []
-        for column, given in self.parents.items():
-            table = self.conditional(column)
-            if given and len(table.names) <= _SHOWN:
-                found.append(self._table(column, given, table))
-        return tuple(found)
+        found = [(column, given, self.conditional(column)) for column, given in self.parents.items() if given]
+        return tuple(self._table(*one) for one in found if len(one[-1].names) <= _SHOWN)
 
     def _table(self, column: str, given: Sequence[str], table: Quantity) -> Table:
         (low, high), mean, step = table.interval(0.95), table.mean(), len(self.levels[column])
-        lines = [
-            (
-                ", ".join(str(level) for level in table.names[at][:-1]),
-                *(
-                    f"{100 * mean[i]:.1f} ({100 * low[i]:.1f} – {100 * high[i]:.1f})"
-                    for i in range(at, at + step)
-                ),
-            )
-            for at in range(0, len(mean), step)
+        cells = [
+            f"{100 * m:.1f} ({100 * a:.1f} – {100 * b:.1f})" for m, a, b in zip(mean, low, high, strict=True)
         ]
-        header = (", ".join(given), *(str(level) for level in self.levels[column]))
+        lines = [
+            (", ".join(map(str, table.names[at][:-1])), *cells[at : at + step])
+            for at in range(0, len(cells), step)
+        ]
+        header = (", ".join(given), *map(str, self.levels[column]))
         caption = f"{column} given {', '.join(given)}: percent, with 95 % intervals"
         return Table(header, tuple(lines), caption)
 
     def words(self) -> Words:
-        """What was asked, of how many records, and how ε was split."""
         arrows = [f"{column} ← {', '.join(given)}" for column, given in self.parents.items() if given]
         alone = [column for column, given in self.parents.items() if not given]
         tables = "; ".join(
@@ -270,12 +256,10 @@ class NetworkRelease(Answer):
         )
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
         return {"private": self.guarantee.is_private, **super().content()}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Reads :meth:`content`."""
         parents = {str(column): tuple(map(str, given)) for column, given in content["parents"].items()}
         releases = tuple(Release.from_json(one) for one in content["releases"])
         return cls(parents, releases, Guarantee.from_dict(content["guarantee"]))

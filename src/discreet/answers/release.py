@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._interop import bridge, inference_data
+from discreet._json import as_json
 from discreet._registry import MECHANISMS
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
@@ -36,6 +37,15 @@ _STRENGTH = (
     "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from what was "
     "released (the plug-in posterior takes 1)"
 )
+_ANSWERED = (
+    "How many of the records have a value is private. From what was released about {:,.0f} have, with 95 % "
+    "probability {:,} – {:,}."
+)
+_TOTAL = (
+    "The number of records is private. From what was released it is about {:,.0f}, with 95 % probability "
+    "{:,} – {:,}."
+)
+_IF_ANY = ("axes", "total_prior", "strength", "column")  # in a document where the release has them
 _MOST_COMPARED = 4  # groups whose differences are shown
 _MOST_DRAWN = 100  # densities; of more levels only the first
 _READING = (
@@ -107,8 +117,8 @@ class Release(Bridged, Answer):
     def posterior(self) -> Beta | Dirichlet:
         """The *plug-in* posterior, Beta (of the first of two levels) or Dirichlet: for comparison.
 
-        It takes the released counts for exact, so its intervals leave out the noise of privacy and are too
-        narrow. It prints as a plug-in, and so do its intervals; :meth:`noise_aware` has those that hold.
+        It takes the released counts for exact: its intervals, which print as plug-in, are too narrow, and
+        :meth:`noise_aware` has those that hold.
         """
         parameters = [a + count for a, count in zip(self.prior, self.counts, strict=True)]
         return dirichlet(parameters, plug_in=True)
@@ -138,9 +148,25 @@ class Release(Bridged, Answer):
         return check_options(self.mechanism, ())(**self.parameters)
 
     def check_parts(self) -> None:
-        """There is such a mechanism, its counts can be, and no less is claimed than it costs."""
-        counts = self.output.first
-        if any(abs(count) > LARGEST for count in counts):
+        """Parts are of their kind and fit together; there is such a mechanism, and it costs no more."""
+        k = Domain(self.levels, self.other, self.missing).k
+        counted = k + self.leaves_out
+        as_prior(self.parameters["prior"], counted)
+        for counts in (self.output.counts, self.output.first):
+            if len(counts) != counted or any(type(count) is not int for count in counts):
+                raise ValueError("counts must be whole numbers, one per level")
+        for pair in (self.total_prior, self.strength):
+            if pair is not None:
+                LogUniform(*pair)
+        if self.guarantee.relation is Relation.ADD_REMOVE:
+            if "n" in self.parameters or self.noisy is None:
+                raise ValueError("n is private here, and must not be among the parameters")
+        elif type(self.parameters["n"]) is not int or self.total_prior is not None:
+            raise ValueError("n is malformed")
+        if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
+            raise ValueError("the axes do not fit the cells")
+        _ = self.posterior
+        if any(abs(count) > LARGEST for count in self.output.first):
             raise ValueError("its counts are too large")
         if (self.output.noisy is None) is self.built.keeps_noisy:
             raise ValueError("noisy counts are there, or lacking, against what its mechanism publishes")
@@ -155,11 +181,7 @@ class Release(Bridged, Answer):
         return likelihood_of(self.built, self.output.counts, self.output.noisy)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
-        """One row per level: released count, mean, standard deviation and credible interval.
-
-        They are those of the noise-aware posterior where it can be computed; the plug-in interval, which
-        takes the released counts for the truth, stands beside them.
-        """
+        """Of each level, noise-aware where that can be computed; the plug-in interval stands beside it."""
         aware = self.noise_aware_or_none()
         plug_in = beta_summaries(np.asarray(self.posterior.parameters), interval)
         if aware is None:
@@ -196,25 +218,17 @@ class Release(Bridged, Answer):
             source, records = f"n = {self.n} records", f"{self.n:,} (public); no record is in this document"
             size, drowned = f"n = {self.n}", self.built.noise_scale >= self.n
             if isinstance(aware, MixedShares) and self.leaves_out:
-                low, high = aware.total.interval(0.95)
-                notes.append(
-                    f"How many of the records have a value is private. From what was released about "
-                    f"{aware.total.mean():,.0f} have, with 95 % probability {low:,} – {high:,}."
-                )
+                notes.append(_ANSWERED.format(aware.total.mean(), *aware.total.interval(0.95)))
         else:
             source, size = "a private number of records", "n private"
             records = "their number is private: neither it nor any record is in this document"
             drowned = self.built.noise_scale >= max(self.counts)  # of what was released, so it is public
             if isinstance(aware, AddRemovePosterior):
-                low, high = aware.total.interval(0.95)
-                notes.append(
-                    f"The number of records is private. From what was released it is about "
-                    f"{aware.total.mean():,.0f}, with 95 % probability {low:,} – {high:,}."
-                )
+                notes.append(_TOTAL.format(aware.total.mean(), *aware.total.interval(0.95)))
         of = f" of {self.heading}" if self.heading != self.label else ""
         facts = [*([("Column", self.column)] if self.column else []), ("Records", records)]
         if self.axes is None:
-            facts.append(("Declared levels", ", ".join(str(level) for level in self.levels)))
+            facts.append(("Declared levels", ", ".join(map(str, self.levels))))
         else:
             levels = "; ".join(f"{name}: {', '.join(map(str, own))}" for name, own in self.axes.items())
             facts.append(("Columns and their levels", levels))
@@ -223,13 +237,9 @@ class Release(Bridged, Answer):
                 facts.append((name, "left out: these are shares of those who answered"))
             elif level is not None:
                 facts.append((name, f"counted as {level}"))
-        facts += [
-            (
-                "Prior",
-                prior_in_words(self.prior) if self.strength is None else _STRENGTH.format(*self.strength),
-            ),
-            ("Mechanism", f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"),
-        ]
+        prior = prior_in_words(self.prior) if self.strength is None else _STRENGTH.format(*self.strength)
+        words = f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"
+        facts += [("Prior", prior), ("Mechanism", words)]
         return Words(
             headline=f"{stamp} {kind} posterior{of} from {source}, mechanism {self.mechanism}",
             name=f"Shares{of or f' of {len(self.levels)} levels'} ({self.mechanism}), {size}",
@@ -242,14 +252,14 @@ class Release(Bridged, Answer):
     def figure(self, interval: float = 0.95) -> Figure:
         """The law of each share, noise-aware where it can be computed, beside the plug-in one."""
         aware, plug_in = self.noise_aware_or_none(), self.posterior
+        if self.axes is not None and len(self.axes) == 2 and aware is not None:
+            return self._figure_within(interval)
         series = tuple(
             Series(str(level), plug_in.marginal(i))
             if aware is None
             else Series(str(level), aware.marginal(i), plug_in=plug_in.marginal(i))
             for i, level in enumerate(self.levels[:_MOST_DRAWN])
         )
-        if self.axes is not None and len(self.axes) == 2 and aware is not None:
-            return self._figure_within(interval)
         title = f"Shares of {self.column}" if self.column else "Share of each level"
         return Figure(title, tuple(self.rows(interval)), series)
 
@@ -262,21 +272,13 @@ class Release(Bridged, Answer):
         """Of a table of two columns: the shares of the second within each level of the first, on one axis."""
         given, outcome = self._axes()
         rows = [
-            Row(
-                f"{one[outcome]} ({given}: {one[given]})",
-                one["mean"],
-                one["sd"],
-                one["low"],
-                one["high"],
-                True,
-            )
+            Row.of(f"{one[outcome]} ({given}: {one[given]})", one)
             for one in self.shares(outcome, given).table(interval)
         ]
         return Figure(f"Shares of {outcome} within each {given}", tuple(rows))
 
     @property
     def heading(self) -> str:
-        """What the levels are levels of, for people."""
         return self.column or (self.label if self.axes is None else " · ".join(self.axes))
 
     def tables(self) -> tuple[Table, ...]:
@@ -387,7 +389,6 @@ class Release(Bridged, Answer):
         return inference_data({"share": draws}, {} if self.n is None else {"n": self.n}, axes)
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
         return {
             "private": self.guarantee.is_private,
             "mechanism": self.mechanism,
@@ -397,19 +398,15 @@ class Release(Bridged, Answer):
             "noisy": None if self.output.noisy is None else list(self.output.noisy),
             "other": self.other,
             "missing": self.missing,
-            **({} if self.axes is None else {"axes": {name: list(x) for name, x in self.axes.items()}}),
-            **({} if self.total_prior is None else {"total_prior": list(self.total_prior)}),
-            **({} if self.strength is None else {"strength": list(self.strength)}),
-            **({} if self.column is None else {"column": self.column}),
+            **{name: as_json(found) for name in _IF_ANY if (found := getattr(self, name)) is not None},
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Reads :meth:`content`."""
-        noisy, expected, strength = content["noisy"], content.get("total_prior"), content.get("strength")
-        release = cls(
+        noisy = content["noisy"]
+        return cls(
             mechanism=str(content["mechanism"]),
             parameters=content["parameters"],
             levels=tuple(content["levels"]),
@@ -418,33 +415,11 @@ class Release(Bridged, Answer):
             other=content["other"],
             missing=content["missing"],
             axes=content.get("axes"),
-            total_prior=None if expected is None else (float(expected[0]), float(expected[1])),
-            strength=None if strength is None else (float(strength[0]), float(strength[1])),
+            total_prior=_pair(content.get("total_prior")),
+            strength=_pair(content.get("strength")),
             column=content.get("column"),
             versions=content["versions"],
         )
-        release._check()
-        return release
-
-    def _check(self) -> None:
-        """Every part is of its kind and the parts fit together; a release that was written always passes."""
-        k = Domain(self.levels, self.other, self.missing).k
-        counted = k + self.leaves_out
-        as_prior(self.parameters["prior"], counted)
-        for counts in (self.output.counts, self.output.first):
-            if len(counts) != counted or any(type(count) is not int for count in counts):
-                raise ValueError("counts must be whole numbers, one per level")
-        for pair in (self.total_prior, self.strength):
-            if pair is not None:
-                LogUniform(*pair)
-        if self.guarantee.relation is Relation.ADD_REMOVE:
-            if "n" in self.parameters or self.noisy is None:
-                raise ValueError("n is private here, and must not be among the parameters")
-        elif type(self.parameters["n"]) is not int or self.total_prior is not None:
-            raise ValueError("n is malformed")
-        if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
-            raise ValueError("the axes do not fit the cells")
-        _ = self.posterior
 
     def margin(self, *columns: str, size: int = 4000, seed: int | None = 0) -> Quantity:
         """Of a table: the shares of one column, or of the cells of several: noise-aware, and free."""
@@ -497,7 +472,8 @@ def tables_within(found: Shares) -> tuple[Table, ...]:
         return Table((found.outcome, *heads), tuple(turned), caption)
 
     percent = [
-        [_percent(*three) for three in zip(*rows, strict=True)] for rows in zip(mean, low, high, strict=True)
+        [f"{100 * m:.1f} % ({100 * a:.1f} – {100 * b:.1f})" for m, a, b in zip(*rows, strict=True)]
+        for rows in zip(mean, low, high, strict=True)
     ]
     caption = f"Shares of {found.outcome} within each {found.given}, with 95 % intervals"
     tables = [table([str(group) for group in found.groups], percent, str(found.given), caption)]
@@ -511,15 +487,15 @@ def tables_within(found: Shares) -> tuple[Table, ...]:
     return tuple(tables)
 
 
+def _pair(ends: Sequence[Any] | None) -> tuple[float, float] | None:
+    return None if ends is None else (float(ends[0]), float(ends[1]))
+
+
 def _points(difference: Quantity) -> str:
     mean, low, high = (
         f"{100 * value:+.1f}".replace("-", "−") for value in (difference.mean(), *difference.interval(0.95))
     )
     return f"{mean} ({low} to {high})"
-
-
-def _percent(mean: float, low: float, high: float) -> str:
-    return f"{100 * mean:.1f} % ({100 * low:.1f} – {100 * high:.1f})"
 
 
 def plain(level: Any) -> Any:

@@ -153,7 +153,7 @@ def _function(question: type[Question]) -> Callable[..., None]:
         with new_file(out, force, "--out") as write, source(file, format, glob) as data:
             from discreet.ledger.charging import Charge
             from discreet.questions.asking import acknowledge_large_delta as allowed
-            from discreet.questions.fingerprints import bind_retries as bound
+            from discreet.questions.asking import bind_retries as bound
 
             with (
                 allowed() if acknowledge_large_delta else nullcontext(),

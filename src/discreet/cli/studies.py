@@ -158,7 +158,7 @@ def _run(
     """
     from discreet.questions.asking import acknowledge_large_delta as allowed
     from discreet.reporting.report import report
-    from discreet.study.study_file import read_study, run_study
+    from discreet.study.study import read_study, run_study
 
     declared = read_study(file)
     if price:
@@ -210,7 +210,7 @@ def _split(
 
     A question says within = "3 points", or weight = 2, instead of epsilon. `run` divides in the same way.
     """
-    from discreet.study.study_file import read_study
+    from discreet.study.study import read_study
 
     found = read_study(file).split
     if found is None:

@@ -53,6 +53,12 @@ class Row:
     count: int | None = None
     plug_in: tuple[float, float, float] | None = None
 
+    @classmethod
+    def of(cls, name: str, share: Mapping[str, Any]) -> Row:
+        """The row of a share, from a mapping with its mean, sd, low and high."""
+        mean, sd, low, high = (float(share[part]) for part in ("mean", "sd", "low", "high"))
+        return cls(name, mean, sd, low, high, share=True)
+
     def to_dict(self, label: str = "name") -> dict[str, Any]:
         """The row as a mapping, without what it does not have."""
         found: dict[str, Any] = {label: self.name}
@@ -92,7 +98,6 @@ class Figure:
     title: str
     rows: tuple[Row, ...]
     series: tuple[Series, ...] = ()
-    axis: str = ""
     graph: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
 
     def places(self) -> dict[str, tuple[float, int]]:
@@ -214,7 +219,6 @@ class Answer(Charged, ABC):
 
     @property
     def is_private(self) -> bool:
-        """Whether it may be published as private."""
         return self.guarantee.is_private
 
     @property
@@ -228,7 +232,6 @@ class Answer(Charged, ABC):
         return found
 
     def checksum(self) -> str:
-        """The checksum over the content."""
         return checksum(json.loads(json.dumps(self.content())))
 
     def to_json(self) -> str:
@@ -265,7 +268,6 @@ class Answer(Charged, ABC):
         return [row.to_dict(self.label) for row in self.rows(as_probability(interval))]
 
     def to_frame(self, interval: float = 0.95) -> Any:
-        """The rows as a pandas data frame."""
         import pandas
 
         return pandas.DataFrame(self.table(interval))
@@ -308,27 +310,24 @@ class Answer(Charged, ABC):
 
     def cells(self, rows: Sequence[Row], interval: float) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Header and cells of the table of rows: only columns of which some row has something."""
-        header = [self.heading]
-        columns: list[list[str]] = [[row.name for row in rows]]
+        columns = [(self.heading, [row.name for row in rows])]
         if any(row.count is not None for row in rows):
-            header.append("count")
-            columns.append(["–" if row.count is None else str(row.count) for row in rows])
-        header.append("mean")
-        columns.append([row.written(row.mean) for row in rows])
+            columns.append(("count", ["–" if row.count is None else str(row.count) for row in rows]))
+        columns.append(("mean", [row.written(row.mean) for row in rows]))
         if any(row.low is not None for row in rows):
-            header.append(f"{100 * interval:g} % interval")
-            columns.append([f"{row.written(row.low)} – {row.written(row.high)}" for row in rows])
+            ends = [f"{row.written(row.low)} – {row.written(row.high)}" for row in rows]
+            columns.append((f"{100 * interval:g} % interval", ends))
         if any(row.plug_in is not None for row in rows):
-            header.append("plug-in")
-            ends = [(row, row.plug_in or (None, None, None)) for row in rows]
-            columns.append([f"{row.written(low)} – {row.written(high)}" for row, (_, low, high) in ends])
-        return tuple(header), list(zip(*columns, strict=True))
+            parts = [(row, row.plug_in or (None, None, None)) for row in rows]
+            ends = [f"{row.written(low)} – {row.written(high)}" for row, (_, low, high) in parts]
+            columns.append(("plug-in", ends))
+        header, cells = zip(*columns, strict=True)
+        return header, list(zip(*cells, strict=True))
 
     def __str__(self) -> str:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        """The summary for a notebook."""
         return card(
             *(
                 table(what.header, what.cells)

@@ -10,37 +10,47 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 from discreet._registry import QUESTIONS
 from discreet._text import nearest
-from discreet.declarations import EXCLUDE
+from discreet.declarations import EXCLUDE, as_size
 from discreet.documents.answer import Answer
 from discreet.errors import InvalidInput
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
+from discreet.questions.asking import answered
 from discreet.questions.text import FLAG, OPTIONS, TEXT, WHOLE, TextForm
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
 
 PLAN_VERSION = 2
 """Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
+LABELS = {
+    "epsilon": "Privacy budget ε",
+    "delta": "δ",
+    "n": "Number of records n",
+    "bounds": "Bounds of one record",
+    "missing": "Missing values",
+    "other": "Other values",
+}
+"""Of the words that several questions have."""
 
 
 @dataclass(frozen=True)
 class Parameter:
     """What a field of a question means. ``python``: it cannot be written as text, so only Python has it."""
 
-    name: str
-    label: str
     form: TextForm
     help: str
+    label: str = ""
     example: str = ""
+    python: bool = False
+    name: str = ""
     required: bool = False
     default: Any = None
     choices: tuple[str, ...] = ()
-    python: bool = False
 
     @property
     def option(self) -> str:
@@ -52,22 +62,16 @@ def parameter(
     form: TextForm,
     help: str,
     *,
-    label: str = "",
-    example: str = "",
     default: Any = dataclasses.MISSING,
     choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
-    python: bool = False,
+    **meant: Any,
 ) -> Any:
-    """A field of a question: how its value is written, and what it means; required without a default."""
-    meant = {
-        "form": form,
-        "help": help,
-        "label": label,
-        "example": example,
-        "choices": choices,
-        "python": python,
-    }
-    return dataclasses.field(default=default, metadata={"parameter": meant})
+    """A field of a question: how its value is written, and what it means; required without a default.
+
+    ``meant``: label, example and python of :class:`Parameter`.
+    """
+    metadata = {"parameter": Parameter(form, help, **meant), "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 optional = partial(parameter, default=None)
@@ -119,9 +123,10 @@ class Question(ABC):
         """The public size that a statistic shows: the number of records, or of each group."""
 
     @property
-    @abstractmethod
     def declared_size(self) -> Any | None:
         """The public size, where it was declared: the price is then fixed before data are opened."""
+        n = getattr(self, "n", None)
+        return None if n is None else as_size(n)
 
     @abstractmethod
     def bind(self, size: Any) -> Bound:
@@ -149,8 +154,6 @@ class Question(ABC):
 
     def ask(self, data: Any, charge: Charge | None = None) -> Any:
         """The answer; with ``charge`` it is paid for before it leaves, and a retry returns the stored one."""
-        from discreet.questions.asking import answered
-
         return answered(self, data, charge)
 
     @classmethod
@@ -158,39 +161,40 @@ class Question(ABC):
         """The meaning of every field, in their order; required ones first."""
         found = []
         for field in fields(cls):
-            meant = dict(field.metadata["parameter"])
-            choices = meant.pop("choices")
+            meant, choices = field.metadata["parameter"], field.metadata["choices"]
             required = field.default is dataclasses.MISSING
-            found.append(
-                Parameter(
-                    field.name,
-                    **{**meant, "label": meant["label"] or field.name.replace("_", " ").capitalize()},
-                    required=required,
-                    default=None if required else field.default,
-                    choices=choices() if callable(choices) else choices,
-                )
+            known = replace(
+                meant,
+                name=field.name,
+                label=meant.label or LABELS.get(field.name) or field.name.replace("_", " ").capitalize(),
+                required=required,
+                default=None if required else field.default,
+                choices=choices() if callable(choices) else choices,
             )
+            found.append(known)
         return tuple(sorted(found, key=lambda one: not one.required))
 
     def stated(self) -> dict[str, Any]:
         """The fields that are not at their default, as they were given."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        defaults = {field.name: field.default for field in fields(self)}
+        values = [(field, getattr(self, field.name)) for field in fields(self)]
         return {
-            name: value
-            for name, value in values.items()
-            if value is not defaults[name] and value != defaults[name]
+            field.name: value
+            for field, value in values
+            if value is not field.default and value != field.default
         }
 
     def plan(self) -> dict[str, Any]:
         """What is asked, normalised: it alone decides whether another request with the same id is a retry."""
-        forms = {one.name: one.form for one in self.parameters()}
-        found = {name: self.plain(name, value, forms[name]) for name, value in self.stated().items()}
+        forms, own = {one.name: one.form for one in self.parameters()}, self.normalised()
+        found = {
+            name: own[name] if name in own else forms[name].plain(value)
+            for name, value in self.stated().items()
+        }
         return {"question": self.kind, "plan": PLAN_VERSION, **found}
 
-    def plain(self, name: str, value: Any, form: TextForm) -> Any:
-        """The value of a field in a plan."""
-        return form.plain(value)
+    def normalised(self) -> dict[str, Any]:
+        """The values in a plan of those fields that their form alone does not normalise."""
+        return {}
 
     def described(self) -> list[tuple[str, str]]:
         """What was asked, for a reader: the label and text of every field that is not at its default."""
@@ -292,9 +296,7 @@ class TotalQuestion(Question):
 class PeopleQuestion(TotalQuestion):
     """A question about all records, of which a person may have several."""
 
-    n: int | None = optional(
-        WHOLE, "Public number of records; checked against the data.", label="Number of records n"
-    )
+    n: int | None = optional(WHOLE, "Public number of records; checked against the data.")
     person: str | None = optional(
         TEXT,
         "Column that says whose record it is, where a person may have several: ε is then a person's.",
@@ -305,24 +307,6 @@ class PeopleQuestion(TotalQuestion):
         "At most so many records of each person enter; of more the lowest values.",
         label="Records per person, at most",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SumsQuestion(PeopleQuestion):
-    """A question that noisy sums answer: its price does not depend on the number of records."""
-
-    relation: str = parameter(
-        TEXT, "What is protected.", default="replace-one", choices=("replace-one", "add-remove")
-    )
-
-    @property
-    def declared_size(self) -> int:
-        """Constant: the price does not depend on the number of records."""
-        return 0
-
-    def size_of(self, statistic: Any) -> int:
-        """Constant, as the price."""
-        return 0
 
 
 def question_of(kind: str, given: Mapping[str, Any], where: str = "") -> Question:

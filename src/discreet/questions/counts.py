@@ -14,7 +14,6 @@ from discreet._typing import EpsilonLike
 from discreet.answers.release import Release, publish
 from discreet.data import Contribution
 from discreet.declarations import (
-    EXCLUDE,
     Domain,
     Relation,
     as_epsilon,
@@ -45,13 +44,10 @@ class CountQuestion(TotalQuestion):
     """A question that a mechanism on counts answers."""
 
     epsilon: EpsilonLike = parameter(
-        BUDGET, "Privacy budget of this release, such as 0.5 or 1/2.", label="Privacy budget ε", example="0.5"
+        BUDGET, "Privacy budget of this release, such as 0.5 or 1/2.", example="0.5"
     )
     delta: EpsilonLike | None = optional(
-        BUDGET,
-        "The δ of the guarantee, such as 1e-6, for mechanisms that have one.",
-        label="δ",
-        example="1e-6",
+        BUDGET, "The δ of the guarantee, such as 1e-6, for mechanisms that have one.", example="1e-6"
     )
     prior: float | Sequence[float] | None = optional(
         NUMBERS,
@@ -94,12 +90,10 @@ class CountQuestion(TotalQuestion):
 
     @property
     def k(self) -> int:
-        """The number of shares."""
         return self.domain.k
 
     @cached_property
     def exact_prior(self) -> tuple[float, ...]:
-        """A parameter for each level."""
         return as_prior(1.0 if self.prior is None else self.prior, self.k)
 
     @property
@@ -109,7 +103,6 @@ class CountQuestion(TotalQuestion):
 
     @cached_property
     def exact_epsilon(self) -> Fraction:
-        """ε as an exact rational."""
         return as_epsilon(self.epsilon)
 
     @property
@@ -118,7 +111,6 @@ class CountQuestion(TotalQuestion):
         return given if self.delta is None else {**given, "delta": self.delta}
 
     def __post_init__(self) -> None:
-        """Checks domain, prior, price and mechanism."""
         if self.relation not in RELATIONS:
             raise InvalidInput(f"relation={self.relation!r} is none of {', '.join(RELATIONS)}")
         _ = self.exact_prior, self.exact_epsilon
@@ -169,43 +161,18 @@ class CountQuestion(TotalQuestion):
 
     @classmethod
     def options_of(cls, given: Mapping[str, Any]) -> set[str]:
-        """Options of the mechanism that is named."""
         name = given.get("mechanism", "auto")
-        if name == "auto" or name not in MECHANISMS:
-            classes = [made for _, made in MECHANISMS.items()]
-        else:
-            classes = [MECHANISMS[name]]
+        classes = [MECHANISMS[one] for one in ([name] if name in MECHANISMS else MECHANISMS)]
         own = {field.name for made in classes for field in fields(made) if field.init}
         return (own | {"calibration"}) - {"prior", "n", "epsilon", "delta"}
 
     def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
         """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
-        told = guess.told(self.domain.excludes_missing)
+        told, n = guess.told(self.domain.excludes_missing), self._planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
-        found = self.expected_width(n, level, share, guess.lacking, seed)
-        noise = 1 - ((found.without or 0.0) / found.half) ** 2
-        name = f"a share of {100 * share:g} %"
-        return Rehearsal(
-            (name,), (found.half,), (max(0.0, noise),), told, unit=POINTS, assumed="made-up counts"
-        )
-
-    def expected_width(
-        self,
-        size: Any = None,
-        level: float = 0.95,
-        share: float = 0.5,
-        left_out: float = LEFT_OUT,
-        seed: int = 0,
-    ) -> Width:
-        """Of a share of a half, for which sampling leaves most open, or of another ``share``.
-
-        Where records without a value are left out they are guessed to be ``left_out`` of all.
-        """
-        n = self._planned_size(size)
-        answered = Guess(left_out=left_out).answered(n, self.domain.excludes_missing)
+        answered = guess.answered(n, self.domain.excludes_missing)
         name, given = self._parts(n, self.exact_epsilon / (getattr(self, "per_person", None) or 1))
         built = check_options(name, given)(**given)  # without the warnings of one that is to be used
-        share = as_probability(share, "share", "0.5")
         planned: dict[str, Any] = {"share": share, "level": level}
         found = expected_width(
             built,
@@ -220,9 +187,15 @@ class CountQuestion(TotalQuestion):
             raise TooLargeError(
                 f"the noise of {built.name} cannot be accounted for at n={n}; lattice has no such limit"
             )
-        without = width_without(self.exact_prior, answered, **planned) / 2
-        guessed = f" of those with a value, which {100 * left_out:g} % of records lack" * (answered < n)
-        return Width(found / 2, without, assumed=f"a share of {100 * share:g} %{guessed}")
+        noise = max(0.0, 1 - (width_without(self.exact_prior, answered, **planned) / found) ** 2)
+        name = f"a share of {100 * share:g} %"
+        return Rehearsal((name,), (found / 2,), (noise,), told, unit=POINTS, assumed="made-up counts")
+
+    def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
+        """Of a share of a half, for which sampling leaves most open."""
+        found = self.rehearse(size, level, seed=0)
+        guessed = f" of those with a value, which {100 * LEFT_OUT:g} % of records lack"
+        return found.width(0, POINTS, found.names[0] + guessed * self.domain.excludes_missing)
 
     def _planned_size(self, size: Any) -> int:
         known = size if size is not None else self.declared_size
@@ -239,6 +212,20 @@ class CountQuestion(TotalQuestion):
         built.check_size()
         return built
 
+    def released(
+        self,
+        built: Mechanism,
+        counts: tuple[int, ...],
+        guarantee: Guarantee,
+        axes: Mapping[str, Sequence[Any]] | None = None,
+        column: str | None = None,
+    ) -> Release:
+        """What the mechanism makes of counts, with everything public that led to it."""
+        output = built.run(counts, acknowledge_not_private=getattr(self, "acknowledge_not_private", False))
+        return publish(
+            built, output, self.domain, guarantee, axes, self.expected_total, column, self.strength
+        )
+
     def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
         size = {} if self.hides_size else {"n": n}
         prior = (*self.exact_prior, 1.0) if self.leaves_out else self.exact_prior
@@ -252,41 +239,33 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
     selection: ClassVar[Bound | None] = None
     """Where only some levels are published: their selection, with its guarantee."""
 
-    @abstractmethod
-    def read(self, data: Any) -> tuple[int, ...]:
-        """The counts of the levels."""
-
     @property
     def axes(self) -> Mapping[str, Sequence[Any]] | None:
         """Of a table: the levels of each column."""
         return None
 
     def __post_init__(self) -> None:
-        """Checks the rest, and that person and per_person go together."""
         super().__post_init__()
         if self.hides_size:
             check_hidden_size(self.n, self.person)
         if self.person is not None or self.per_person is not None:
             Contribution(self.person, self.per_person, self.n)
-        _ = self.declared_size, self.reading
+        _ = self.reading
 
     @cached_property
     def reading(self) -> dict[str, Any]:
         """How records are bounded while they are counted."""
-        if self.hides_size:
-            return {"private_size": True, "strict": self.strict}
         bound = {"person": self.person, "per_person": self.per_person, "n": self.declared_size}
-        return {**bound, "strict": self.strict}
+        return {**({"private_size": True} if self.hides_size else bound), "strict": self.strict}
 
     @cached_property
     def declared_size(self) -> int | None:
-        """The public number of records, where it was declared; 0 where it is private."""
+        """0 where the number of records is private."""
         if self.hides_size:
             return 0
         return None if self.n is None else as_size(self.n)
 
     def size_of(self, statistic: tuple[int, ...]) -> int:
-        """The number of records; 0 where it is private."""
         return 0 if self.hides_size else sum(statistic)
 
     @property
@@ -300,33 +279,14 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
         built = self.build(size, self.exact_epsilon / self._records)
         guarantee = self._guarantee(built)
 
-        def make(counts: tuple[int, ...]) -> Release:
-            output = built.run(
-                counts, acknowledge_not_private=getattr(self, "acknowledge_not_private", False)
-            )
-            column = getattr(self, "column", None)
-            return publish(
-                built, output, self.domain, guarantee, self.axes, self.expected_total, column, self.strength
-            )
-
-        return Bound(guarantee, make)
+        column = getattr(self, "column", None)
+        return Bound(guarantee, lambda counts: self.released(built, counts, guarantee, self.axes, column))
 
     def _guarantee(self, built: Mechanism) -> Guarantee:
         if self.person is None:
             return built.guarantee
         note = Contribution.assumption(self._records, self.person)
         return built.guarantee.for_unit(self.person, self._records, note)
-
-
-def left_out() -> Any:
-    """The field of questions about several columns that leaves out who did not answer."""
-    return optional(
-        TEXT,
-        "exclude leaves out records without a value in one of the columns, unless its levels say where they "
-        "go; whose these are stays private.",
-        label="Missing values",
-        choices=(EXCLUDE,),
-    )
 
 
 def domain_of(name: str, levels: Any) -> Domain:

@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from discreet._typing import EpsilonLike
-from discreet.answers.discovered import Discovered
 from discreet.answers.release import plain
-from discreet.answers.sparse import EVERYTHING_ELSE, SparseRelease
+from discreet.answers.selected import EVERYTHING_ELSE, Discovered, SparseRelease
 from discreet.data import binned, count_codes, count_levels, count_texts
 from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_integer, as_size, as_target_delta
 from discreet.documents.answer import as_probability
@@ -22,7 +21,7 @@ from discreet.mechanisms.sparse import Sparse
 from discreet.questions.base import Bound, optional, parameter
 from discreet.questions.counts import WholeCountQuestion
 from discreet.questions.text import BUDGET, FLAG, LEVEL, LEVELS, SERIES, TEXT, codes_of
-from discreet.questions.widths import LEFT_OUT, NO_GUESS, RECORDS, Guess, Rehearsal, Width
+from discreet.questions.widths import NO_GUESS, RECORDS, Guess, Rehearsal, Width
 
 DISCOVER = "discover"
 _MOST_LISTED = 10**6
@@ -60,12 +59,11 @@ class Proportion(WholeCountQuestion):
         label="Edges of bins",
         example="0,18,65,120",
     )
-    other: Any = optional(LEVEL, "Level that receives values outside the levels.", label="Other values")
+    other: Any = optional(LEVEL, "Level that receives values outside the levels.")
     missing: Any = optional(
         LEVEL,
         "Level that receives missing values; with edges: level, for one of their own; exclude, for shares of "
         "those who answered, of whom it stays private who they are.",
-        label="Missing values",
     )
     outside: str | None = optional(
         TEXT,
@@ -92,7 +90,6 @@ class Proportion(WholeCountQuestion):
 
     @cached_property
     def discovery(self) -> Discovery:
-        """How levels are found."""
         if self.levels not in (DISCOVER, (DISCOVER,)):
             raise InvalidInput(
                 f"levels={self.levels!r} must be a sequence, such as ('no', 'yes'), or 'discover'"
@@ -148,7 +145,6 @@ class Proportion(WholeCountQuestion):
 
     @cached_property
     def domain(self) -> Domain:
-        """The declared levels, or the bins."""
         if self.discovers:
             raise InvalidInput("levels='discover': which levels there will be is not known beforehand")
         if self.levels is not None and self.edges is not None:
@@ -175,7 +171,6 @@ class Proportion(WholeCountQuestion):
         return Domain(_bins(self.edges, self.outside, self.missing), missing=left_out)
 
     def __post_init__(self) -> None:
-        """Checks the levels or edges, then the rest."""
         if isinstance(self.levels, str) and (codes := codes_of(self.levels)) is not None:
             object.__setattr__(self, "levels", codes)
         if self.discovers:
@@ -234,28 +229,17 @@ class Proportion(WholeCountQuestion):
             assumed=f"levels of {records:,} records each, {100 * share:g} % of all{' with a value' * left}",
         )
 
-    def expected_width(
-        self,
-        size: Any = None,
-        level: float = 0.95,
-        share: float | None = None,
-        left_out: float = LEFT_OUT,
-        seed: int = 0,
-    ) -> Width:
+    def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
         """Of a share; or, where only what stands out is published, of the records of one level."""
         if self.discovers:
             raise InvalidInput("where names of levels come from the data there is no width to plan")
         if self.sparse is None:
-            return super().expected_width(size, level, 0.5 if share is None else share, left_out, seed)
-        n = self._planned_size(size)
-        found = self.rehearse(
-            n, level, seed, Guess(share, left_out=left_out if self.missing == EXCLUDE else None)
-        )
+            return super().expected_width(size, level)
+        found = self.rehearse(self._planned_size(size), level, seed=0)
         told = "; ".join(f"{what[:1].lower()}{what[1:]} {amount}" for what, amount in found.split)
-        return Width(found.widths[0], 0.0, RECORDS, f"{found.assumed}: {told}")
+        return found.width(0, RECORDS, f"{found.assumed}: {told}")
 
     def read(self, data: Any) -> Any:
-        """The counts of the levels or bins; by name where the levels are to be found, or by position."""
         if self.discovers:
             return count_texts(data, self.column)
         if self._codes is not None:

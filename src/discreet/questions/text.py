@@ -15,26 +15,6 @@ from discreet.declarations import Domain, as_epsilon
 from discreet.errors import InvalidInput
 
 
-@dataclass(frozen=True)
-class TextForm:
-    """``read`` takes a text and the parameter's name, ``write`` gives a text, ``plain`` a JSON value.
-
-    Equal values have equal plain forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` tells a
-    form which kind of field to show.
-    """
-
-    name: str
-    read: Callable[[str, str], Any]
-    write: Callable[[Any], str]
-    plain: Callable[[Any], Any]
-
-    def told(self, value: Any) -> str:
-        """The value in words, for a reader."""
-        if self.name == "budget" and value:
-            return amount(as_epsilon(value))
-        return f"{value:,}" if self.name == "whole" and isinstance(value, int) else words(value)
-
-
 def number_text(value: float) -> str:
     """A number as people write it, and as it reads back exactly."""
     short = f"{value:.15g}"
@@ -73,9 +53,9 @@ def words(value: Any) -> str:
 
 def entries(text: str, name: str) -> list[str]:
     """Entries between commas, or one a line where there are lines."""
-    parts = [part.strip() for part in (text.splitlines() if "\n" in text.strip() else text.split(","))]
     if "\n" in text.strip():
-        parts = [part for part in parts if part]
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    parts = [part.strip() for part in text.split(",")]
     if "" in parts:
         raise InvalidInput(f"{name} {text!r} has an empty entry; separate entries by single commas")
     return parts
@@ -90,10 +70,18 @@ def _numbers(text: str, name: str) -> tuple[float, ...]:
 
 
 def _number(text: str, name: str) -> float:
+    return _so_many(1, "one number", text, name)[0]
+
+
+def _pair(text: str, name: str) -> tuple[float, ...]:
+    return _so_many(2, "two numbers, the smaller first, such as 0,120", text, name)
+
+
+def _so_many(wanted: int, told: str, text: str, name: str) -> tuple[float, ...]:
     values = _numbers(text, name)
-    if len(values) != 1:
-        raise InvalidInput(f"{name} {text!r} must be one number")
-    return values[0]
+    if len(values) != wanted:
+        raise InvalidInput(f"{name} {text!r} must be {told}")
+    return values
 
 
 def _one_or_more(text: str, name: str) -> float | tuple[float, ...]:
@@ -101,17 +89,14 @@ def _one_or_more(text: str, name: str) -> float | tuple[float, ...]:
     return values[0] if len(values) == 1 else values
 
 
-def _pair(text: str, name: str) -> tuple[float, float]:
-    values = _numbers(text, name)
-    if len(values) != 2:
-        raise InvalidInput(f"{name} {text!r} must be two numbers, the smaller first, such as 0,120")
-    return values[0], values[1]
-
-
 def _whole(text: str, name: str) -> int:
     if not re.fullmatch(r"[0-9]{1,30}|[0-9]{1,3}(,[0-9]{3}){1,9}", text.strip()):
         raise InvalidInput(f"{name} {text!r} must be a whole number")
     return int(text.strip().replace(",", ""))
+
+
+def _wholes(text: str, name: str) -> tuple[int, ...]:
+    return tuple(_whole(part, name) for part in entries(text, name))
 
 
 def _flag(text: str, name: str) -> bool:
@@ -142,21 +127,19 @@ def _arrows(text: str, name: str) -> dict[str, tuple[str, ...]]:
     return {column: tuple(entries(found, name)) if found else () for column, found in named.items()}
 
 
-def _limits(text: str, name: str) -> dict[str, tuple[float, float]]:
+def _limits(text: str, name: str) -> dict[str, tuple[float, ...]]:
     return {column: _pair(ends, f"{name}, {column}") for column, ends in _named(text, name).items()}
 
 
-def _value(text: str) -> Any:
-    """An option's value: numbers where it is numbers, else the text."""
-    try:
-        values = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        return text
-    return values[0] if len(values) == 1 else values
-
-
 def _options(text: str, name: str) -> dict[str, Any]:
-    return {option: _value(value) for option, value in _named(text, name).items()}
+    """Options with their values: numbers where these are numbers, else texts."""
+    found: dict[str, Any] = {}
+    for option, value in _named(text, name).items():
+        try:
+            found[option] = _one_or_more(value, name)
+        except InvalidInput:
+            found[option] = value
+    return found
 
 
 def _written(value: Any) -> str:
@@ -200,61 +183,61 @@ def _exact(value: Any) -> str:
     return str(Fraction(0) if value == 0 else as_epsilon(value))
 
 
-def _as_text(text: str, name: str) -> str:
-    return text.strip()
+@dataclass(frozen=True)
+class TextForm:
+    """``read`` takes a text and the parameter's name, ``write`` gives a text, ``plain`` a JSON value.
+
+    Equal values have equal plain forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` tells a
+    form which kind of field to show.
+    """
+
+    name: str
+    read: Callable[[str, str], Any] = lambda text, _: text.strip()
+    write: Callable[[Any], str] = str
+    plain: Callable[[Any], Any] = plain
+
+    def told(self, value: Any) -> str:
+        if self.name == "budget" and value:
+            return amount(as_epsilon(value))
+        return f"{value:,}" if self.name == "whole" and isinstance(value, int) else words(value)
 
 
-TEXT = TextForm("text", _as_text, str, plain)
-LEVEL = TextForm("level", _as_text, str, plain)
-BUDGET = TextForm("budget", _as_text, str, _exact)
+TEXT = TextForm("text")
+LEVEL = TextForm("level")
+BUDGET = TextForm("budget", plain=_exact)
 NUMBER = TextForm("number", _number, number_text, float)
-WHOLE = TextForm("whole", _whole, str, int)
+WHOLE = TextForm("whole", _whole, plain=int)
 NUMBERS = TextForm("numbers", _one_or_more, _written, _plain_numbers)
 SERIES = TextForm("numbers", _numbers, _written, lambda value: as_json(tuple(map(float, value))))
-WHOLES = TextForm(
-    "numbers",
-    lambda text, name: tuple(_whole(part, name) for part in entries(text, name)),
-    _written,
-    lambda value: [int(item) for item in value],
-)
+WHOLES = TextForm("numbers", _wholes, _written, lambda value: [int(item) for item in value])
 PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
-LEVELS = TextForm("levels", _levels, _listed, plain)
-DOMAINS = TextForm("domains", _domains, _written, plain)
-ARROWS = TextForm("domains", _arrows, _written, plain)
-LIMITS = TextForm("limits", _limits, _written, plain)
-OPTIONS = TextForm("options", _options, _written, plain)
-RULES = TextForm("rules", lambda text, name: _options(text, name), _written, plain)
-FLAG = TextForm("flag", _flag, lambda value: "yes" if value else "no", bool)
-
+LEVELS = TextForm("levels", _levels, _listed)
+DOMAINS = TextForm("domains", _domains, _written)
+ARROWS = TextForm("domains", _arrows, _written)
+LIMITS = TextForm("limits", _limits, _written)
+OPTIONS = TextForm("options", _options, _written)
+RULES = TextForm("rules", _options, _written)
+FLAG = TextForm("flag", _flag, words, bool)
 
 _ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, and the price in exact numbers
 
 
-def described_plan(plan: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
-    """What was asked: a title, and the label and text of each parameter besides the price.
+def plan_in_words(plan: Mapping[str, Any]) -> str:
+    """What was asked, in one line: a title, and the label and text of each parameter besides the price.
 
     A plan of 0.1.0, or of a question that is not known here, is told by its own names.
     """
     kind = str(plan.get("question", "question"))
-    labels: dict[str, str] = {}
-    title = kind.capitalize()
+    title, labels = kind.capitalize(), {}
     if kind in QUESTIONS and "plan" in plan:
         title = QUESTIONS[kind].title
         labels = {one.name: one.label for one in QUESTIONS[kind].parameters()}
-    names = [*(name for name in labels if name in plan), *(name for name in plan if name not in labels)]
-    told = [
-        (labels.get(name, name.replace("_", " ").capitalize()), _stated(plan[name]))
-        for name in names
-        if name not in _ELSEWHERE
-    ]
-    return title, [(label, text) for label, text in told if text]
-
-
-def plan_in_words(plan: Mapping[str, Any]) -> str:
-    """The same as one line."""
-    title, parameters = described_plan(plan)
-    told = "; ".join(f"{label[:1].lower()}{label[1:]}: {text}" for label, text in parameters)
-    return f"{title} – {told}" if told else title
+    told = []
+    for name in [*(name for name in labels if name in plan), *(name for name in plan if name not in labels)]:
+        label, text = labels.get(name, name.replace("_", " ").capitalize()), _stated(plan[name])
+        if text and name not in _ELSEWHERE:
+            told.append(f"{label[:1].lower()}{label[1:]}: {text}")
+    return f"{title} – {'; '.join(told)}" if told else title
 
 
 def _stated(value: Any) -> str:

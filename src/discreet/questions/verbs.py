@@ -12,10 +12,9 @@ from discreet.questions.base import Question
 
 if TYPE_CHECKING:
     from discreet.answers.conditional import ConditionalRelease
-    from discreet.answers.discovered import Discovered
     from discreet.answers.network import NetworkRelease
     from discreet.answers.release import Release
-    from discreet.answers.sparse import SparseRelease
+    from discreet.answers.selected import Discovered, SparseRelease
     from discreet.declarations import Domain
     from discreet.posterior_sampling.family import Family
     from discreet.posterior_sampling.sample import Sample
@@ -29,8 +28,7 @@ def _asked(kind: type[Question], given: dict[str, Any]) -> Any:
     paid = [given.pop(name) for name in ("ledger", "dataset", "request_id")]
     charge = None if paid == [None] * 3 else Charge.of(*paid)
     data, options = given.pop("data"), given.pop("options", None)
-    question = kind(**given, **({"options": options} if options else {}))
-    return answered(question, data, charge)
+    return answered(kind(**given, **({"options": options} if options else {})), data, charge)
 
 
 @overload
@@ -81,11 +79,10 @@ def release(
     file path with ``column``, or a mapping level → count. ``levels`` are declared, never read from the data;
     ``other`` and ``missing`` name the levels that receive values outside them and missing values. A numeric
     column takes ``edges`` of bins instead, with ``outside="clip"`` or ``"level"`` and ``missing="level"``.
-    ``missing="exclude"`` leaves missing values out: shares are of those who answered, and who did is private.
-    ``strict=False``: a value without a place counts as missing, and missing values without a place are left
-    out, so that no error depends on a record.
-    ``n`` is the public number of records: when it is given, the mechanism is fixed before the data is opened.
-    ``mechanism="auto"`` is a rule on public parameters. ``options`` go to the mechanism.
+    ``missing="exclude"``: shares are of those who answered, and who did is private. ``strict=False``: a value
+    without a place counts as missing, and missing values without a place are left out, so that no error
+    depends on a record. ``n`` is the public number of records: when it is given, the mechanism is fixed
+    before the data is opened. ``mechanism="auto"`` is a rule on public parameters; ``options`` go to it.
 
     ``person`` and ``per_person``: at most so many records of each person, by key column, enter, and ε is the
     guarantee of a person: the mechanism gets ε/per_person (:class:`discreet.data.Contribution`).
@@ -112,8 +109,7 @@ def release(
     """
     from discreet.questions.proportion import Proportion
 
-    answer: Release | Discovered | SparseRelease = _asked(Proportion, locals())
-    return answer
+    return _asked(Proportion, locals())  # type: ignore[no-any-return]
 
 
 def release_table(
@@ -143,10 +139,9 @@ def release_table(
     ``levels`` of the release, the last column fastest; ``release.margin("a")`` sums them up for free. The
     rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.table import CrossTable
+    from discreet.questions.tables import CrossTable
 
-    answer: Release = _asked(CrossTable, locals())
-    return answer
+    return _asked(CrossTable, locals())  # type: ignore[no-any-return]
 
 
 def release_conditional(
@@ -178,10 +173,9 @@ def release_conditional(
     not declared). Where the group is itself private use ``relation="add-remove"``, which hides the sizes too,
     or :func:`release_table`. The rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.conditional import Conditional
+    from discreet.questions.tables import Conditional
 
-    answer: ConditionalRelease = _asked(Conditional, locals())
-    return answer
+    return _asked(Conditional, locals())  # type: ignore[no-any-return]
 
 
 def release_network(
@@ -209,10 +203,9 @@ def release_network(
     split between them by their sizes. The answer has ``probability({"income": "high"}, given={"sex": "f"})``
     with its interval, for any columns, and ``sample_records``. The rest is as in :func:`discreet.release`.
     """
-    from discreet.questions.network import Network
+    from discreet.questions.tables import Network
 
-    answer: NetworkRelease = _asked(Network, locals())
-    return answer
+    return _asked(Network, locals())  # type: ignore[no-any-return]
 
 
 def mean(
@@ -246,7 +239,7 @@ def mean(
     >>> bool(0 < low < high < 120)
     True
     """
-    from discreet.questions.mean import MeanQuestion
+    from discreet.questions.sums import MeanQuestion
 
     return _asked(MeanQuestion, locals())
 
@@ -287,10 +280,9 @@ def regress(
     of shortened rows. ``aim``: ``"intervals"``, or ``"prediction"``, which takes a hundred passes where
     many columns make curvature noisy. A ledger is charged as in :func:`discreet.release`.
     """
-    from discreet.questions.regress import Regress
+    from discreet.questions.sums import Regress
 
-    answer: Fit = _asked(Regress, locals())
-    return answer
+    return _asked(Regress, locals())  # type: ignore[no-any-return]
 
 
 def posterior_sample(
@@ -334,10 +326,9 @@ def posterior_sample(
     >>> drawn.values.shape, drawn.guarantee.rdp(8) <= 1
     ((1,), True)
     """
-    from discreet.questions.sample import PosteriorDraw
+    from discreet.questions.draws import PosteriorDraw
 
-    answer: Sample = _asked(PosteriorDraw, locals())
-    return answer
+    return _asked(PosteriorDraw, locals())  # type: ignore[no-any-return]
 
 
 def statistical_query(
@@ -373,10 +364,9 @@ def statistical_query(
     >>> 0 <= float(answer.values[0]) <= 10
     True
     """
-    from discreet.questions.query import StatisticalQuery
+    from discreet.questions.draws import StatisticalQuery
 
-    answer: Sample = _asked(StatisticalQuery, locals())
-    return answer
+    return _asked(StatisticalQuery, locals())  # type: ignore[no-any-return]
 
 
 def release_logistic(
@@ -405,7 +395,6 @@ def release_logistic(
     as in :class:`discreet.PrivateLogisticRegression`. Unlike counts and sums, the records are fetched from
     the engine; what leaves this function are the draws.
     """
-    from discreet.questions.logistic import Logistic
+    from discreet.questions.draws import Logistic
 
-    answer: LogisticRelease = _asked(Logistic, locals())
-    return answer
+    return _asked(Logistic, locals())  # type: ignore[no-any-return]

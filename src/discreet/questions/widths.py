@@ -102,6 +102,11 @@ class Rehearsal(NamedTuple):
         """The place of the widest but the intercept."""
         return max(range(len(self.names)), key=lambda j: (self.names[j] != "Intercept", self.widths[j]))
 
+    def width(self, at: int, unit: str, assumed: str) -> Width:
+        """One of them, in its unit."""
+        half = self.widths[at]
+        return Width(half, half * math.sqrt(1 - self.shares[at]), unit, assumed)
+
     @staticmethod
     def mean(found: Sequence[Rehearsal]) -> Rehearsal:
         """The mean of several: of squared widths, and of shares."""

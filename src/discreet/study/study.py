@@ -1,4 +1,4 @@
-"""Several questions about one dataset, under one budget.
+"""Several questions about one dataset, under one budget; also from a file that can be run again.
 
 A question is a mapping with an ``id``, a ``kind`` and its public parameters; the data and the budget belong
 to the study. The ids are request ids of the ledger, so that a study that was interrupted goes on where it
@@ -11,21 +11,30 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from discreet._registry import QUESTIONS
+from discreet._text import nearest
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.network import NetworkRelease
 from discreet.answers.release import Release
-from discreet.declarations import Relation, as_size
+from discreet.declarations import Relation, as_relation, as_size, check_hidden_size
 from discreet.documents.study import StudyResult
-from discreet.errors import DataError, InvalidInput, MissingLedgerError, UnknownDatasetError
-from discreet.ledger import Account, Budget, Ledger
+from discreet.errors import (
+    BudgetExceededError,
+    DataError,
+    FileError,
+    InvalidInput,
+    MissingLedgerError,
+    UnknownDatasetError,
+)
+from discreet.ledger import Account, Budget, Ledger, Receipt
 from discreet.ledger.budgets import price_of
 from discreet.ledger.chain import scope_after
 from discreet.ledger.charging import Charge
@@ -37,6 +46,8 @@ from discreet.questions.base import Question, question_of
 from discreet.questions.text import plain
 from discreet.regression.release import LogisticRelease
 from discreet.reporting.report import report
+
+_HEAD = ("title", "data", "ledger", "dataset", "n", "relation", "strict")
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,6 @@ class StudyPrice:
 
     @property
     def fits(self) -> bool:
-        """Whether the budget allows all of them."""
         return (self.account.spent + self.asked).fits(self.account.cap)
 
     def __str__(self) -> str:
@@ -64,7 +74,6 @@ class StudyPrice:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
         return {
             "questions": {name: guarantee.to_dict() for name, guarantee in self.guarantees.items()},
             "charged": list(self.charged),
@@ -85,8 +94,7 @@ class Study:
     public number of records, passed on to every question. ``relation``: what the budget protects,
     ``"replace-one"`` unless said, ``"replace-person"`` where all questions have ``person`` and
     ``per_person``; ``"add-remove"``, where the number of records is private, is passed on to every question
-    about counts.
-    ``strict=False`` is passed on to every question: no record is then an error.
+    about counts, and ``strict=False``, with which no record is an error, to every question.
 
     >>> study = Study({"no": 70, "yes": 30}, budget=1)
     >>> study.release(levels=("no", "yes"), epsilon="0.4").epsilon
@@ -127,12 +135,9 @@ class Study:
             joined = self.ledger.show(self.dataset)
             budget, relation = joined.cap, relation or joined.relation
         self.budget = as_budget(budget)
-        try:
-            self.relation = Relation(relation or Relation.REPLACE_ONE)
-        except ValueError:
-            raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
-        if self.relation is Relation.ADD_REMOVE and self.n is not None:
-            raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
+        self.relation = as_relation(relation or Relation.REPLACE_ONE)
+        if self.relation is Relation.ADD_REMOVE:
+            check_hidden_size(self.n, None)
         self.shared = shared_parameters(self.relation, strict)
         # Part of every plan: an answer about other data must not be taken for that of these.
         self.label = str(table) if label is None and isinstance(table, str | Path) else label
@@ -224,12 +229,10 @@ class Study:
         """
         if self.budget.epsilon is None:
             raise InvalidInput("split divides a budget of ε, or of ε and δ; this one is in ρ (zCDP)")
-        named: dict[str, Mapping[str, Any]] = {}
-        for index, given in enumerate(questions, 1):
-            name = question_id(given, f"question {index}")
-            if name in named:
-                raise InvalidInput(f"question id {name!r} is used twice")
-            named[name] = _under(self.shared, given.get("kind", "proportion"), given)
+        named = {
+            name: _under(self.shared, given.get("kind", "proportion"), given)
+            for name, given in by_id(questions)
+        }
         return split(named, self.budget.epsilon, self.budget.delta, self.n)
 
     def check(self, questions: Iterable[Mapping[str, Any]]) -> None:
@@ -239,13 +242,9 @@ class Study:
         was read is kept for the answer. Whether an error comes depends on the data: it is for the curator.
         """
         found = []
-        for given in questions:
-            name, question = checked_question(given, "question", self.shared)
-            question = self._declared(question)
-            if self.account().entries and self._charge(name).recall(question.plan()) is not None:
-                continue
+        for name, question, earlier in self._each(questions):
             try:
-                _ = self._asked(name, question).size
+                _ = self._asked(name, question).size if earlier is None else None
             except (DataError, InvalidInput) as error:
                 found.append((type(error), f"question {name!r}: {error}"))
         if found:
@@ -255,20 +254,14 @@ class Study:
         """What the questions cost together, and whether that fits; nothing is spent or written.
 
         A question that was charged already is not counted again; one that was changed since is refused, and
-        one whose guarantee is for another relation or unit than the budget's.
-        Where n, or the sizes of groups, are not declared they are counted in the data: they are public, and
-        the price may depend on them. What was read is kept for the answer.
+        one whose guarantee is for another relation or unit than the budget's. Sizes that are not declared
+        are counted in the data: they are public. What was read is kept for the answer.
         """
         guarantees: dict[str, Guarantee] = {}
         charged = []
         account = self.account()
         asked, scope = account.cap.zero(), (Relation(account.relation), account.unit)
-        for index, given in enumerate(questions, 1):
-            name, question = checked_question(given, f"question {index}", self.shared)
-            if name in guarantees:
-                raise InvalidInput(f"question id {name!r} is used twice")
-            question = self._declared(question)
-            earlier = self._charge(name).recall(question.plan()) if account.entries else None
+        for name, question, earlier in self._each(questions):
             if earlier is not None:
                 guarantees[name] = Guarantee.from_dict(earlier.guarantee)
                 charged.append(name)
@@ -279,9 +272,16 @@ class Study:
             asked += price_of(put.guarantee, account.cap.unit)
         return StudyPrice(guarantees, tuple(charged), asked, account)
 
+    def _each(self, questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Question, Receipt | None]]:
+        """Id and question of each, and its receipt where it was charged already."""
+        begun = self.account().entries
+        for name, given in by_id(questions):
+            question = self._declared(checked_question(given, self.shared))
+            yield name, question, self._charge(name).recall(question.plan()) if begun else None
+
     def answer(self, question: Mapping[str, Any]) -> Any:
         """The answer of a question with an ``id``; asked again, the stored answer."""
-        name, checked = checked_question(question, "question", self.shared)
+        name, checked = question_id(question, "question"), checked_question(question, self.shared)
         answer = self._answer(self._asked(name, self._declared(checked)), name, question.get("title"))
         self._priced.pop(name, None)
         return answer
@@ -315,7 +315,7 @@ class Study:
     def _answer(self, asked: Asked, request_id: str | None, title: str | None = None) -> Any:
         if not self.account().entries:
             with suppress(InvalidInput):  # somebody else was quicker: what they made is checked
-                self.ledger.create(self.dataset, relation=self.relation, **_given(self.budget))
+                self.ledger.create(self.dataset, relation=self.relation, **asdict(self.budget))
             self._check(self.account())
         answer = asked.answer(self._charge(request_id))
         stated = {key: plain(value) for key, value in asked.question.stated().items()}
@@ -341,11 +341,6 @@ def as_budget(budget: Any) -> Budget:
     return Budget.cap(epsilon=budget)
 
 
-def _given(cap: Budget) -> dict[str, Any]:
-    parts = {"epsilon": cap.epsilon, "delta": cap.delta, "zcdp": cap.zcdp}
-    return {name: value for name, value in parts.items() if value is not None}
-
-
 def shared_parameters(relation: Relation, strict: Any) -> dict[str, Any]:
     """What a study passes on to its questions."""
     if not isinstance(strict, bool):
@@ -366,17 +361,25 @@ def _under(shared: Mapping[str, Any], kind: Any, parameters: Mapping[str, Any]) 
     return {**{name: value for name, value in shared.items() if name in known}, **parameters}
 
 
-def checked_question(
-    question: Mapping[str, Any], where: str, shared: Mapping[str, Any]
-) -> tuple[str, Question]:
-    """Id and question of a mapping; a misspelt key is an error that names the nearest one.
+def checked_question(question: Mapping[str, Any], shared: Mapping[str, Any]) -> Question:
+    """The question of a mapping with an id; ``shared`` is what the study passes on.
 
-    ``shared`` is what the study passes on.
+    A misspelt key is an error that names the nearest one.
     """
-    name = question_id(question, where)
     parameters = {key: value for key, value in question.items() if key not in ("id", "title")}
     kind = parameters.pop("kind", "proportion")
-    return name, question_of(kind, _under(shared, kind, parameters), f"question {name!r} ({kind})")
+    return question_of(kind, _under(shared, kind, parameters), f"question {question['id']!r} ({kind})")
+
+
+def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The questions with their ids, of which none is there twice."""
+    seen = set()
+    for index, question in enumerate(questions, 1):
+        name = question_id(question, f"question {index}")
+        if name in seen:
+            raise InvalidInput(f"question id {name!r} is used twice")
+        seen.add(name)
+        yield name, question
 
 
 def question_id(question: Mapping[str, Any], where: str) -> str:
@@ -387,3 +390,128 @@ def question_id(question: Mapping[str, Any], where: str) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
         raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
     return name
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """What a study file declares; made by :func:`read_study`."""
+
+    title: str
+    questions: tuple[Mapping[str, Any], ...]
+    arguments: Mapping[str, Any]
+    """Of its :class:`Study`."""
+    split: Split | None = None
+    """How the budget was divided, where questions left that open."""
+
+    def open(self) -> Study:
+        """The study that the file declares; nothing is written before its first question."""
+        return Study(**self.arguments)
+
+
+def read_study(path: str | Path) -> StudyFile:
+    """A study file (TOML), checked: every question, before anything is opened or spent.
+
+    Paths in it are relative to the file.
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise FileError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{str(path)!r} is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{str(path)!r} is not valid TOML: {error}") from None
+    unknown = set(content) - {"study", "budget", "question"}
+    if unknown:
+        raise InvalidInput(
+            f"{str(path)!r}: [{sorted(unknown)[0]}] is unknown; a study has [study], [budget], [[question]]"
+        )
+    head = content.get("study")
+    if not isinstance(head, dict) or "data" not in head:
+        raise InvalidInput(f'{str(path)!r} needs a table [study] with data = "FILE"')
+    for key in head:
+        if key not in _HEAD:
+            raise InvalidInput(f"[study]: {key!r} is unknown{nearest(key, _HEAD)}")
+    questions = plain(content.get("question"))
+    if not isinstance(questions, list) or not questions:
+        raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
+    own = path.with_suffix(".ledger.db").name
+    ledger = str(head.get("ledger") or os.environ.get("DISCREET_LEDGER") or own)
+    if "ledger" not in head and "DISCREET_LEDGER" in os.environ:
+        pass  # an address of its own, not relative to the file
+    elif "://" not in ledger:
+        ledger = str(path.parent / ledger)
+    elif ledger.startswith("sqlite:///") and not ledger.startswith("sqlite:////"):
+        ledger = f"sqlite:///{path.parent / ledger.removeprefix('sqlite:///')}"
+    dataset, relation = str(head.get("dataset", path.stem)), head.get("relation")
+    if isinstance(content.get("budget"), dict):
+        budget = as_budget(content["budget"])
+    elif "budget" in content or "dataset" not in head:
+        raise InvalidInput(
+            f"{str(path)!r} needs a table [budget] with epsilon = 1, and delta if you like; or, to join a "
+            'budget that is in a ledger, dataset = "NAME" in [study]'
+        )
+    else:
+        joined = Ledger(ledger).show(dataset)
+        budget, relation = joined.cap, relation or joined.relation
+    arguments = {
+        "table": path.parent / str(head["data"]),
+        "budget": budget,
+        "relation": as_relation(relation or Relation.REPLACE_ONE),
+        "n": head.get("n"),
+        "strict": head.get("strict", True),
+    }
+    shared, divided = shared_parameters(arguments["relation"], arguments["strict"]), None
+    if any(
+        "epsilon" not in one and {"within", "weight"} & set(one) for one in questions if isinstance(one, dict)
+    ):
+        divided = Study(**arguments).split(questions)
+        questions = plain(divided.questions)
+    for _, question in by_id(questions):
+        checked_question(question, shared)
+    arguments |= {"ledger": ledger, "dataset": dataset, "label": str(head["data"])}
+    return StudyFile(str(head.get("title", path.stem)), tuple(questions), arguments, divided)
+
+
+def run_study(
+    path: str | Path | StudyFile,
+    *,
+    progress: Callable[[str, bool], None] | None = None,
+    check: bool = True,
+    keep: Callable[[StudyResult], None] | None = None,
+) -> StudyResult:
+    """Runs a study file from where it stopped; what does not fit is refused before anything is spent.
+
+    ``progress`` is told the id of each question once it is answered, and whether it was answered earlier.
+    ``check``: look whether the data fit every question before the first charge (:meth:`Study.check`).
+    ``keep`` gets what was answered, also when an error ends the run.
+    """
+    declared = path if isinstance(path, StudyFile) else read_study(path)
+    study = declared.open()
+    price = study.price(declared.questions)
+    if not price.fits:
+        raise BudgetExceededError(
+            f"the questions do not fit into the budget, and nothing was spent.\n{price}",
+            cap=price.account.cap,
+            spent=price.account.spent,
+            asked=price.asked,
+        )
+    if check:
+        study.check(declared.questions)
+    answers: dict[str, Any] = {}
+
+    def result() -> StudyResult:
+        asked = {str(one["id"]): plain(one) for one in declared.questions if one["id"] in answers}
+        return StudyResult(declared.title, study.dataset, asked, answers, study.account())
+
+    try:
+        for question in declared.questions:
+            name = str(question["id"])
+            answers[name] = study.answer(question)
+            if progress is not None:
+                progress(name, answers[name].receipt.repeated)
+    finally:
+        if keep is not None and answers:
+            keep(result())
+    return result()

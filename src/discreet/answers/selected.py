@@ -1,0 +1,258 @@
+"""Levels that were selected, privately: found in the data, or standing out of many more than are there."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from discreet._text import amount
+from discreet.declarations import Relation, as_rational
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_probability
+from discreet.mechanisms.discovery import Discovery
+from discreet.mechanisms.sparse import Sparse
+from discreet.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from discreet.inference.sparse import SparsePosterior
+
+EVERYTHING_ELSE = "everything else"
+_DOUBT = (
+    "Where levels are few and about equally large, an empty one that stands out by chance is taken for one "
+    "of them, and the interval of all records holds less often than it says; a smaller expected_false, such "
+    "as 0.01, avoids that."
+)
+
+
+class Selected(Answer):
+    """Levels that a noisy count above a threshold selected, which follows from the guarantee."""
+
+    label: ClassVar[str] = "level"
+    column: str | None
+
+    @property
+    @abstractmethod
+    def threshold(self) -> int:
+        """The least noisy count that was published, or the one below it."""
+
+    @property
+    def heading(self) -> str:
+        return self.column or self.label
+
+    @property
+    def _of(self) -> str:
+        return f" of {self.column}" if self.column else ""
+
+    @property
+    def _facts(self) -> tuple[tuple[str, str], ...]:
+        return (("Column", self.column),) if self.column else ()
+
+    def content(self) -> dict[str, Any]:
+        return {**super().content(), "threshold": self.threshold}
+
+
+def _guarantee(content: Mapping[str, Any]) -> Guarantee:
+    found = Guarantee.from_dict(content["guarantee"])
+    if not found.exact_epsilon or found.relation is not Relation.ADD_REMOVE:
+        raise ValueError(f"levels are selected for add-remove and a finite ε, not for {found.relation}")
+    return found
+
+
+@dataclass(frozen=True)
+class Discovered(Selected):
+    """The levels that stand out, by name, each with a noisy number of records.
+
+    What is not here is unknown: how many other levels there are, and how many records these have.
+    """
+
+    format: ClassVar[str] = "discreet/discovered"
+
+    counts: Mapping[str, int]
+    """Noisy counts by level, all above the threshold."""
+    guarantee: Guarantee
+    column: str | None = None
+    versions: Mapping[str, str] = field(default_factory=lambda: VERSIONS)
+
+    @cached_property
+    def selection(self) -> Discovery:
+        assert self.guarantee.exact_epsilon is not None
+        return Discovery(self.guarantee.exact_epsilon, self.guarantee.exact_delta)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return tuple(self.counts)
+
+    @property
+    def threshold(self) -> int:
+        return self.selection.threshold
+
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """The number of records of each level: any is as likely beforehand as any other."""
+        away, sd = self.selection.within(as_probability(interval)), self.selection.deviation
+        return [Row(name, float(z), sd, float(z - away), float(z + away)) for name, z in self.counts.items()]
+
+    def words(self) -> Words:
+        """What was published, what was not, and what δ means here."""
+        found, chosen, of = len(self.counts), self.selection, self._of
+        plural = "" if found == 1 else "s"
+        half, most = chosen.likely(0.5), chosen.likely(0.99)
+        return Words(
+            headline=f"{found:,} level{plural}{of} found in the data, with noisy numbers of records",
+            name=f"Levels{of} that were found in the data",
+            facts=(
+                *self._facts,
+                (
+                    "Levels",
+                    "not declared: read from the data, and published where a noisy count is above "
+                    f"{chosen.threshold:,}",
+                ),
+                (
+                    "What is published",
+                    f"a level of {half:,} records with a probability of one half, of {most:,} with 99 %; of "
+                    f"a single record with at most δ = {amount(chosen.delta)}; of none never",
+                ),
+                ("Missing values", "left out"),
+            ),
+            notes=(
+                "Names of levels are data. With a probability of at most δ the name of a level that a single "
+                "record has is published: choose δ as you would the probability of such an accident.",
+                "Levels that are not here may exist: how many, and with how many records, is not known.",
+            ),
+            reading=(
+                "The number of records of a level is its noisy count, give or take the noise; every number "
+                "was taken to be as likely beforehand as any other.",
+            ),
+        )
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        guarantee, counts = _guarantee(content), content["counts"]
+        as_rational(guarantee.exact_delta, "delta", 0, 1)
+        found = cls(counts, guarantee, content["column"], content["versions"])
+        threshold = found.threshold
+        if content["threshold"] != threshold:
+            raise ValueError("the threshold is not that of the guarantee")
+        if any(type(z) is not int or not threshold < z <= LARGEST for z in counts.values()):
+            raise ValueError("counts must be whole numbers above the threshold")
+        if list(counts) != sorted(counts):
+            raise ValueError("levels must be in the order of their names")
+        return found
+
+
+@dataclass(frozen=True)
+class SparseRelease(Selected):
+    """The levels whose noisy counts reach a public threshold, and the noisy number of all other records."""
+
+    format: ClassVar[str] = "discreet/sparse"
+
+    levels: tuple[Any, ...]
+    """The published levels, in the order in which they were declared."""
+    counts: tuple[int, ...]
+    """Their noisy counts."""
+    everything_else: int
+    """The noisy number of records of all levels that are not published."""
+    k: int
+    """How many levels were declared."""
+    guarantee: Guarantee
+    expected_false: Fraction = Fraction(1)
+    column: str | None = None
+    versions: Mapping[str, str] = field(default_factory=lambda: VERSIONS)
+
+    @cached_property
+    def mechanism(self) -> Sparse:
+        assert self.guarantee.exact_epsilon is not None
+        return Sparse(self.guarantee.exact_epsilon, self.k, self.expected_false)
+
+    @property
+    def threshold(self) -> int:
+        """The least noisy count that was published."""
+        return self.mechanism.threshold
+
+    @cached_property
+    def _noise_aware(self) -> SparsePosterior:
+        from discreet.inference.sparse import SparsePosterior
+
+        return SparsePosterior(self.counts, self.everything_else, self.mechanism)
+
+    def noise_aware(self) -> SparsePosterior:
+        """The numbers of records of the published levels, of everything else, and of all: free."""
+        return self._noise_aware
+
+    def rows(self, interval: float = 0.95) -> list[Row]:
+        """The number of records of each published level, of everything else, and of all."""
+        found = self._noise_aware
+        names = [*map(str, self.levels), EVERYTHING_ELSE]
+        parts = found.mean(), found.std(), *found.interval(interval)
+        noisy = (*self.counts, self.everything_else)
+        rows = [
+            Row(name, mean, sd, low, high, count=z)
+            for name, z, mean, sd, low, high in zip(names, noisy, *(x.tolist() for x in parts), strict=True)
+        ]
+        low, high = found.total.interval(interval)
+        return [*rows, Row("all records", found.total.mean(), found.total.std(), float(low), float(high))]
+
+    def words(self) -> Words:
+        """What was published, what was not, and what is assumed."""
+        made, of = self.mechanism, self._of
+        return Words(
+            headline=f"{len(self.levels):,} of {self.k:,} declared levels{of} stand out from the noise",
+            name=f"Levels{of} that stand out, and everything else",
+            facts=(
+                *self._facts,
+                ("Declared levels", f"{self.k:,}"),
+                (
+                    "What is published",
+                    f"every level whose noisy count is {made.threshold:,} or more, and the noisy number of "
+                    "records of all others together",
+                ),
+                ("Empty levels among them", f"at most {amount(self.expected_false)} on average, by chance"),
+                (
+                    "Noise",
+                    "a random whole number was added to every count, independently: of rate "
+                    f"{amount(made.level_epsilon)} for a level and {amount(made.rest_epsilon)} for "
+                    "everything else",
+                ),
+            ),
+            notes=(
+                "The figures are numbers of records. A level with a count near the threshold may have none: "
+                "where its interval begins at 0 that is likely enough to be said.",
+                "Everything else is all declared levels that are not here, together: each of them may have "
+                "records.",
+                *((_DOUBT,) if 10 * self.expected_false >= 1 else ()),
+            ),
+            reading=(
+                "What was assumed of a level: it is empty with an unknown probability, or has x records in "
+                "proportion to a power of x, and both are inferred from what was published and what was not. "
+                "The number of records of everything else was counted with noise, not inferred from these.",
+            ),
+        )
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        guarantee = _guarantee(content)
+        if guarantee.exact_delta:
+            raise ValueError("the guarantee is malformed")
+        found = cls(
+            levels=tuple(content["levels"]),
+            counts=tuple(content["counts"]),
+            everything_else=content["everything_else"],
+            k=content["k"],
+            guarantee=guarantee,
+            expected_false=as_rational(content["expected_false"], "expected_false"),
+            column=content["column"],
+            versions=content["versions"],
+        )
+        numbers = (*found.counts, found.everything_else, found.k)
+        if any(type(z) is not int or abs(z) > LARGEST for z in numbers):
+            raise ValueError("counts must be whole numbers")
+        if content["threshold"] != found.threshold or any(z < found.threshold for z in found.counts):
+            raise ValueError("the threshold is not that of the guarantee, or a count is below it")
+        distinct = {*map(str, found.levels)}
+        if not len(distinct) == len(found.levels) == len(found.counts) <= found.k:
+            raise ValueError("levels and counts differ in number, or a level is there twice")
+        if any(not isinstance(level, str | int | float) for level in found.levels):
+            raise ValueError("a level must be text, a number or a truth value")
+        return found
