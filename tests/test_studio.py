@@ -40,15 +40,13 @@ from discreet.errors import InvalidInput, RequestConflictError
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter
 from discreet.questions.text import NUMBER, TEXT
-from discreet.studio.app import create_app
+from discreet.studio.app import bound, configured, create_app
 from discreet.studio.forms import ReleaseForm
-from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions
+from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
 from discreet.studio.pages.audit import AuditQuestion
 from discreet.studio.pages.plan import PlanForm
 from discreet.studio.pages.release import _promise
 from discreet.studio.releasing import Releases, hear_warnings, new_request
-from discreet.studio.server import bound, configured
-from discreet.studio.settings import StudioSettings
 from workbooks import workbook
 
 pytestmark = pytest.mark.filterwarnings(

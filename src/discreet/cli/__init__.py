@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet._text import printable
-from discreet.cli import ledgers, planning, reproducing, studies, web
+from discreet.cli import ledgers, planning, studies
 from discreet.cli.asking import Commands
 from discreet.cli.console import CORRUPT, DATA, EPILOG, EXIT_CODES, FILE, INTERNAL, LEDGER, OK, REFUSED, USAGE
 from discreet.errors import (
@@ -53,7 +53,7 @@ def _start(
         typer.echo(context.get_help())
 
 
-for group in (studies, planning, ledgers, reproducing, web):
+for group in (studies, planning, ledgers):
     group.register(app)
 
 

@@ -1,40 +1,45 @@
-"""``discreet plan``, ``audit``, ``mechanisms`` and ``version``: commands that open no data."""
+"""Commands that open no data: ``plan``, ``audit``, ``mechanisms``, ``version``, ``reproduce``, ``studio``."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet._interop import reproductions
 from discreet._registry import MECHANISMS
 from discreet._text import printable
 from discreet.cli.console import (
-    EPILOG,
     LOSS,
     Delta,
     Force,
     Json,
+    LedgerUrl,
     MechanismOptions,
     Prior,
+    add_commands,
     new_file,
+    note,
     picture,
+    print_found,
     print_json,
     print_table,
     print_text,
 )
+from discreet.errors import InvalidInput, missing_extra
 
 if TYPE_CHECKING:
     from discreet.planning.audit import Audit
-    from discreet.planning.plan import Plan
 
 
 def register(app: typer.Typer) -> None:
-    app.command("plan", epilog=EPILOG)(_plan)
-    app.command("audit", epilog=EPILOG)(_audit)
-    app.command("mechanisms", epilog=EPILOG)(_mechanisms)
-    app.command("version", epilog=EPILOG)(show_version)
+    add_commands(app, plan=_plan, audit=_audit, mechanisms=_mechanisms, version=show_version)
+    passed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command("reproduce", context_settings=passed_on, add_help_option=False)(_reproduce)
+    add_commands(app, studio=_studio)
 
 
 def _plan(
@@ -83,12 +88,14 @@ def _plan(
             axes = discreet.plots.error_curve(found.prior, found.n, budgets)
             axes.axvline(found.epsilon, linestyle=":", color="0.4", linewidth=1.0)
             write(picture(axes, plot))
-    if as_json:
-        print_json(found.to_dict())
+    if as_json or not sys.stdout.isatty():
+        print_found(found.to_dict(), as_json, str(found))
     else:
-        _print_plan(found)
+        print_text(found.title())
+        print_table(found.header(), found.cells())
+        print_text(*found.notes())
     if plot is not None:
-        typer.echo(printable(f"Saved to {plot}"), err=True)
+        note(f"Saved to {plot}")
 
 
 def _audit(
@@ -117,13 +124,10 @@ def _audit(
             write_csv("epsilon,delta\n" + "".join(f"{float(e)!r},{float(d)!r}\n" for e, d in rows))
         if plot is not None:
             write_plot(picture(discreet.plots.profile(found), plot))
-    if as_json:
-        print_json(_audit_document(found))
-    else:
-        typer.echo(printable(str(found), keep="\n"))
+    print_found(_audit_document(found), as_json, str(found))
     for path in (csv, plot):
         if path is not None:
-            typer.echo(printable(f"Saved to {path}"), err=True)
+            note(f"Saved to {path}")
     if not found.holds:
         raise typer.Exit(LOSS)
 
@@ -156,16 +160,45 @@ def show_version(as_json: Json = False) -> None:
     """Show the version."""
     from discreet._version import __version__
 
-    if as_json:
-        print_json({"version": __version__})
-    else:
-        typer.echo(f"discreet {__version__}")
+    print_found({"version": __version__}, as_json, f"discreet {__version__}")
 
 
-def _print_plan(plan: Plan) -> None:
-    if not sys.stdout.isatty():
-        typer.echo(str(plan))
-        return
-    print_text(plan.title())
-    print_table(plan.header(), plan.cells())
-    print_text(*plan.notes())
+def _reproduce(context: typer.Context) -> None:
+    """Make the tables and figures of the papers anew, with a verdict on what each states."""
+    command = reproductions("command")
+    if command is None:
+        raise InvalidInput(
+            "discreet reproduce comes with a package of its own, which is not installed; in a checkout of "
+            "discreet: pip install ./reproductions"
+        )
+    raise typer.Exit(command(context.args, prog_name=context.command_path, standalone_mode=False) or 0)
+
+
+def _studio(
+    ledger: LedgerUrl = None,
+    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.")] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address; open no browser.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder whose files and DuckDB tables may be chosen on the page.")
+    ] = None,
+) -> None:
+    """Open a local page to plan, release, keep the budget and audit, without writing code.
+
+    It serves this machine only. The printed address holds a token that is new at every start.
+    """
+    try:
+        from discreet.studio.app import serve
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == "discreet":
+            raise
+        raise missing_extra(f"{error.name}, which the studio needs,", "web") from None
+    with suppress(KeyboardInterrupt):  # how a studio ends
+        serve(ledger=ledger, data=data, port=port, browser=not no_browser, say=_say)
+    typer.echo("The studio has ended; uploads are removed.", err=True)
+
+
+def _say(address: str) -> None:
+    typer.echo(printable(address))
+    typer.echo("Ctrl+C ends the studio.", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet._text import printable
 from discreet.cli.console import (
-    EPILOG,
     REFUSED,
     Force,
     Interval,
     Json,
     LargeDelta,
+    add_commands,
     answers_of,
     file_problems,
     new_file,
+    note,
     print_answers,
+    print_found,
     print_json,
     print_text,
 )
@@ -32,12 +34,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("show", epilog=EPILOG)(_show)
-    app.command("key", epilog=EPILOG)(_key)
-    app.command("sign", epilog=EPILOG)(_sign)
-    app.command("run", epilog=EPILOG)(_run)
-    app.command("split", epilog=EPILOG)(_split)
-    app.command("report", epilog=EPILOG)(_report)
+    add_commands(app, show=_show, key=_key, sign=_sign, run=_run, split=_split, report=_report)
 
 
 def _show(
@@ -87,10 +84,8 @@ def _key(
 
     with file_problems("file", file, "written"):
         public = make_key(file)
-    if as_json:
-        print_json({"private": str(file), "public": str(public)})
-    else:
-        print_text(f"The private key is in {file}, for you alone; publish {public}.")
+    said = f"The private key is in {file}, for you alone; publish {public}."
+    print_found({"private": str(file), "public": str(public)}, as_json, said)
 
 
 def _sign(
@@ -103,14 +98,10 @@ def _sign(
     from discreet.documents.signing import sign
 
     text, _ = _read(file)
-    with new_file(_signature_of(file), force, "signature") as write:
-        with file_problems("--key", key, "read"):
-            signature = sign(text, key)
-        write(signature)
-    if as_json:
-        print_json({"signature": str(_signature_of(file))})
-    else:
-        print_text(f"The signature is in {_signature_of(file)}.")
+    signature = _signature_of(file)
+    with new_file(signature, force, "signature") as write, file_problems("--key", key, "read"):
+        write(sign(text, key))
+    print_found({"signature": str(signature)}, as_json, f"The signature is in {signature}.")
 
 
 def _read(file: Path) -> tuple[str, Any]:
@@ -163,20 +154,14 @@ def _run(
     declared = read_study(file)
     if price:
         found = declared.open().price(declared.questions)
-        if as_json:
-            print_json(found.to_dict())
-        else:
-            print_text(str(found))
+        print_found(found.to_dict(), as_json, str(found))
         if not found.fits:
             raise typer.Exit(REFUSED)
         return
-    done = 0
+    count = itertools.count(1)
 
     def progress(name: str, repeated: bool) -> None:
-        nonlocal done
-        done += 1
-        earlier = ": answered earlier" if repeated else ""
-        typer.echo(printable(f"{done}/{len(declared.questions)} {name}{earlier}"), err=True)
+        note(f"{next(count)}/{len(declared.questions)} {name}{': answered earlier' if repeated else ''}")
 
     folder = out if out is not None else file.with_name(f"{file.stem}-results")
 
@@ -188,18 +173,18 @@ def _run(
                 draft.write_text(text, encoding="utf-8")
                 draft.replace(folder / name)  # whole or not at all
         if len(result.answers) < len(declared.questions):
-            typer.echo(printable(f"What was answered is in {folder}"), err=True)
+            note(f"What was answered is in {folder}")
 
     with allowed() if acknowledge_large_delta else nullcontext():
         result = run_study(declared, progress=progress, check=check, keep=keep)
     account = result.account
     assert account is not None
     if as_json:
-        print_json({"study": str(folder / "study.json"), "report": str(folder / "report.html"),
-                    "budget": account.to_dict()})  # fmt: skip
+        made = {"study": str(folder / "study.json"), "report": str(folder / "report.html")}
+        print_json({**made, "budget": account.to_dict()})
         return
     print_answers(result)
-    typer.echo(printable(f"Spent {account.spent} of {account.cap}. Saved to {folder}"), err=True)
+    note(f"Spent {account.spent} of {account.cap}. Saved to {folder}")
 
 
 def _split(
@@ -217,10 +202,7 @@ def _split(
         raise InvalidInput(
             'every question has its epsilon: leave it out, and say within = "3 points" or weight = 1'
         )
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_text(str(found))
+    print_found(found.to_dict(), as_json, str(found))
 
 
 def _report(
@@ -241,7 +223,7 @@ def _report(
         if ledger is not None:
             answer = _with_receipt(answer, text, ledger)
         write(report(answer, title=title))
-    typer.echo(printable(f"Saved to {out}"), err=True)
+    note(f"Saved to {out}")
 
 
 def _with_receipt(answer: Any, text: str, url: str) -> Any:

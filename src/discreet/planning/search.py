@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from scipy.special import gammaln
@@ -34,19 +35,19 @@ from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.inference.expected_width import width_without
 from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.optimal import optimal_error
-from discreet.planning.expected_error import Chosen, PlanRow, Setting, default_mechanisms
-from discreet.planning.intervals import IntervalPlan, plan_intervals
+from discreet.numerics.search import boundary
+from discreet.planning.expected_error import Chosen, PlanRow, Setting
 from discreet.planning.plan import Plan, PublicGain, best_of
 from discreet.planning.progress import watched
+from discreet.planning.widths import MAX_EPSILON, MAX_N, IntervalPlan, plan_intervals
 from discreet.posterior_sampling.families.categorical import DirichletFamily
 from discreet.privacy.curves import largest_gaussian
-from discreet.questions.widths import POINTS, as_within
+from discreet.questions.widths import POINTS, Guess, as_within
 
 Choice: TypeAlias = str | tuple[str, Mapping[str, Any]]
 
-MIN_EPSILON, MAX_EPSILON = Fraction(1, 10_000), Fraction(50)
-MAX_N = 10_000_000
-"""Where the search for ε and for n ends."""
+MIN_EPSILON = Fraction(1, 10_000)
+"""Where the search for ε ends below."""
 
 
 # ---- what is compared ----------------------------------------------------------------------------------
@@ -62,6 +63,11 @@ def _choices(mechanisms: Iterable[Choice] | str | None) -> Chosen | None:
     if not listed:
         raise InvalidInput("mechanisms is empty; name at least one, or leave it out")
     return listed
+
+
+def chosen_mechanisms(mechanisms: Iterable[Choice] | str | None, prior: tuple[float, ...], n: int) -> Chosen:
+    """What to compare: what was asked for, or what a plan compares by default and works at this size."""
+    return _choices(mechanisms) or Setting(prior, n).default
 
 
 def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[PlanRow, ...]:
@@ -153,13 +159,11 @@ def plan(
     if kind is not None:
         if error is not None or mechanisms is not None or public is not None:
             raise InvalidInput(f"error, mechanisms and public are not of a plan of {kind!r}; within is")
-        given = {**fields, **({} if prior is None else {"prior": prior})}
-        given |= {} if delta is None else {"delta": delta}
-        given |= {} if relation == "replace-one" else {"relation": relation}
-        guessed: dict[str, Any] = {"typical": typical, "correlation": correlation, "spread": spread}
-        guessed["left_out"] = left_out
+        given = {"prior": prior, "delta": delta, "relation": None if relation == "replace-one" else relation}
+        fields |= {name: value for name, value in given.items() if value is not None}
         wanted: dict[str, Any] = {"n": n, "epsilon": epsilon, "within": within, "of": of}
-        return plan_intervals(kind, given, level=level, seed=seed, **wanted, **guessed)
+        guess = Guess(typical, correlation, spread, left_out)
+        return plan_intervals(kind, fields, guess, level=level, seed=seed, **wanted)
     if fields or of is not None or typical is not None:
         name = next(iter(fields), "of")
         raise InvalidInput(
@@ -167,11 +171,9 @@ def plan(
         )
     if prior is None:
         raise InvalidInput("prior is missing, such as prior=(1, 1); or say plan('regress', …)")
-    parameters = as_prior(prior)
-    chosen = _choices(mechanisms)
+    parameters, chosen, number = as_prior(prior), _choices(mechanisms), as_integer(seed, "seed")
     if not 0 < level < 1:
         raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
-    number = as_integer(seed, "seed")
     if number < 0:
         raise InvalidInput(f"seed={seed!r} must not be negative")
     if sum(value is None for value in (n, epsilon, error, within)) != 2:
@@ -181,204 +183,174 @@ def plan(
         )
     size = None if n is None else as_size(n)
     budget = None if epsilon is None else as_epsilon(epsilon)
-    target = None if error is None else _as_error(error)
+    if error is not None and not 0 < as_float(error) < 1:
+        raise InvalidInput(
+            f"error={error!r} must be between 0 and 1: it is a Hellinger distance, 0 for the true posterior"
+        )
+    target = None if error is None else as_float(error)
     half = None if within is None else as_within(within, POINTS)
-    alone = parameters
-    if public is not None:
-        parameters = dirichlet(parameters).updated_with_public(public).parameters
-    kind_of = as_relation(relation)
-    allowed = None if delta is None else as_epsilon(delta, "delta")
-    own: dict[str, Any] = {"relation": kind_of, "delta": allowed}
-    aims = target, half, as_probability(share, "share", "0.5")
-    ask = _Question(parameters, chosen, float(level), number, quick, *aims, **own)
-    if size is None:
-        assert budget is not None
-        found = ask.with_size(budget)
+    more = parameters if public is None else dirichlet(parameters).updated_with_public(public).parameters
+    setting = Setting(
+        more,
+        size or 1,
+        level=float(level),
+        share=as_probability(share, "share", "0.5"),
+        seed=number,
+        quick=quick,
+        relation=as_relation(relation),
+        delta=None if delta is None else as_epsilon(delta, "delta"),
+    )
+    search = _Search(setting, chosen, target, half)
+    if size is not None:
+        found = search.with_epsilon(size) if budget is None else search.compare(size, budget)
     else:
-        found = ask.with_epsilon(size) if budget is None else ask.compare(size, budget)
+        assert budget is not None
+        found = search.with_size(budget)
     if public is None or found.best_row is None:
         return found
-    without = _Question(alone, chosen, float(level), number, quick=True, **own)
-    return replace(found, public=_public_gain(found, found.best_row.expected, without, public))
+    alone = _Search(replace(setting, prior=parameters, quick=True), chosen)
+    return replace(found, public=_public_gain(found, found.best_row.expected, alone, public))
 
 
-def _public_gain(found: Plan, error: float, without: _Question, counts: Sequence[float]) -> PublicGain:
-    error_without = without.error(found.n, found.exact_epsilon, without.chosen)
+def _public_gain(found: Plan, error: float, alone: _Search, counts: Sequence[float]) -> PublicGain:
+    error_alone = alone.value(found.n, found.exact_epsilon, alone.chosen)
+    with_public = Setting(found.prior, found.n, level=found.level, seed=alone.setting.seed, quick=True)
     try:
-        same = _Question(found.prior, without.chosen, found.level, without.seed, True, error_without)
+        same = _Search(with_public, alone.chosen, error_alone)
         epsilon: float | None = same.with_epsilon(found.n).epsilon
     except InvalidInput:  # not reached within the limits of the search
         epsilon = None
     draws = [
         DirichletFamily().curve(tuple(map(Fraction, prior)), found.n, Fraction(1)).epsilon_at(1e-6)
-        for prior in (without.prior, found.prior)
+        for prior in (alone.setting.prior, found.prior)
     ]
-    return PublicGain(tuple(int(count) for count in counts), error_without, error, epsilon, *draws)
-
-
-def _as_error(error: Any) -> float:
-    if not 0 < (value := as_float(error)) < 1:
-        raise InvalidInput(
-            f"error={error!r} must be between 0 and 1: it is a Hellinger distance, 0 for the true posterior"
-        )
-    return value
+    return PublicGain(tuple(int(count) for count in counts), error_alone, error, epsilon, *draws)
 
 
 @dataclass(frozen=True)
-class _Question:
-    prior: tuple[float, ...]
+class _Search:
+    """What a plan compares, in a setting whose n varies, and the error or half-width that is wanted."""
+
+    setting: Setting
     chosen: Chosen | None
-    level: float
-    seed: int
-    quick: bool
-    error_wanted: float | None = None
+    error: float | None = None
     within: float | None = None
-    share: float = 0.5
-    relation: Relation = Relation.REPLACE_ONE
-    delta: Fraction | None = None
     known: dict[tuple[int, Fraction, bool], float] = field(default_factory=dict)
 
     def compare(self, n: int, epsilon: Fraction) -> Plan:
-        setting = self._setting(n, quick=self.quick, widths=self.within is not None)
-        rows = _rows(self.chosen, setting, epsilon)
-        limit = None
-        if not self.quick and self.relation is Relation.REPLACE_ONE and self.delta is None:
-            try:
-                limit = optimal_error(prior=self.prior, n=n, epsilon=epsilon)
-            except DiscreetError:  # too large, or not solved
-                limit = None
-        wanted = self.error_wanted, self.within
-        tables = (
-            None if self.delta is None else gaussian_from(epsilon, self.delta, len(self.prior), self.relation)
-        )
-        promised: dict[str, Any] = {"relation": str(self.relation), "delta": self.delta}
-        promised["gaussian_from"] = tables
-        return Plan(self.prior, n, epsilon, rows, limit, self.level, *wanted, self.share, **promised)
-
-    def _setting(self, n: int, **how: Any) -> Setting:
-        own: dict[str, Any] = {"relation": self.relation, "delta": self.delta}
-        return Setting(self.prior, n, level=self.level, share=self.share, seed=self.seed, **own, **how)
-
-    @property
-    def _usual(self) -> Chosen:
-        """What "auto" takes."""
-        own = {} if self.delta is None else {"delta": self.delta}
-        return [(automatic(self.relation, own), own)]
+        own = replace(self.setting, n=n, widths=self.within is not None)
+        rows, limit, tables = _rows(self.chosen, own, epsilon), None, None
+        if own.delta is not None:
+            tables = gaussian_from(epsilon, own.delta, own.k, own.relation)
+        elif not own.quick and own.relation is Relation.REPLACE_ONE:
+            with suppress(DiscreetError):  # too large, or not solved
+                limit = optimal_error(prior=own.prior, n=n, epsilon=epsilon)
+        promised: dict[str, Any] = {"relation": str(own.relation), "delta": own.delta}
+        wanted = own.level, self.error, self.within, own.share
+        return Plan(own.prior, n, epsilon, rows, limit, *wanted, **promised, gaussian_from=tables)
 
     @property
     def target(self) -> float:
         """What is to be reached: a half-width or an error."""
-        wanted = self.error_wanted if self.within is None else self.within
+        wanted = self.error if self.within is None else self.within
         assert wanted is not None
         return wanted
 
     def value(self, n: int, epsilon: Fraction, chosen: Chosen | None) -> float:
-        """What is compared with the target, of the best mechanism."""
-        if self.within is None:
-            return self.error(n, epsilon, chosen)
+        """What is compared with the target, of the best mechanism among ``chosen`` or of the quick ones."""
         key = (n, epsilon, chosen is self.chosen)
         if key not in self.known:
-            setting = self._setting(n)
-            names = self._usual if chosen is None else chosen
-            made = [setting.built(name, epsilon, own) for name, own in names]
-            self.known[key] = min(setting.width(m) / 2 for m in made)
-        return self.known[key]
-
-    def _reached(self, found: Plan) -> bool:
-        best = found.best_row
-        return best is not None and (best.expected if self.within is None else best.width / 2) <= self.target
-
-    def error(self, n: int, epsilon: Fraction, chosen: Chosen | None) -> float:
-        """Expected error of the best mechanism among ``chosen``, or the quick ones."""
-        key = (n, epsilon, chosen is self.chosen)
-        if key not in self.known:
-            setting = self._setting(n, quick=self.quick, only_expected=True)
-            best = best_of(_rows(chosen, setting, epsilon))
-            if best is None:
+            setting = replace(self.setting, n=n, only_expected=True)
+            if self.within is not None:
+                made = (setting.built(name, epsilon, own) for name, own in chosen or self._usual)
+                self.known[key] = min(setting.width(m) / 2 for m in made)
+            elif (best := best_of(_rows(chosen, setting, epsilon))) is not None:
+                self.known[key] = best.expected
+            else:
                 raise InvalidInput(
                     "none of the mechanisms promises epsilon with delta = 0; add one, such as lattice"
                 )
-            self.known[key] = best.expected
         return self.known[key]
 
-    def _smallest(self, search: Callable[[Chosen | None], int], reached: Callable[[int], bool]) -> int:
-        """Smallest index that reaches the target: for what "auto" takes, then checked for all mechanisms."""
-        if self.chosen is None:
-            found = search(self._usual)
-            if reached(found) and (found == 0 or not reached(found - 1)):
-                return found
-        return search(self.chosen)
-
     @property
-    def _wanted(self) -> str:
-        return f"{'error' if self.within is None else 'within'}={self.target:g}"
+    def _usual(self) -> Chosen:
+        """What "auto" takes."""
+        own = {} if self.setting.delta is None else {"delta": self.setting.delta}
+        return [(automatic(self.setting.relation, own), own)]
 
     def with_epsilon(self, n: int) -> Plan:
         """The plan at the smallest ε that reaches the target."""
-        target, last = self.target, _index_of(MAX_EPSILON)
-        least = width_without(self.prior, n, share=self.share, level=self.level) / 2
-        if self.within is not None and target <= least:
+        setting, last = self.setting, _EPSILONS.last
+        least = width_without(setting.prior, n, share=setting.share, level=setting.level) / 2
+        if self.within is not None and self.within <= least:
             raise InvalidInput(
                 f"within: n={n} records give ± {100 * least:.3g} points even without privacy; more precision "
                 "needs more records"
             )
 
-        def search(chosen: Chosen | None) -> int:
-            def value(index: int) -> float:
-                return self.value(n, _epsilon_at(index), chosen)
-
-            high = _index_of(Fraction(1))
-            while value(high) > target:  # by decades, up or down from 1
+        def bracket(value: Callable[[int], float]) -> tuple[int, int]:
+            high = _index_of(1.0)
+            while value(high) > self.target:  # by decades, up or down from 1
                 if high == last:
-                    raise InvalidInput(
-                        f"{self._wanted} is not reached with n={n}: the best at epsilon = "
-                        f"{float(MAX_EPSILON):g} is {value(high):.4g}"
-                    )
+                    raise self._missed(f"n={n}: the best at epsilon = {float(MAX_EPSILON):g}", value(high))
                 high = min(high + 9000, last)
             low = max(high - 9000, 0)
-            while low and value(low) <= target:
+            while low and value(low) <= self.target:
                 low, high = max(low - 9000, 0), low
-            return _first_below(
-                low, high, value, target, lambda i: float(_epsilon_at(i)), lambda x: _index_of(Fraction(x))
-            )
+            return low, high
 
-        index = self._smallest(search, lambda i: self.value(n, _epsilon_at(i), self.chosen) <= target)
-        while True:
-            found = self.compare(n, _epsilon_at(index))
-            if index >= last or self._reached(found):
-                return found
-            index = min(index + max(1, (1000 + index % 9000) // 500), last)
+        return self._first(_EPSILONS, lambda index: (n, _epsilon_at(index)), bracket)
 
     def with_size(self, epsilon: Fraction) -> Plan:
         """The plan at the smallest n from which on the target is reached."""
-        target = self.target
         sizes = [2**i for i in range(MAX_N.bit_length()) if 2**i < MAX_N] + [MAX_N]
 
-        def search(chosen: Chosen | None) -> int:
+        def bracket(value: Callable[[int], float]) -> tuple[int, int]:
             low, before = 0, 0.0  # without records there is no error
             for size in sizes:
-                value = self.value(size, epsilon, chosen)
-                if value > target:
+                at = value(size)
+                if at > self.target:
                     low = size
-                elif value <= before:
+                elif at <= before:
                     break  # past the rise that small n can have
-                before = value
+                before = at
             if low == MAX_N:
-                raise InvalidInput(
-                    f"{self._wanted} is not reached with epsilon={float(epsilon):g}: the best at "
-                    f"n = {MAX_N} is {value:.4g}"
-                )
-            if not low:
-                return 1
-            high = min(size for size in sizes if size > low)
-            return _first_below(low, high, lambda i: self.value(i, epsilon, chosen), target, float, round)
+                raise self._missed(f"epsilon={float(epsilon):g}: the best at n = {MAX_N}", at)
+            return max(low, 1), min(size for size in sizes if size > low)
 
-        n = self._smallest(search, lambda i: i > 0 and self.value(i, epsilon, self.chosen) <= target)
+        return self._first(_SIZES, lambda n: (n, epsilon), bracket)
+
+    def _missed(self, where: str, best: float) -> InvalidInput:
+        wanted = "error" if self.within is None else "within"
+        return InvalidInput(f"{wanted}={self.target:g} is not reached with {where} is {best:.4g}")
+
+    def _first(
+        self,
+        grid: _Grid,
+        at: Callable[[int], tuple[int, Fraction]],
+        bracket: Callable[[Callable[[int], float]], tuple[int, int]],
+    ) -> Plan:
+        """The plan at the smallest index that reaches the target."""
+
+        def search(chosen: Chosen | None) -> int:
+            def value(index: int) -> float:
+                return self.value(*at(index), chosen)
+
+            return _first_below(*bracket(value), value, self.target, grid)
+
+        def reached(index: int) -> bool:
+            return self.value(*at(index), self.chosen) <= self.target
+
+        index = search(self.chosen or self._usual)
+        if self.chosen is None and (not reached(index) or (index > grid.first and reached(index - 1))):
+            index = search(None)  # another mechanism than what "auto" takes
         while True:
-            found = self.compare(n, epsilon)
-            if n >= MAX_N or self._reached(found):
+            found = self.compare(*at(index))
+            best = found.best_row
+            value = math.nan if best is None else best.expected if self.within is None else best.width / 2
+            if index >= grid.last or value <= self.target:
                 return found
-            n = min(n + max(1, n // 500), MAX_N)
+            index = min(index + max(1, grid.digits(index) // 500), grid.last)
 
 
 def gaussian_from(epsilon: Fraction, delta: Fraction, k: int, relation: Relation) -> int | None:
@@ -405,21 +377,26 @@ def gaussian_from(epsilon: Fraction, delta: Fraction, k: int, relation: Relation
 
     def ahead(tables: int) -> bool:
         low, high = float(epsilon) / tables, float(epsilon)
-        for _ in range(50):
-            middle = (low + high) / 2
-            low, high = (middle, high) if spent(tables, middle) <= float(delta) else (low, middle)
-        return tables * one < pure / low**2
+        each = boundary(lambda e: spent(tables, e) <= float(delta), low, high, relative=1e-14)
+        return tables * one < pure / each**2
 
     last = 1
     while not ahead(last):
         if last >= 10_000:
             return None
         last *= 2
-    first = last // 2
-    while last - first > 1:
-        middle = (first + last) // 2
-        first, last = (first, middle) if ahead(middle) else (middle, last)
-    return last
+    return boundary(ahead, last, last // 2)
+
+
+class _Grid(NamedTuple):
+    """Numbers that are searched by their index: the number there, and the index of a number, rounded."""
+
+    number: Callable[[int], Fraction | int]
+    nearest: Callable[[float], int]
+    digits: Callable[[int], int]
+    """The number at an index by its first digits."""
+    first: int
+    last: int
 
 
 def _epsilon_at(index: int) -> Fraction:
@@ -428,25 +405,22 @@ def _epsilon_at(index: int) -> Fraction:
     return MIN_EPSILON * Fraction((1000 + step) * 10**decade, 1000)
 
 
-def _index_of(epsilon: Fraction) -> int:
-    decade, left = 0, epsilon / MIN_EPSILON
+def _index_of(epsilon: Fraction | float) -> int:
+    decade, left = 0, Fraction(epsilon) / MIN_EPSILON
     while left >= 10:
         decade, left = decade + 1, left / 10
     return 9000 * decade + math.floor(1000 * left) - 1000
 
 
-def _first_below(
-    low: int,
-    high: int,
-    value: Callable[[int], float],
-    target: float,
-    place: Callable[[int], float],
-    index: Callable[[float], int],
-) -> int:
+_EPSILONS = _Grid(_epsilon_at, _index_of, lambda index: 1000 + index % 9000, 0, _index_of(MAX_EPSILON))
+_SIZES = _Grid(int, round, int, 1, MAX_N)
+
+
+def _first_below(low: int, high: int, value: Callable[[int], float], target: float, grid: _Grid) -> int:
     """Smallest index in [low, high] whose value is at most ``target``; values fall, value(high) is below.
 
-    Interpolates log value over log place(index) between the ends of the bracket, and halves it when that is
-    slow. ``index`` is the inverse of ``place``, rounded.
+    Interpolates log value over the log of the number between the ends of the bracket, and halves it when
+    that is slow.
     """
     if (above := value(low)) <= target:
         return low
@@ -459,8 +433,8 @@ def _first_below(
             share = math.log(above / target) / math.log(above / below)
         if slow:
             share = 0.5 * (share + (0.0 if share > 0.5 else 1.0))  # towards the far end
-        a, b = math.log(place(low)), math.log(place(high))
-        middle = min(max(index(math.exp(a + share * (b - a))), low + 1), high - 1)
+        a, b = math.log(grid.number(low)), math.log(grid.number(high))
+        middle = min(max(grid.nearest(math.exp(a + share * (b - a))), low + 1), high - 1)
         at = value(middle)
         if at <= target:
             high, below = middle, at
@@ -468,14 +442,6 @@ def _first_below(
             low, above = middle, at
         slow = not slow and high - low > width // 2
     return high
-
-
-# ---- for releases and plots ----------------------------------------------------------------------------
-
-
-def chosen_mechanisms(mechanisms: Iterable[Choice] | str | None, prior: tuple[float, ...], n: int) -> Chosen:
-    """What to compare: what was asked for, or what a plan compares by default and works at this size."""
-    return _choices(mechanisms) or default_mechanisms(prior, n)
 
 
 def simulated_errors(
@@ -494,8 +460,8 @@ def simulated_errors(
     setting = Setting(prior, n, seed=seed)
     if counts is not None:
         true = np.array([as_counts(counts, m.k, n)], dtype=np.int64)
-        return setting._errors(true, m.simulate(true[0], size, seed))
+        return setting.errors(true, m.simulate(true[0], size, seed))
     number = min(m.sample_sizes(quick=False)[0], size)
     true = setting.drawn(number)
     drawn = setting.simulate(m, true, -(-size // number), np.random.default_rng([seed, 1]))
-    return setting._errors(true, drawn)
+    return setting.errors(true, drawn)

@@ -23,7 +23,7 @@ from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import question_of
 from discreet.questions.text import words as in_words
-from discreet.reporting.figures import Frame, drawing, frame_of
+from discreet.reporting.figures import Frame, drawing, frame_of_parts
 from discreet.reporting.meaning import meaning
 
 _STYLE = """
@@ -241,15 +241,12 @@ def _findings(answer: Answer, frame: Frame | None = None) -> str:
             found.append(f'<ul class="key">{items}</ul>')
         if crossed:  # the cross-table says it best
             found, extras = [*found, *extras], []
-        if figure is not None:
-            found.append(drawing(figure, frame))
+        found.append(drawing(figure, frame))
         found.append(f'<div class="scroll">{_table(answer, rows, shown)}</div>')
     found += extras
     found += [f"<p>{escape(note)}</p>" for note in words.notes if rows]
-    parts = answer.parts()
-    figures = [part.answer.figure() for part in parts if part.answer is not None]
-    common = frame_of([figure for figure in figures if figure is not None])
-    for part in parts:
+    common = frame_of_parts(answer)
+    for part in answer.parts():
         found.append(f"<h3>{escape(part.heading)}</h3>")
         found.append(
             f"<p>{escape(part.otherwise)}</p>" if part.answer is None else _findings(part.answer, common)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -24,9 +24,8 @@ from discreet.questions.text import WHOLE
 from discreet.questions.widths import Width
 from discreet.reporting.figures import curve
 from discreet.reporting.meaning import meaning
-from discreet.studio.forms import Input, ReleaseForm, kinds, written
-from discreet.studio.limits import MAX_EPSILON, MIN_EPSILON
-from discreet.studio.shell import Studio, address, is_fragment, problem
+from discreet.studio.forms import MAX_EPSILON, MIN_EPSILON, Input, ReleaseForm, kinds, written
+from discreet.studio.shell import Studio, address
 
 MAX_LEVELS, MAX_N, MAX_QUESTIONS = 12, 1_000_000, 8
 START = {
@@ -96,10 +95,9 @@ class PlanForm:
         known = written(self.form.asks)
         examples = {one.name: one.example for one in known if one.required and one.example}
         texts = {**examples, **self.form.texts}
-        hidden = texts.get("relation") == "add-remove"
         if any(one.name == "n" for one in known):
-            texts = {name: text for name, text in texts.items() if name != "n"}
-            if not hidden and not texts.get("person"):
+            texts.pop("n", None)
+            if texts.get("relation") != "add-remove" and not texts.get("person"):
                 texts["n"] = str(self.records)
         return replace(self.form, texts=texts)
 
@@ -112,6 +110,12 @@ class PlanForm:
             )
         return found
 
+    @property
+    def title(self) -> str:
+        texts = self.form.texts
+        about = texts.get("levels") or texts.get("bounds") or texts.get("columns", "")
+        return f"{self.question.title}: {', '.join(about.split())[:80]}"
+
     def width(self, epsilon: str | None = None) -> Width:
         """How precise it will be, at this ε or another."""
         _ = self.question
@@ -122,11 +126,24 @@ class PlanForm:
         """The fields of the question, without names of columns."""
         return [one for one in self.form.inputs() if one.name not in PLANNED_FOR and one.columns != "name"]
 
+    def tabs(self) -> Iterator[tuple[bool, str, str]]:
+        """For each kind of question whether it is this one, its title and the address of its plan."""
+        for kind, cls in planned_kinds().items():
+            yield kind == self.form.kind, cls.title, address("/plan", urlencode({"kind": kind, "n": self.n}))
+
     def query(self, **changes: str) -> str:
         """The address of this plan."""
         form = replace(self.form, texts={**self.form.texts, **changes})
-        pairs = [*form.items(), ("n", self.n), ("within", self.within)]
-        return urlencode([(name, text) for name, text in dict(pairs).items() if text])
+        pairs = dict([*form.items(), ("n", self.n), ("within", self.within)])
+        return urlencode([(name, text) for name, text in pairs.items() if text])
+
+    def release(self, **given: Fraction | None) -> str:
+        """What was planned, with these ε and δ, as the address of the release form; data are chosen next."""
+        texts = dict(self.form.texts)
+        if "n" in self.filled.texts:
+            texts["n"] = str(self.records)
+        texts |= {name: str(value) for name, value in given.items() if value is not None}
+        return replace(self.form, texts=texts).address()
 
     def python(self) -> str:
         """The plan as a program."""
@@ -143,14 +160,15 @@ class PlanForm:
 
     def command(self) -> str:
         """The plan as a command, where there is one."""
-        if any(self.form.texts.get(name) for name in ("missing", "expected_false")):
+        texts, question = self.form.texts, self.question
+        if texts.get("missing") or texts.get("expected_false"):
             if self.form.kind != "proportion":
                 return ""
-            asked = shlex.join(one for one in self.question.arguments() if not one.startswith("--n="))
+            asked = shlex.join(one for one in question.arguments() if not one.startswith("--n="))
             return f"discreet plan-release {asked} --n {self.records}\n"
-        if self.form.texts.get("relation") == "add-remove" or not (shares := getattr(self.question, "k", 0)):
+        if texts.get("relation") == "add-remove" or not (shares := getattr(question, "k", 0)):
             return ""
-        prior = ",".join(f"{a:g}" for a in getattr(self.question, "exact_prior", (1.0,) * shares))
+        prior = ",".join(f"{a:g}" for a in getattr(question, "exact_prior", (1.0,) * shares))
         return f"discreet plan --prior {prior} --n {self.records} --epsilon {self.epsilon.strip()}\n"
 
 
@@ -165,30 +183,30 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
     @app.get("/plan")
     def plan_page(request: Request) -> Response:
         listed = request.query_params.getlist("q")[:MAX_QUESTIONS]
-        context: dict[str, Any] = {"problem": None, "listed": listed}
-        try:
-            plan = PlanForm.read(request.query_params)
-        except DiscreetError as error:
-            plan, context["problem"] = PlanForm.read({}), problem(error)
-        context |= {
-            "plan": plan,
-            "limits": {"n": MAX_N, "low": float(MIN_EPSILON), "high": float(MAX_EPSILON)},
-        }
-        context["tabs"] = [
-            (kind == plan.form.kind, cls.title, address("/plan", urlencode({"kind": kind, "n": plan.n})))
-            for kind, cls in planned_kinds().items()
-        ]
-        try:
-            if context["problem"] is None:
-                context |= _result(plan, listed)
-        except DiscreetError as error:
-            context["problem"] = problem(error)
-        status = 200 if context["problem"] is None else context["problem"][0]
-        fragment = is_fragment(request)
-        response = studio.page(request, "plan_result.html" if fragment else "plan.html", status, **context)
-        if fragment and status == 200:
-            response.headers["HX-Push-Url"] = address("/plan", plan.query())
-        return response
+
+        def make(context: dict[str, Any]) -> str:
+            plan = context["plan"] = PlanForm.read(request.query_params)
+            delta = getattr(plan.question, "delta", None)
+            spent = as_epsilon(delta, "delta") if delta else Fraction(0)
+            context |= {
+                "width": plan.width(),
+                "meaning": meaning(Guarantee(as_epsilon(plan.epsilon), exact_delta=spent)),
+                "release": plan.release(),
+                "divide": address("/plan/split", urlencode([("q", one) for one in (*listed, plan.query())])),
+                "more": address("/plan/more", plan.query()),
+            }
+            return address("/plan", plan.query())
+
+        limits = {"n": MAX_N, "low": float(MIN_EPSILON), "high": float(MAX_EPSILON)}
+        return studio.attempt(
+            request,
+            "plan.html",
+            make,
+            "plan_result.html",
+            plan=PlanForm.read({}),
+            listed=listed,
+            limits=limits,
+        )
 
     @app.get("/plan/more")
     def more(request: Request) -> Response:
@@ -211,52 +229,22 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
     def split_page(request: Request) -> Response:
         given = request.query_params
         listed = given.getlist("q")[:MAX_QUESTIONS]
-        context: dict[str, Any] = {
-            "listed": listed, "given": given, "problem": None, "found": None, "titles": [], "links": [],
-            "another": address("/plan", urlencode([("q", one) for one in listed])),
-        }  # fmt: skip
-        try:
+
+        def make(context: dict[str, Any]) -> str:
             plans = [PlanForm.read(dict(parse_qsl(one))) for one in listed]
-            context["titles"] = [_title(plan) for plan in plans]
+            context["titles"] = [plan.title for plan in plans]
             if plans and given.get("epsilon", "").strip():
-                found = _split(plans, given)
-                context["found"] = found
+                found = context["found"] = _split(plans, given)
                 context["links"] = [
-                    address("/release", _released(plan, share.epsilon, share.delta).query())
+                    plan.release(epsilon=share.epsilon, delta=share.delta)
                     for plan, share in zip(plans, found.shares, strict=True)
                 ]
-        except DiscreetError as error:
-            context["problem"] = problem(error)
-        status = 200 if context["problem"] is None else context["problem"][0]
-        return studio.page(request, "split.html", status, **context)
+            return ""
 
-
-def _result(plan: PlanForm, listed: list[str]) -> dict[str, Any]:
-    question = plan.question
-    delta = getattr(question, "delta", None)
-    promised = Guarantee(
-        as_epsilon(plan.epsilon), exact_delta=as_epsilon(delta, "delta") if delta else Fraction(0)
-    )
-    own = [*listed, plan.query()]
-    return {
-        "width": plan.width(),
-        "meaning": meaning(promised),
-        "python": plan.python(),
-        "command": plan.command(),
-        "release": address("/release", _released(plan, None, None).query()),
-        "divide": address("/plan/split", urlencode([("q", one) for one in own])),
-        "more": address("/plan/more", plan.query()),
-    }
-
-
-def _released(plan: PlanForm, epsilon: Fraction | None, delta: Fraction | None) -> ReleaseForm:
-    """What was planned, as the release form has it; data are chosen next."""
-    texts = dict(plan.form.texts)
-    if "n" in plan.filled.texts:
-        texts["n"] = str(plan.records)
-    texts |= {} if epsilon is None else {"epsilon": str(epsilon)}
-    texts |= {} if delta is None else {"delta": str(delta)}
-    return replace(plan.form, texts=texts)
+        another = address("/plan", urlencode([("q", one) for one in listed]))
+        return studio.attempt(
+            request, "split.html", make, listed=listed, given=given, found=None, titles=[], another=another
+        )
 
 
 def _wanted(plan: PlanForm) -> dict[str, Any]:
@@ -275,24 +263,13 @@ def _wanted(plan: PlanForm) -> dict[str, Any]:
     return found
 
 
-def _title(plan: PlanForm) -> str:
-    _ = plan.question
-    about = (
-        plan.form.texts.get("levels") or plan.form.texts.get("bounds") or plan.form.texts.get("columns", "")
-    )
-    return f"{plan.form.asks.title}: {', '.join(about.split())[:80]}"
-
-
 def _split(plans: list[PlanForm], given: Mapping[str, str]) -> Split:
     questions = {}
     for index, plan in enumerate(plans, 1):
-        own = dict(plan.question.stated())
-        own.pop("epsilon", None)
-        own.pop("n", None)
-        for name in ("within", "weight"):
-            if text := given.get(f"{name}{index}", "").strip():
-                own[name] = text
-        questions[f"question {index}"] = {"kind": plan.form.kind, **own}
+        asked = {key: value for key, value in plan.question.stated().items() if key not in PLANNED_FOR}
+        said = {name: given.get(f"{name}{index}", "").strip() for name in ("within", "weight")}
+        said = {name: text for name, text in said.items() if text}
+        questions[f"question {index}"] = {"kind": plan.form.kind, **asked, **said}
     delta = given.get("delta", "").strip()
     total = as_epsilon(given["epsilon"].strip())
     return split(questions, total, as_epsilon(delta, "delta") if delta else None, plans[0].records)
