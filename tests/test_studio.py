@@ -43,7 +43,7 @@ from discreet.questions.text import NUMBER, TEXT
 from discreet.studio.app import bound, configured, create_app
 from discreet.studio.forms import ReleaseForm
 from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
-from discreet.studio.pages.audit import AuditQuestion
+from discreet.studio.pages.evidence import AuditQuestion
 from discreet.studio.pages.plan import PlanForm
 from discreet.studio.pages.release import _promise
 from discreet.studio.releasing import Releases, hear_warnings, new_request

@@ -101,7 +101,7 @@ def _plan_command(name: str, kind: str) -> Any:
     written, options = _fields(QUESTIONS[kind])
 
     def run(as_json: bool, interval: float, **given: Any) -> None:
-        from discreet.planning.search import plan
+        from discreet.planning.plan import plan
 
         fields = {
             key: written[key].form.read(value, written[key].option) if isinstance(value, str) else value

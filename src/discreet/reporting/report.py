@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from html import escape
@@ -24,41 +25,8 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import question_of
 from discreet.questions.text import words as in_words
 from discreet.reporting.figures import Frame, drawing, frame_of_parts
-from discreet.reporting.meaning import meaning
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8885; --soft: #8881; --accent: #2456a6; --second: #b3500a; }
-@media (prefers-color-scheme: dark) { :root { --accent: #8ab4f8; --second: #f0a45d; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.55 system-ui, "Liberation Sans", sans-serif; max-width: 48rem; margin: 2rem auto;
-  padding: 0 1rem; overflow-wrap: break-word; }
-h1 { line-height: 1.2; margin-bottom: .2rem; } h1 + p { margin-top: 0; opacity: .75; }
-h2 { margin-top: 2.5rem; border-top: 2px solid var(--accent); padding-top: .8rem; line-height: 1.25; }
-h3 { margin: 1.6rem 0 .4rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin: .6rem 0; }
-th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th:first-child, td:first-child, .facts td { text-align: left; }
-td + td { white-space: nowrap; } .facts td { white-space: normal; }
-.facts th { width: 11rem; font-weight: 600; } .facts td { overflow-wrap: anywhere; }
-.key { font-size: 1.15rem; margin: .5rem 0; padding-left: 1.2rem; } .key li { margin: .15rem 0; }
-.promise { background: var(--soft); padding: .7rem 1rem; border-left: 4px solid var(--accent); }
-.promise p { margin: .35rem 0; } .alarm { border-left-color: #c2410c; }
-.scroll { overflow-x: auto; } code, pre { overflow-wrap: anywhere; white-space: pre-wrap; font-size: .9em; }
-figure { margin: 1rem 0; } figcaption, .small { font-size: .9rem; opacity: .8; }
-svg { width: 100%; max-width: 38rem; height: auto; }
-svg text { font: 13px system-ui, "Liberation Sans", sans-serif; fill: currentColor; }
-svg .name { font-weight: 600; }
-@media (max-width: 32rem) {
-  .facts th { width: 7rem; } th, td { padding: .3rem .35rem; } body { font-size: 15px; }
-}
-@page { margin: 18mm 16mm; }
-@media print {
-  :root { color-scheme: light; --accent: #2456a6; --second: #b3500a; }
-  body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; }
-  h2, h3 { break-after: avoid; } figure, tr, .promise, .key, li { break-inside: avoid; }
-  thead { display: table-header-group; } .scroll { overflow: visible; } table { font-size: 9pt; }
-}
-"""
+_STYLE = Path(__file__).with_name("report.css")
 _MAX_LISTED = 8  # shares beyond these are in the table only
 _FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
 releases about the same people are not free: their losses add up.</p>
@@ -70,6 +38,60 @@ document whose checksum does not match.</li>
 <li><code>discreet ledger verify --expect HASH</code>, with the hash of a receipt, shows that the charge is in
 the ledger and that the ledger was not edited or put back.</li></ol>
 """
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What somebody can gain who knows everything but one record."""
+
+    right: int
+    """How often, in 100 times, they guess right between two equally plausible versions; rounded up."""
+    factor: float | None
+    """By how much odds can change; None where ε is not stated."""
+    rest: str
+    """What they know."""
+
+    @property
+    def sentence(self) -> str:
+        """The promise in plain words."""
+        return (
+            f"Suppose somebody knows {self.rest} and cannot decide between two equally plausible versions of "
+            "what is left. Without this release they would guess right 50 times in 100; with it, at most "
+            f"{self.right} times in 100."
+        )
+
+    @property
+    def unlucky(self) -> str:
+        """Why the table of suspicions says more than the sentence, where it does: δ makes them differ."""
+        if self.factor is None or 100 * self.factor / (1 + self.factor) <= self.right:
+            return ""
+        return (
+            "The table is for the outcome of the noise that would tell most, which is rare; "
+            f"{self.right} times in 100 is over all outcomes."
+        )
+
+    @property
+    def suspicions(self) -> tuple[tuple[float, float], ...]:
+        """(probability before, largest probability afterwards)."""
+        if self.factor is None:
+            return ()
+        odds = {before: self.factor * before / (1 - before) for before in (0.01, 0.1, 0.5, 0.9)}
+        return tuple((before, after / (1 + after)) for before, after in odds.items())
+
+
+def meaning(guarantee: Guarantee) -> Meaning | None:
+    """None where nothing is promised, or where the figures would take too long.
+
+    δ(0) is the total variation between neighbours; the best guess of two equally likely ones is right with
+    probability (1 + δ(0))/2. Rounded up: a promise may say too much of the attacker, never too little.
+    """
+    if not guarantee.is_private:
+        return None
+    with suppress(TooLargeError):
+        right = math.ceil(50 * (1 + guarantee.delta_at(0)) - 1e-9)
+        known = guarantee.exact_epsilon is not None and guarantee.epsilon < 700
+        return Meaning(right, math.exp(guarantee.epsilon) if known else None, guarantee.relation.rest)
+    return None
 
 
 def report(
@@ -113,7 +135,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<style>{_STYLE}</style></head>\n<body><h1>{escape(heading)}</h1>\n"
+        f"<style>\n{_STYLE.read_text('utf-8')}</style></head>\n<body><h1>{escape(heading)}</h1>\n"
         f"<p>{escape(' '.join(about))} This report holds released values only.</p>\n"
         f"{body}\n</body></html>\n"
     )

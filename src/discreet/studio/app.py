@@ -23,8 +23,7 @@ from starlette.staticfiles import StaticFiles
 from discreet.errors import DiscreetError, FileError, InvalidInput
 from discreet.ledger import Ledger
 from discreet.studio.guard import Guard, Sessions, StudioSettings
-from discreet.studio.pages.audit import add_audit
-from discreet.studio.pages.evidence import add_evidence
+from discreet.studio.pages.evidence import add_audit, add_evidence
 from discreet.studio.pages.ledger import add_ledger
 from discreet.studio.pages.plan import add_plan
 from discreet.studio.pages.release import add_release

@@ -23,7 +23,7 @@ from discreet.questions.base import Question
 from discreet.questions.text import WHOLE
 from discreet.questions.widths import Width
 from discreet.reporting.figures import curve
-from discreet.reporting.meaning import meaning
+from discreet.reporting.report import meaning
 from discreet.studio.forms import MAX_EPSILON, MIN_EPSILON, Input, ReleaseForm, kinds, written
 from discreet.studio.shell import Studio, address
 

@@ -21,8 +21,7 @@ from discreet.documents.answer import Answer
 from discreet.errors import FileError, InvalidInput, MissingLedgerError
 from discreet.ledger import Account
 from discreet.privacy.guarantee import Guarantee
-from discreet.reporting.meaning import meaning
-from discreet.reporting.report import report
+from discreet.reporting.report import meaning, report
 from discreet.studio.forms import ReleaseForm
 from discreet.studio.guard import MEGABYTE, UPLOAD
 from discreet.studio.releasing import new_request
