@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
+import discreet
 from discreet._registry import COMMANDS, PLANNED, QUESTIONS
 from discreet._text import nearest
 from discreet.cli.console import (
@@ -101,13 +102,11 @@ def _plan_command(name: str, kind: str) -> Any:
     written, options = _fields(QUESTIONS[kind])
 
     def run(as_json: bool, interval: float, **given: Any) -> None:
-        from discreet.planning.plan import plan
-
         fields = {
             key: written[key].form.read(value, written[key].option) if isinstance(value, str) else value
             for key, value in _texts(written, given).items()
         }
-        found = plan(kind, level=interval, **fields, **{key: given[key] for key in _GUESSED})
+        found = discreet.plan(kind, level=interval, **fields, **{key: given[key] for key in _GUESSED})
         print_found(found.to_dict(), as_json, str(found))
 
     own = [
@@ -153,13 +152,11 @@ def _command(name: str, question: type[Question]) -> Any:
             write = stack.enter_context(new_file(out, force, "--out"))
             data = stack.enter_context(source(file, format, glob))
             from discreet.ledger.charging import Charge
-            from discreet.questions.asking import acknowledge_large_delta as allowed
-            from discreet.questions.fingerprints import bind_retries as bound
 
             if acknowledge_large_delta:
-                stack.enter_context(allowed())
+                stack.enter_context(discreet.acknowledge_large_delta())
             if bind_retries is not None:
-                stack.enter_context(bound(bind_retries))
+                stack.enter_context(discreet.bind_retries(bind_retries))
             answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
             receipt = answer.receipt
             if receipt is not None:  # at once: whatever goes wrong from here on, a retry needs the id

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import discreet
 from discreet._interop import reproductions
 from discreet._registry import MECHANISMS
 from discreet._text import printable
@@ -42,7 +43,6 @@ from discreet.errors import InvalidInput, missing_extra
 
 if TYPE_CHECKING:
     from discreet.documents.answer import Answer
-    from discreet.planning.audit import Audit
 
 
 def register(app: typer.Typer) -> None:
@@ -166,7 +166,6 @@ def _run(
 
     Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
     """
-    from discreet.questions.asking import acknowledge_large_delta as allowed
     from discreet.reporting.report import report
     from discreet.study.study_file import read_study, run_study
 
@@ -187,14 +186,13 @@ def _run(
     def keep(result: Any) -> None:
         with file_problems("--out", folder, "written"):
             folder.mkdir(parents=True, exist_ok=True)
-            for name, text in (("study.json", result.to_json()), ("report.html", report(result))):
-                draft = folder / f".{name}.part"
-                draft.write_text(text, encoding="utf-8")
-                draft.replace(folder / name)  # whole or not at all
+        for name, text in (("study.json", result.to_json()), ("report.html", report(result))):
+            with new_file(folder / name, True, "--out") as write:
+                write(text)
         if len(result.answers) < len(declared.questions):
             note(f"What was answered is in {folder}")
 
-    with allowed() if acknowledge_large_delta else nullcontext():
+    with discreet.acknowledge_large_delta() if acknowledge_large_delta else nullcontext():
         result = run_study(declared, progress=progress, check=check, keep=keep)
     account = result.account
     assert account is not None
@@ -247,11 +245,9 @@ def _report(
 
 def _with_receipt(answer: Any, text: str, url: str) -> Any:
     """The answer with the receipt of its charge, found by the document itself."""
-    from discreet.ledger import Ledger
-
     if "" not in answers_of(answer):
         raise InvalidInput("--ledger is for a single release: the document of a study has its receipts")
-    with Ledger(url) as book:
+    with discreet.Ledger(url) as book:
         # As it stands first: an earlier version wrote fewer fields than this one writes again.
         receipt = book.receipt_of(text) or book.receipt_of(answer.to_json())
     if receipt is None:
@@ -301,8 +297,6 @@ def _plan(
     parameters = SERIES.read(prior, "--prior")
     known = None if public is None else SERIES.read(public, "--public")
     with new_file(plot, force, "--plot") as write:
-        import discreet
-
         target: dict[str, Any] = {"within": within, "error": error, "share": share}
         target |= {"delta": delta, "relation": relation}
         found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, public=known, **target)
@@ -338,8 +332,6 @@ def _audit(
 
     parameters = SERIES.read(prior, "--prior")
     with new_file(csv, force, "--csv") as write_csv, new_file(plot, force, "--plot") as write_plot:
-        import discreet
-
         given = {**OPTIONS.read(options, "--options"), **({} if delta is None else {"delta": delta})}
         found = discreet.audit(discreet.mechanism(mechanism, prior=parameters, n=n, epsilon=epsilon, **given))
         if csv is not None:
@@ -355,7 +347,7 @@ def _audit(
         raise typer.Exit(LOSS)
 
 
-def _audit_document(audit: Audit) -> dict[str, Any]:
+def _audit_document(audit: discreet.Audit) -> dict[str, Any]:
     claimed = audit.claimed if audit.claimed.is_private else None
     return {
         "mechanism": audit.mechanism,

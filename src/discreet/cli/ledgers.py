@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import discreet
 from discreet._text import nearest
 from discreet.cli.console import (
     EPILOG,
@@ -32,7 +33,7 @@ from discreet.declarations import Relation
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.ledger import Account, Ledger
+    from discreet.ledger import Account
     from discreet.ledger.chain import Entry
 
 Name = Annotated[str, typer.Argument(help="The dataset.")]
@@ -56,11 +57,9 @@ def _start(context: typer.Context) -> None:
 
 
 @contextmanager
-def _opened(url: str | None) -> Iterator[Ledger]:
+def _opened(url: str | None) -> Iterator[discreet.Ledger]:
     if url is None:
         raise InvalidInput("which ledger? Give --ledger sqlite:///ledger.db, or set DISCREET_LEDGER")
-    import discreet
-
     with discreet.Ledger(url) as ledger:
         yield ledger
 
@@ -216,7 +215,6 @@ def _price(
 ) -> None:
     """Say what a guarantee would cost and whether it fits; spends nothing. Exit code 7: it does not fit."""
     with _opened(ledger) as book:
-        import discreet
         from discreet.ledger import Budget
 
         asked: Any = Budget.cap(epsilon, delta, zcdp)
@@ -246,8 +244,6 @@ def _verify(
 ) -> None:
     """Recompute every hash and every sum; names the first row that is wrong."""
     if file is not None:
-        import discreet
-
         found = discreet.Ledger.verify_export(file, expect=expect or ())
     else:
         with _opened(ledger) as book:

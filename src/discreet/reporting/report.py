@@ -123,10 +123,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
     for name, (answer, question) in named.items():
         parts.append(_section(str(question.get("title", name)), answer, question))
     datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
-    about = [
-        *([f"Dataset: {', '.join(datasets)}."] if datasets else []),
-        f"Printed on {day.day} {day:%B %Y}.",
-    ]
+    about = (f"Dataset: {', '.join(datasets)}. " if datasets else "") + f"Printed on {day.day} {day:%B %Y}."
     parts += [_reading(cited), _methods(cited, account), _verification(cited), _citation(heading, cited, day)]
     body = "\n".join(parts)
     return (
@@ -136,7 +133,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<style>\n{_STYLE.read_text('utf-8')}</style></head>\n<body><h1>{escape(heading)}</h1>\n"
-        f"<p>{escape(' '.join(about))} This report holds released values only.</p>\n"
+        f"<p>{escape(about)} This report holds released values only.</p>\n"
         f"{body}\n</body></html>\n"
     )
 
@@ -147,12 +144,9 @@ def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], 
         return {name: (one, result.questions[name]) for name, one in result.answers.items()}, result.account
     if isinstance(result, Answer):
         return {"Result": (result, {})}, None
-    if isinstance(result, Mapping):
-        named = dict(result)
-    elif isinstance(result, list | tuple):
+    named = dict(result) if isinstance(result, Mapping) else {}
+    if isinstance(result, list | tuple):
         named = {f"Result {index}": one for index, one in enumerate(result, 1)}
-    else:
-        named = {}
     if not named or not all(isinstance(one, Answer) for one in named.values()):
         raise InvalidInput(
             "report takes an answer, a list or a mapping of answers, or the result of a study; got "
@@ -170,11 +164,9 @@ def _budget(account: Account, answered: int) -> str:
         ("Protected against", Relation(account.relation).against),
         ("Questions answered here", str(answered)),
     ]
-    spent = account.spent
-    total = ""
+    total, spent = "", account.spent
     if spent.epsilon:
-        whole = Guarantee(spent.epsilon, Relation(account.relation), spent.delta or Fraction(0))
-        total = _promise(whole)
+        total = _promise(Guarantee(spent.epsilon, Relation(account.relation), spent.delta or Fraction(0)))
     return f"<h2>The promise for everything together</h2>\n{total}{facts(rows, styled=False)}"
 
 
@@ -195,14 +187,13 @@ def _section(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
     parts += ["<h3>How people are protected</h3>", _promise(answer.guarantee)]
     asked = dict([*answer.words().facts, *_asked(question)]).items()
     parts += ["<h3>What was asked, of which data</h3>", facts(asked, styled=False)]
-    if answer.receipt is not None:
-        receipt = replace(answer.receipt, repeated=False)  # a report made again says the same
-        parts.append(f'<p class="small">Receipt: <code>{escape(str(receipt))}</code></p>')
-    else:
-        parts.append(
-            '<p class="small">Receipt: none came with this document. If the release was charged to a ledger, '
-            "its holder can add it: <code>discreet report FILE --ledger URL</code>.</p>"
-        )
+    receipt = (
+        "none came with this document. If the release was charged to a ledger, its holder can add it: "
+        "<code>discreet report FILE --ledger URL</code>."
+    )
+    if answer.receipt is not None:  # a report made again says the same
+        receipt = f"<code>{escape(str(replace(answer.receipt, repeated=False)))}</code>"
+    parts.append(f'<p class="small">Receipt: {receipt}</p>')
     return "\n".join(parts) + "</section>"
 
 
@@ -222,10 +213,11 @@ def _promise(guarantee: Guarantee) -> str:
 def _proof(basis: str) -> str:
     """A basis for readers outside: a page of proofs by its title, not by its place in a repository."""
 
-    def title(found: re.Match[str]) -> str:
-        return f"the proof “{found[1].replace('-', ' ').capitalize()}” of the documentation"
-
-    return re.sub(r"proofs/([\w-]+)\.md", title, basis)
+    return re.sub(
+        r"proofs/([\w-]+)\.md",
+        lambda found: f"the proof “{found[1].replace('-', ' ').capitalize()}” of the documentation",
+        basis,
+    )
 
 
 def _asked(question: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -319,11 +311,8 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
     software = f"discreet {made.get('discreet', __version__)}"
     kinds = list(dict.fromkeys(one.words().name for one in answers))
     what = kinds[0] if len(kinds) == 1 else f"{len(kinds)} results"
-    said = [
-        f"{what} were released under differential privacy with the program {software}."
-        if len(kinds) > 1
-        else f"{what}: released under differential privacy with the program {software}."
-    ]
+    were = " were" if len(kinds) > 1 else ":"
+    said = [f"{what}{were} released under differential privacy with the program {software}."]
     if account is not None:
         said.append(
             f"Everything released about the dataset “{account.dataset}” together satisfies {account.spent} "

@@ -65,11 +65,9 @@ def slot(name: str) -> str:
 class Input:
     """One field of a form, for the template."""
 
+    of: Parameter
     name: str
-    label: str
-    help: str
     value: str
-    required: bool
     widget: str
     """``area``, ``select`` or ``line``."""
     placeholder: str = ""
@@ -83,7 +81,7 @@ class Input:
     """Optional, and without an example: it stands apart."""
 
     @classmethod
-    def of(cls, one: Parameter, value: str) -> Self:
+    def made(cls, one: Parameter, value: str) -> Self:
         """The field of a parameter."""
         form, usual = one.form.name, "" if one.default is None else one.form.write(one.default)
         choices = ("no", "yes") if form == "flag" else one.choices
@@ -95,11 +93,9 @@ class Input:
             example = re.sub(r",\s*" if form == "levels" else r";\s*", "\n", one.example)
         named = "name" if form == "text" and not choices else ""
         return cls(
+            of=one,
             name=slot(one.name),
-            label=one.label,
-            help=one.help,
             value=value or (usual if choices else ""),
-            required=one.required,
             widget="select" if choices else "area" if area else "line",
             placeholder=usual or example,
             mode={"whole": "numeric", "number": "decimal", "budget": "decimal"}.get(form, ""),
@@ -156,7 +152,7 @@ class ReleaseForm:
 
     def inputs(self) -> list[Input]:
         """The fields of the question, as they are filled in."""
-        return [Input.of(one, self.texts.get(one.name, "")) for one in written(self.asks)]
+        return [Input.made(one, self.texts.get(one.name, "")) for one in written(self.asks)]
 
     def tabs(self) -> Iterator[tuple[bool, str, str]]:
         """For each kind of question whether it is this one, its title and the address of its form.

@@ -118,7 +118,7 @@ class Studio:
         template = "problem.html" if is_fragment(request) else "error.html"
         back = ""
         if request.url.path == "/release/review":  # back to the form, with what was filled in
-            back = address("/release", request.url.query)
+            back = f"/release?{request.url.query}"
         return self.page(request, template, status, title=title, text=text, back=back)
 
     def on_status(self, request: Request, error: Exception) -> Response:
@@ -157,7 +157,3 @@ def problem(error: DiscreetError) -> tuple[int, str, str]:
 
 def is_fragment(request: Request) -> bool:
     return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
-
-
-def address(path: str, query: str) -> str:
-    return f"{path}?{query}" if query else path

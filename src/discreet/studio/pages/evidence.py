@@ -25,7 +25,7 @@ from discreet.planning.audit import Audit, audit
 from discreet.questions.text import SERIES, WHOLE, number_text
 from discreet.reporting.figures import curve
 from discreet.studio.forms import MAX_TEXT, check_epsilon, check_prior
-from discreet.studio.shell import Studio, address
+from discreet.studio.shell import Studio
 
 MAX_AUDIT_N = {2: 150, 3: 15, 4: 8, 5: 5}
 """Records up to which an audit of so many levels takes seconds."""
@@ -66,10 +66,11 @@ class AuditQuestion:
             raise TooLargeError(f"a field has more than {MAX_TEXT} characters")
         return cls(**known)
 
-    def query(self) -> str:
+    def address(self) -> str:
         """The address of this question, without the fields that are as they are anyway."""
         usual = asdict(type(self)())
-        return urlencode([(name, text) for name, text in asdict(self).items() if text != usual[name]])
+        query = urlencode([(name, text) for name, text in asdict(self).items() if text != usual[name]])
+        return f"/audit?{query}" if query else "/audit"
 
     @cached_property
     def asked(self) -> _Asked:
@@ -143,7 +144,7 @@ def add_audit(app: FastAPI, studio: Studio) -> None:
             title = "For every ε the smallest δ with which the mechanism is (ε, δ)-private"
             drawn = curve(epsilons.tolist(), deltas.tolist(), title=title, axes=("ε", "δ(ε)"), marked=claimed)
             context |= {"found": found, "claimed": claimed, "drawn": drawn}
-            return address("/audit", question.query())
+            return question.address()
 
         told = {name: (cls.__doc__ or "").partition("\n")[0] for name, cls in MECHANISMS.items()}
         return studio.attempt(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import FastAPI, Request
@@ -25,7 +25,7 @@ from discreet.questions.widths import Width
 from discreet.reporting.figures import curve
 from discreet.reporting.report import meaning
 from discreet.studio.forms import MAX_EPSILON, MIN_EPSILON, Input, ReleaseForm, kinds, written
-from discreet.studio.shell import Studio, address
+from discreet.studio.shell import Studio
 
 MAX_LEVELS, MAX_N, MAX_QUESTIONS = 12, 1_000_000, 8
 START = {
@@ -49,28 +49,28 @@ def planned_kinds() -> dict[str, type[Question]]:
 
 
 @dataclass(frozen=True)
-class PlanForm:
+class PlanForm(ReleaseForm):
     """A question without data, the number of records, and the precision that is wanted; all as text."""
 
-    form: ReleaseForm
     n: str = "400"
     within: str = ""
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> PlanForm:
-        form = ReleaseForm.read({"kind": next(iter(planned_kinds())), **given, "source": "", "request": ""})
-        if form.kind not in planned_kinds():
+    def read(cls, given: Mapping[str, str]) -> Self:
+        known = planned_kinds()
+        form = super().read({"kind": next(iter(known)), **given, "source": "", "request": ""})
+        if form.kind not in known:
             raise InvalidInput(
                 f"kind {form.kind!r} cannot be planned: no width of its answer is known beforehand"
             )
         texts = {"epsilon": "0.5", **START.get(form.kind, {}), **form.texts}
         if "edges" in form.texts and "levels" not in form.texts:
             texts.pop("levels", None)
-        return cls(replace(form, texts=texts), given.get("n", "400") or "400", given.get("within", ""))
+        return replace(form, texts=texts, n=given.get("n") or "400", within=given.get("within", ""))
 
     @property
     def epsilon(self) -> str:
-        return self.form.texts["epsilon"]
+        return self.texts["epsilon"]
 
     @property
     def slider(self) -> str:
@@ -92,14 +92,14 @@ class PlanForm:
     @cached_property
     def filled(self) -> ReleaseForm:
         """The form with an example in every field that is required, since a plan needs no columns."""
-        known = written(self.form.asks)
+        known = written(self.asks)
         examples = {one.name: one.example for one in known if one.required and one.example}
-        texts = {**examples, **self.form.texts}
+        texts = {**examples, **self.texts}
         if any(one.name == "n" for one in known):
             texts.pop("n", None)
             if texts.get("relation") != "add-remove" and not texts.get("person"):
                 texts["n"] = str(self.records)
-        return replace(self.form, texts=texts)
+        return ReleaseForm(kind=self.kind, texts=texts)
 
     @cached_property
     def question(self) -> Question:
@@ -112,42 +112,39 @@ class PlanForm:
 
     @property
     def title(self) -> str:
-        texts = self.form.texts
-        about = texts.get("levels") or texts.get("bounds") or texts.get("columns", "")
+        about = self.texts.get("levels") or self.texts.get("bounds") or self.texts.get("columns", "")
         return f"{self.question.title}: {', '.join(about.split())[:80]}"
 
     def width(self, epsilon: str | None = None) -> Width:
         """How precise it will be, at this ε or another."""
         _ = self.question
         texts = self.filled.texts if epsilon is None else {**self.filled.texts, "epsilon": epsilon}
-        return _width(self.form.kind, tuple(sorted(texts.items())), self.records)
+        return _width(self.kind, tuple(sorted(texts.items())), self.records)
 
     def inputs(self) -> list[Input]:
         """The fields of the question, without names of columns."""
-        return [one for one in self.form.inputs() if one.name not in PLANNED_FOR and one.columns != "name"]
+        return [one for one in super().inputs() if one.name not in PLANNED_FOR and one.columns != "name"]
 
     def tabs(self) -> Iterator[tuple[bool, str, str]]:
         """For each kind of question whether it is this one, its title and the address of its plan."""
         for kind, cls in planned_kinds().items():
-            yield kind == self.form.kind, cls.title, address("/plan", urlencode({"kind": kind, "n": self.n}))
+            yield kind == self.kind, cls.title, f"/plan?{urlencode({'kind': kind, 'n': self.n})}"
 
-    def query(self, **changes: str) -> str:
-        """The address of this plan."""
-        form = replace(self.form, texts={**self.form.texts, **changes})
-        pairs = dict([*form.items(), ("n", self.n), ("within", self.within)])
-        return urlencode([(name, text) for name, text in pairs.items() if text])
+    def items(self) -> list[tuple[str, str]]:
+        """Names and values of all fields that are filled in."""
+        found = {**dict(super().items()), "n": self.n, "within": self.within}
+        return [(name, text) for name, text in found.items() if text]
 
     def release(self, **given: Fraction | None) -> str:
         """What was planned, with these ε and δ, as the address of the release form; data are chosen next."""
-        texts = dict(self.form.texts)
-        if "n" in self.filled.texts:
-            texts["n"] = str(self.records)
-        texts |= {name: str(value) for name, value in given.items() if value is not None}
-        return replace(self.form, texts=texts).address()
+        planned = {"n": str(self.records)} if "n" in self.filled.texts else {}
+        paid = {name: str(value) for name, value in given.items() if value is not None}
+        own = {"kind": self.kind, "dataset": self.dataset, "label": self.label}
+        return ReleaseForm(**own, texts={**self.texts, **planned, **paid}).address()
 
     def python(self) -> str:
         """The plan as a program."""
-        asked = {"id": "planned", "kind": self.form.kind, **self.question.stated()}
+        asked = {"id": "planned", "kind": self.kind, **self.question.stated()}
         asked.pop("n", None)
         lines = "".join(f"            {name!r}: {value!r},\n" for name, value in asked.items())
         delta = f', "delta": {asked["delta"]!r}' if asked.get("delta") else ""
@@ -160,9 +157,9 @@ class PlanForm:
 
     def command(self) -> str:
         """The plan as a command, where there is one."""
-        texts, question = self.form.texts, self.question
+        texts, question = self.texts, self.question
         if texts.get("missing") or texts.get("expected_false"):
-            if self.form.kind != "proportion":
+            if self.kind != "proportion":
                 return ""
             asked = shlex.join(one for one in question.arguments() if not one.startswith("--n="))
             return f"discreet plan-release {asked} --n {self.records}\n"
@@ -188,14 +185,15 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
             plan = context["plan"] = PlanForm.read(request.query_params)
             delta = getattr(plan.question, "delta", None)
             spent = as_epsilon(delta, "delta") if delta else Fraction(0)
+            own = [*listed, urlencode(plan.items())]
             context |= {
                 "width": plan.width(),
                 "meaning": meaning(Guarantee(as_epsilon(plan.epsilon), exact_delta=spent)),
                 "release": plan.release(),
-                "divide": address("/plan/split", urlencode([("q", one) for one in (*listed, plan.query())])),
-                "more": address("/plan/more", plan.query()),
+                "divide": "/plan/split?" + urlencode([("q", one) for one in own]),
+                "more": plan.address("/plan/more"),
             }
-            return address("/plan", plan.query())
+            return plan.address("/plan")
 
         limits = {"n": MAX_N, "low": float(MIN_EPSILON), "high": float(MAX_EPSILON)}
         return studio.attempt(
@@ -241,7 +239,7 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
                 ]
             return ""
 
-        another = address("/plan", urlencode([("q", one) for one in listed]))
+        another = "/plan" + ("?" if listed else "") + urlencode([("q", one) for one in listed])
         return studio.attempt(
             request, "split.html", make, listed=listed, given=given, found=None, titles=[], another=another
         )
@@ -259,7 +257,8 @@ def _wanted(plan: PlanForm) -> dict[str, Any]:
         except InvalidInput as error:
             found[f"{name}_problem"] = str(error).replace("within=", "Wanted precision ± ")
     if "epsilon" in found:
-        found["use"] = address("/plan", plan.query(epsilon=f"{float(found['epsilon']):g}"))
+        texts = {**plan.texts, "epsilon": f"{float(found['epsilon']):g}"}
+        found["use"] = replace(plan, texts=texts).address("/plan")
     return found
 
 
@@ -269,7 +268,7 @@ def _split(plans: list[PlanForm], given: Mapping[str, str]) -> Split:
         asked = {key: value for key, value in plan.question.stated().items() if key not in PLANNED_FOR}
         said = {name: given.get(f"{name}{index}", "").strip() for name in ("within", "weight")}
         said = {name: text for name, text in said.items() if text}
-        questions[f"question {index}"] = {"kind": plan.form.kind, **asked, **said}
+        questions[f"question {index}"] = {"kind": plan.kind, **asked, **said}
     delta = given.get("delta", "").strip()
     total = as_epsilon(given["epsilon"].strip())
     return split(questions, total, as_epsilon(delta, "delta") if delta else None, plans[0].records)
