@@ -1397,9 +1397,9 @@ def test_copied_code_runs(
     Path("odd file.csv").write_text('"a, b"\n' + "'x'\n$y\n" * 50)
     texts = {"column": "a, b", "levels": "'x'\n$y", "epsilon": "1/2", "prior": "1, 2", "n": "100"}
     release = ReleaseForm(kind="proportion", texts=texts)
-    exec(release.python("odd file.csv", {}), scope)
+    exec(release.as_python("odd file.csv", {}), scope)
     assert scope["r"].levels == ("'x'", "$y")
-    run_command(release.command("odd file.csv", {}), capsys)
+    run_command(release.as_command("odd file.csv", {}), capsys)
 
 
 def test_the_pages_show_that_code(inside: Browser) -> None:
@@ -1510,7 +1510,7 @@ def test_the_copied_python_names_any_table() -> None:
     table = 'odd"; name'
     form = ReleaseForm(kind="proportion", texts={"column": "x", "levels": "a,b", "epsilon": "1"})
     query = next(
-        line for line in form.python("x.duckdb", {}, table).splitlines() if line.startswith("data = ")
+        line for line in form.as_python("x.duckdb", {}, table).splitlines() if line.startswith("data = ")
     )
     book = duckdb.connect()
     book.execute('CREATE TABLE "odd""; name" AS SELECT 1 AS x')

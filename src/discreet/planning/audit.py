@@ -171,8 +171,8 @@ def audit(
     keeps_noisy = bool(getattr(mechanism, "keeps_noisy", False))
     if of == "noisy" and not keeps_noisy:
         raise InvalidInput(f"of='noisy' is for mechanisms that publish noisy counts; {name} keeps none")
-    known = of != "decoded" and hasattr(mechanism, "published_loss")
-    closed: PublishedLoss | None = mechanism.published_loss() if known else None
+    loss = None if of == "decoded" else getattr(mechanism, "published_loss", None)
+    closed: PublishedLoss | None = None if loss is None else loss()
     if closed is not None:
         return Audit(name, mechanism.guarantee, closed.epsilon, Worst(*closed.worst), 0, closed.delta)
     law = _Law(mechanism, progress)

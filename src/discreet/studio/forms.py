@@ -185,7 +185,7 @@ class ReleaseForm:
             error.args = tuple(_labelled(str(part), self.asks) for part in error.args)
             raise
 
-    def python(self, file: str, charge: Mapping[str, str], table: str | None = None) -> str:
+    def as_python(self, file: str, charge: Mapping[str, str], table: str | None = None) -> str:
         """The question as a program; ``table`` is one of a DuckDB file."""
         head, data = "import discreet\n\n", repr(file)
         if table is not None:
@@ -195,7 +195,7 @@ class ReleaseForm:
             data = "data"
         return f"{head}r = {self.question.python(data, **charge)}\nprint(r.summary())\n"
 
-    def command(self, file: str, charge: Mapping[str, str]) -> str:
+    def as_command(self, file: str, charge: Mapping[str, str]) -> str:
         """The question as a command."""
         paid = [f"--{name.replace('_', '-')}={value}" for name, value in charge.items()]
         asked = self.asks.command or self.asks.kind

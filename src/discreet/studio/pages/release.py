@@ -101,8 +101,8 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             offer=offer,
             **_promise(offer.guarantee),
             back=form.address(request=""),
-            python=form.python(file, charge, source.table),
-            command="" if source.table else form.command(file, charge),
+            python=form.as_python(file, charge, source.table),
+            command="" if source.table else form.as_command(file, charge),
         )
 
     @app.post("/release/confirm")
