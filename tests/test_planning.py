@@ -22,11 +22,10 @@ from discreet.inference.expected_width import expected_width, imagined_counts
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import automatic
 from discreet.planning import expected_error as expectations
-from discreet.planning import search as planning
+from discreet.planning import plan as planning
 from discreet.planning.expected_error import PlanRow, kl_divergence
-from discreet.planning.plan import Plan
+from discreet.planning.plan import Plan, gaussian_from, plan
 from discreet.planning.progress import watched
-from discreet.planning.search import gaussian_from, plan
 from discreet.planning.widths import epsilon_within, size_within
 from discreet.questions import counts, proportion
 from discreet.questions.proportion import Proportion

@@ -16,8 +16,8 @@ import pytest
 
 from discreet._interop import reproductions
 from discreet.cli import main
-from discreet.studio.gallery import Gallery
-from discreet.studio.settings import installed_gallery
+from discreet.studio.guard import StudioSettings
+from discreet.studio.pages.evidence import exhibits
 from evidence.components import need
 from test_studio import running
 
@@ -63,16 +63,16 @@ def test_an_installed_package_that_is_gone_is_absent(monkeypatch: pytest.MonkeyP
 
 
 def test_the_studio_finds_the_gallery() -> None:
-    gallery = Gallery(installed_gallery())
-    papers = gallery.by_paper()
-    assert len(papers) == 5
-    exhibit = next(iter(papers.values()))[0]
-    assert (gallery.image(exhibit.images[0]) or b"").startswith(b"\x89PNG")
+    folder = StudioSettings(port=1).gallery
+    assert folder is not None
+    shown = [one for one in exhibits(folder) if one.images]
+    assert len({one.paper for one in shown}) == 5
+    assert (folder / shown[0].images[0]).read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("absent")
 def test_without_it_the_studio_says_so() -> None:
-    assert installed_gallery() is None
+    assert StudioSettings(port=1).gallery is None
     with running() as browser:
         inside = browser.enter()
         assert "pip install ./reproductions" in inside.get("/evidence").text

@@ -40,15 +40,13 @@ from discreet.errors import InvalidInput, RequestConflictError
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, Question, parameter
 from discreet.questions.text import NUMBER, TEXT
-from discreet.studio.app import create_app
+from discreet.studio.app import bound, configured, create_app
 from discreet.studio.forms import ReleaseForm
-from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions
-from discreet.studio.pages.audit import AuditQuestion
+from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
+from discreet.studio.pages.evidence import AuditQuestion
 from discreet.studio.pages.plan import PlanForm
 from discreet.studio.pages.release import _promise
 from discreet.studio.releasing import Releases, hear_warnings, new_request
-from discreet.studio.server import bound, configured
-from discreet.studio.settings import StudioSettings
 from workbooks import workbook
 
 pytestmark = pytest.mark.filterwarnings(
@@ -1399,9 +1397,9 @@ def test_copied_code_runs(
     Path("odd file.csv").write_text('"a, b"\n' + "'x'\n$y\n" * 50)
     texts = {"column": "a, b", "levels": "'x'\n$y", "epsilon": "1/2", "prior": "1, 2", "n": "100"}
     release = ReleaseForm(kind="proportion", texts=texts)
-    exec(release.python("odd file.csv", {}), scope)
+    exec(release.as_python("odd file.csv", {}), scope)
     assert scope["r"].levels == ("'x'", "$y")
-    run_command(release.command("odd file.csv", {}), capsys)
+    run_command(release.as_command("odd file.csv", {}), capsys)
 
 
 def test_the_pages_show_that_code(inside: Browser) -> None:
@@ -1512,7 +1510,7 @@ def test_the_copied_python_names_any_table() -> None:
     table = 'odd"; name'
     form = ReleaseForm(kind="proportion", texts={"column": "x", "levels": "a,b", "epsilon": "1"})
     query = next(
-        line for line in form.python("x.duckdb", {}, table).splitlines() if line.startswith("data = ")
+        line for line in form.as_python("x.duckdb", {}, table).splitlines() if line.startswith("data = ")
     )
     book = duckdb.connect()
     book.execute('CREATE TABLE "odd""; name" AS SELECT 1 AS x')

@@ -17,7 +17,7 @@ from discreet import InvalidInput
 from discreet.answers.selected import SparseRelease
 from discreet.cli import main
 from discreet.mechanisms.sparse import Sparse
-from discreet.planning.intervals import IntervalPlan
+from discreet.planning.widths import IntervalPlan
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.fit import regression
 from discreet.regression.rehearsal import made_up

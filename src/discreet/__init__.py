@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from discreet.mechanisms.optimal import optimal_error, optimal_mechanism
     from discreet.numerics.hellinger import hellinger
     from discreet.planning.audit import Audit, audit, audit_sampler
-    from discreet.planning.plan import Plan
-    from discreet.planning.search import plan
+    from discreet.planning.plan import Plan, plan
     from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
     from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
     from discreet.posterior_sampling.families.rates import Exponential, Poisson
@@ -118,8 +117,7 @@ _HOME = {
     "mechanisms.optimal": ("optimal_error", "optimal_mechanism"),
     "numerics.hellinger": ("hellinger",),
     "planning.audit": ("Audit", "audit", "audit_sampler"),
-    "planning.plan": ("Plan",),
-    "planning.search": ("plan",),
+    "planning.plan": ("Plan", "plan"),
     "posterior_sampling.families.categorical": ("BetaFamily", "DirichletFamily"),
     "posterior_sampling.families.means": ("GaussianMean", "GaussianVector"),
     "posterior_sampling.families.rates": ("Exponential", "Poisson"),

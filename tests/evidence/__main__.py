@@ -242,7 +242,7 @@ class Requests:
 
     def __init__(self, place: Path) -> None:
         from discreet.studio.app import create_app
-        from discreet.studio.settings import StudioSettings
+        from discreet.studio.guard import StudioSettings
 
         settings = StudioSettings(port=8765, ledger=f"sqlite:///{place / 'studio.db'}")
         self._app, self._host, self._origin = create_app(settings), settings.hosts[0], settings.origins[0]

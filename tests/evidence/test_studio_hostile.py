@@ -35,7 +35,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 import discreet
-from discreet.studio.settings import StudioSettings
+from discreet.studio.guard import StudioSettings
 from evidence.components import need
 from test_studio import CSV, KINDS, NUMBERS, Answer, Browser
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet._text import printable
-from discreet.cli import ledgers, planning, reproducing, studies, web
+from discreet.cli import commands, ledgers
 from discreet.cli.asking import Commands
 from discreet.cli.console import CORRUPT, DATA, EPILOG, EXIT_CODES, FILE, INTERNAL, LEDGER, OK, REFUSED, USAGE
 from discreet.errors import (
@@ -48,13 +48,13 @@ def _start(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
-        planning.show_version()
+        commands.show_version()
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-for group in (studies, planning, ledgers, reproducing, web):
-    group.register(app)
+commands.register(app)
+ledgers.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,14 +71,7 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
         text = json.dumps({kind: {"type": name, "message": message}}) if as_json else f"{kind}: {message}"
         typer.echo(printable(text, keep="\n"), err=True)
 
-    def show_warning(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: Any = None,
-        line: Any = None,
-    ) -> None:
+    def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         report("warning", category.__name__, str(message))
 
     try:

@@ -6,16 +6,16 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.main import get_command
 
+import discreet
 from discreet._registry import COMMANDS, PLANNED, QUESTIONS
-from discreet._text import nearest, printable
+from discreet._text import nearest
 from discreet.cli.console import (
     EPILOG,
     BindRetries,
@@ -34,13 +34,13 @@ from discreet.cli.console import (
     new_file,
     note,
     print_answer,
+    print_found,
     print_json,
     source,
 )
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.ledger import Receipt
     from discreet.questions.base import Parameter, Question
 
 _ONCE = """Every run spends epsilon anew, so a second run for a nicer answer costs twice. With --dataset and
@@ -83,41 +83,39 @@ class Commands(CommandGroup):
         return [(name, {**asked, **own, **PLANNED}[name]) for name in self.list_commands(context)]
 
 
-def _command(name: str, question: type[Question]) -> Any:
+def _made(name: str, help: str, run: Callable[..., None], options: Iterable[inspect.Parameter]) -> Any:
+    """A command that runs a function with these options."""
+    run.__signature__ = inspect.Signature(list(options))  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    app.command(name, help=f"{question.sentence}\n\n{_ONCE}", epilog=EPILOG)(_function(question))
+    app.command(name, help=help, epilog=EPILOG)(run)
     return get_command(app)
+
+
+def _fields(question: type[Question]) -> tuple[dict[str, Parameter], list[inspect.Parameter]]:
+    """The fields of a question that can be written, by name, and their options."""
+    written = {one.name: one for one in question.parameters() if not one.python}
+    return written, [option for one in written.values() for option in _options(one, set(written))]
 
 
 def _plan_command(name: str, kind: str) -> Any:
     """The command that plans a question's widths: its fields, and what is wanted or guessed."""
-    written = {one.name: one for one in QUESTIONS[kind].parameters() if not one.python}
+    written, options = _fields(QUESTIONS[kind])
 
     def run(as_json: bool, interval: float, **given: Any) -> None:
-        from discreet.planning.intervals import plan_intervals
-
         fields = {
             key: written[key].form.read(value, written[key].option) if isinstance(value, str) else value
             for key, value in _texts(written, given).items()
         }
-        n, epsilon = fields.pop("n", None), fields.pop("epsilon", None)
-        guessed = {key: given[key] for key in _GUESSED}
-        found = plan_intervals(kind, fields, n=n, epsilon=epsilon, level=interval, **guessed)
-        if as_json:
-            print_json(found.to_dict())
-        else:
-            typer.echo(printable(str(found), keep="\n"))
+        found = discreet.plan(kind, level=interval, **fields, **{key: given[key] for key in _GUESSED})
+        print_found(found.to_dict(), as_json, str(found))
 
     own = [
         _keyword(key, Annotated[form, typer.Option(help=text)], start)
         for key, (form, text, start) in _GUESSED.items()
     ]
-    options = [option for one in written.values() for option in _options(one, set(written))]
     own += [_keyword("interval", Interval, 0.95), _keyword("as_json", Json, False)]
-    run.__signature__ = inspect.Signature([*options, *own])  # type: ignore[attr-defined]
-    app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    app.command(name, help=f"{PLANNED[name]}\n\nGive two of --n, --epsilon and --within.", epilog=EPILOG)(run)
-    return get_command(app)
+    help = f"{PLANNED[name]}\n\nGive two of --n, --epsilon and --within."
+    return _made(name, help, run, [*options, *own])
 
 
 _GUESSED: dict[str, tuple[Any, str, Any]] = {
@@ -130,9 +128,9 @@ _GUESSED: dict[str, tuple[Any, str, Any]] = {
 }
 
 
-def _function(question: type[Question]) -> Callable[..., None]:
-    """The function of the command: its signature is the file, the fields of the question, and the rest."""
-    written = {one.name: one for one in question.parameters() if not one.python}
+def _command(name: str, question: type[Question]) -> Any:
+    """The command that asks a question: the file, its fields, and what every command has."""
+    written, options = _fields(question)
 
     def run(
         file: Records,
@@ -150,23 +148,28 @@ def _function(question: type[Question]) -> Callable[..., None]:
     ) -> None:
         asked = question.from_text(_texts(written, given))
         _check_charge(ledger, dataset, request_id)
-        with new_file(out, force, "--out") as write, source(file, format, glob) as data:
+        with ExitStack() as stack:
+            write = stack.enter_context(new_file(out, force, "--out"))
+            data = stack.enter_context(source(file, format, glob))
             from discreet.ledger.charging import Charge
-            from discreet.questions.asking import acknowledge_large_delta as allowed
-            from discreet.questions.asking import bind_retries as bound
 
-            with (
-                allowed() if acknowledge_large_delta else nullcontext(),
-                nullcontext() if bind_retries is None else bound(bind_retries),
-            ):
-                answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
-            _print_receipt(answer.receipt, as_json)
+            if acknowledge_large_delta:
+                stack.enter_context(discreet.acknowledge_large_delta())
+            if bind_retries is not None:
+                stack.enter_context(discreet.bind_retries(bind_retries))
+            answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
+            receipt = answer.receipt
+            if receipt is not None:  # at once: whatever goes wrong from here on, a retry needs the id
+                note(json.dumps({"receipt": receipt.to_dict()}) if as_json else str(receipt))
             write(answer.to_json())
         if as_json:
             print_json(answer.document())
             return
         print_answer(answer)
-        _print_where(out, answer.receipt)
+        if out is None and receipt is not None:
+            note("Not saved to a file; the ledger keeps it: repeat with this --request-id and --out FILE")
+        else:
+            note(f"Saved to {out}" if out else "Not saved: give --out FILE to keep the release")
 
     first, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
     taken = {one.name for one in common} | {"file", "json", "help"}
@@ -174,10 +177,8 @@ def _function(question: type[Question]) -> Callable[..., None]:
         raise InvalidInput(
             f"the question {question.kind!r} has a field {min(clash)!r}, but every command has --{min(clash)}"
         )
-    options = [option for one in written.values() for option in _options(one, set(written))]
-    listed = [_keyword(one.name, one.annotation, one.default) for one in (first, *options, *common)]
-    run.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
-    return run
+    listed = (_keyword(one.name, one.annotation, one.default) for one in (first, *options, *common))
+    return _made(name, f"{question.sentence}\n\n{_ONCE}", run, listed)
 
 
 def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -203,7 +204,7 @@ def _options(one: Parameter, names: set[str]) -> list[inspect.Parameter]:
             help=f"One more of {one.option}, taken literally, for one with a comma; repeat it.",
             metavar=single.upper(),
         )
-        found.append(_keyword(_literal(one.name), Annotated[list[str] | None, literal], None))
+        found.append(_keyword(f"literal_{one.name}", Annotated[list[str] | None, literal], None))
     return found
 
 
@@ -215,10 +216,6 @@ def _metavar(one: Parameter) -> str:
     if listed and len(listed) <= 30:
         return listed
     return shlex.quote(one.example) if one.example else _METAVARS.get(one.form.name, one.form.name.upper())
-
-
-def _literal(name: str) -> str:
-    return f"literal_{name}"
 
 
 def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,7 +231,7 @@ def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[s
             raise InvalidInput(f"{one.option} is empty; give a value{example}, or leave it out")
         if value is not None and one.choices and value not in one.choices:
             raise InvalidInput(f"{one.option} {value!r} is unknown{nearest(value, one.choices)}")
-        literal = given.get(_literal(name)) or []
+        literal = given.get(f"literal_{name}") or []
         if literal:
             found[name] = (*(one.form.read(value, one.option) if value else ()), *literal)
         elif value is not None:
@@ -251,16 +248,3 @@ def _check_charge(ledger: str | None, dataset: str | None, request_id: str | Non
         )
     if request_id is not None and ledger is None:
         raise InvalidInput("--request-id is for a charge: give --dataset and --ledger too")
-
-
-def _print_receipt(receipt: Receipt | None, as_json: bool) -> None:
-    """At once, on standard error: whatever goes wrong from here on, a retry needs the id."""
-    if receipt is not None:
-        note(json.dumps({"receipt": receipt.to_dict()}) if as_json else str(receipt))
-
-
-def _print_where(out: Path | None, receipt: Receipt | None) -> None:
-    text = f"Saved to {out}" if out else "Not saved: give --out FILE to keep the release"
-    if receipt is not None and not out:
-        text = "Not saved to a file; the ledger keeps it: repeat with this --request-id and --out FILE"
-    note(text)

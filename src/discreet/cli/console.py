@@ -42,6 +42,12 @@ EXIT_CODES = {
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<3} {meaning}" for code, meaning in EXIT_CODES.items())
 
 
+def add_commands(app: typer.Typer, **commands: Callable[..., None]) -> None:
+    """Commands by their names."""
+    for name, command in commands.items():
+        app.command(name, epilog=EPILOG)(command)
+
+
 class CommandGroup(TyperGroup):
     """A group of commands whose help cuts no sentence."""
 
@@ -190,6 +196,14 @@ def note(text: str) -> None:
 
 def print_json(document: dict[str, Any]) -> None:
     typer.echo(json.dumps(document, indent=2))
+
+
+def print_found(document: dict[str, Any], as_json: bool, *paragraphs: str) -> None:
+    """One JSON document, or the same in words."""
+    if as_json:
+        print_json(document)
+    else:
+        print_text(*paragraphs)
 
 
 def picture(axes: Any, path: Path) -> bytes:

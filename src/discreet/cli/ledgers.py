@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet._text import nearest, printable
+import discreet
+from discreet._text import nearest
 from discreet.cli.console import (
     EPILOG,
     REFUSED,
@@ -21,7 +22,10 @@ from discreet.cli.console import (
     Force,
     Json,
     LedgerUrl,
+    add_commands,
     new_file,
+    note,
+    print_found,
     print_json,
     print_table,
 )
@@ -29,7 +33,7 @@ from discreet.declarations import Relation
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.ledger import Account, Ledger
+    from discreet.ledger import Account
     from discreet.ledger.chain import Entry
 
 Name = Annotated[str, typer.Argument(help="The dataset.")]
@@ -42,16 +46,8 @@ def register(app: typer.Typer) -> None:
         name="ledger", cls=CommandGroup, rich_markup_mode=None, epilog=EPILOG, invoke_without_command=True
     )
     group.callback()(_start)
-    for name, command in (
-        ("create", _create),
-        ("show", _show),
-        ("history", _history),
-        ("price", _price),
-        ("cap", _cap),
-        ("verify", _verify),
-        ("export", _export),
-    ):
-        group.command(name, epilog=EPILOG)(command)
+    add_commands(group, create=_create, show=_show, history=_history, price=_price, cap=_cap)
+    add_commands(group, verify=_verify, export=_export)
     app.add_typer(group, help="Keep the privacy budgets of datasets.")
 
 
@@ -61,11 +57,9 @@ def _start(context: typer.Context) -> None:
 
 
 @contextmanager
-def _opened(url: str | None) -> Iterator[Ledger]:
+def _opened(url: str | None) -> Iterator[discreet.Ledger]:
     if url is None:
         raise InvalidInput("which ledger? Give --ledger sqlite:///ledger.db, or set DISCREET_LEDGER")
-    import discreet
-
     with discreet.Ledger(url) as ledger:
         yield ledger
 
@@ -157,9 +151,7 @@ def _history(
         entries = [
             entry
             for entry in entries
-            if (first is None or _time(entry) >= first)
-            and (last is None or _time(entry) < last)
-            and (not kind or _kinds(entry) & set(kind))
+            if first <= datetime.fromisoformat(entry.time) < last and (not kind or _kinds(entry) & set(kind))
         ]
         rows = [_row(entry) for entry in entries]
         write(_as_csv([[*_COLUMNS, "hash"], *([*row, e.hash] for row, e in zip(rows, entries, strict=True))]))
@@ -169,9 +161,9 @@ def _history(
     elif rows:
         print_table(_COLUMNS, [[row[0], row[1][:16].replace("T", " "), *row[2:]] for row in rows])
     else:
-        typer.echo("no entries", err=True)
+        note("no entries")
     if csv is not None:
-        typer.echo(printable(f"Saved to {csv}"), err=True)
+        note(f"Saved to {csv}")
 
 
 def _row(entry: Entry) -> list[str]:
@@ -179,12 +171,11 @@ def _row(entry: Entry) -> list[str]:
         relation, unit = entry.scope
         people = "" if unit is None else f", people by {unit!r}"
         what = "Created" if entry.kind == "create" else "Cap changed"
-        asked = f"{what}: cap {entry.cap}, {relation}{people}"
+        price, asked = "–", f"{what}: cap {entry.cap}, {relation}{people}"
     else:
         from discreet.questions.text import plan_in_words
 
-        asked = plan_in_words(entry.plan)
-    price = str(entry.charged) if entry.plan is not None else "–"
+        price, asked = str(entry.charged), plan_in_words(entry.plan)
     return [str(entry.sequence), entry.time, price, str(entry.spent), entry.request_id or "–", asked]
 
 
@@ -193,14 +184,10 @@ def _kinds(entry: Entry) -> set[str]:
     return {entry.kind} if entry.plan is None else {entry.kind, str(entry.plan.get("question", ""))}
 
 
-def _time(entry: Entry) -> datetime:
-    return datetime.fromisoformat(entry.time)
-
-
-def _moment(text: str | None, option: str, days: int) -> datetime | None:
-    """A moment in UTC; a day alone means its beginning, or with ``days`` the end of it."""
+def _moment(text: str | None, option: str, days: int) -> datetime:
+    """A moment in UTC: of a day its beginning, or with ``days`` its end; far away if none is said."""
     if text is None:
-        return None
+        return (datetime.max if days else datetime.min).replace(tzinfo=UTC)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -228,17 +215,14 @@ def _price(
 ) -> None:
     """Say what a guarantee would cost and whether it fits; spends nothing. Exit code 7: it does not fit."""
     with _opened(ledger) as book:
-        import discreet
         from discreet.ledger import Budget
 
-        asked = Budget.cap(epsilon, delta, zcdp)
+        asked: Any = Budget.cap(epsilon, delta, zcdp)
         if asked.zcdp is None:
             account = book.show(dataset)
             relation, part = Relation(account.relation), asked.delta or Fraction(0)
-            guarantee = discreet.Guarantee(asked.epsilon, relation, unit=account.unit, exact_delta=part)
-            found = book.price(dataset, guarantee)
-        else:
-            found = book.price(dataset, asked)
+            asked = discreet.Guarantee(asked.epsilon, relation, unit=account.unit, exact_delta=part)
+        found = book.price(dataset, asked)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -260,18 +244,12 @@ def _verify(
 ) -> None:
     """Recompute every hash and every sum; names the first row that is wrong."""
     if file is not None:
-        import discreet
-
         found = discreet.Ledger.verify_export(file, expect=expect or ())
     else:
         with _opened(ledger) as book:
             found = book.verify(expect=expect or ())
-    if as_json:
-        print_json(found.to_dict())
-        return
-    typer.echo(f"sound: {found.entries} entries, head {found.head}")
-    for note in found.notes:
-        typer.echo(f"note: {note}")
+    notes = (f"note: {text}" for text in found.notes)
+    print_found(found.to_dict(), as_json, f"sound: {found.entries} entries, head {found.head}", *notes)
 
 
 def _export(
@@ -283,11 +261,9 @@ def _export(
     """Verify the ledger and write all of it to a file: a line of JSON per entry."""
     with _opened(ledger) as book:
         found = book.export(out, overwrite=force)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        typer.echo(f"{found.entries} entries, head {found.head}")
-        typer.echo(printable(f"Saved to {out}"), err=True)
+    print_found(found.to_dict(), as_json, f"{found.entries} entries, head {found.head}")
+    if not as_json:
+        note(f"Saved to {out}")
 
 
 def _print_account(account: Account, as_json: bool) -> None:

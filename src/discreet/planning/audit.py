@@ -113,40 +113,28 @@ class Audit:
     @property
     def holds(self) -> bool:
         """Whether the claimed guarantee is true, up to 1e-9 for the floating-point law."""
-        if not self.claimed.is_private:
-            return True
-        if self.epsilon <= self.claimed.epsilon + 1e-9:
+        if not self.claimed.is_private or self.epsilon <= self.claimed.epsilon + 1e-9:
             return True
         return self.claimed.delta > 0 and self.delta(self.claimed.epsilon) <= self.claimed.delta + 1e-9
 
     def _verdict(self) -> str:
-        if not self.claimed.is_private:
-            said = "no guarantee is claimed"
-        else:
-            said = "the claim holds" if self.holds else "THE CLAIM IS FALSE"
+        said = "the claim holds" if self.holds else "THE CLAIM IS FALSE"
+        said = said if self.claimed.is_private else "no guarantee is claimed"
         part = "" if self.everything else ", decoded counts alone (no guarantee)"
         return f"Audit of {self.mechanism}{part}: {said}"
 
     def _facts(self) -> list[tuple[str, str]]:
-        of_claim = f" ({100 * self.epsilon / self.claimed.epsilon:.4g} % of the claim)"
-        found = [
-            ("claimed", str(self.claimed)),
-            ("exact ε", f"{self.epsilon:.6g}" + (of_claim if self.claimed.is_private else "")),
-        ]
-        if self.claimed.delta > 0:
-            at = f"at ε = {self.claimed.epsilon:g}"
-            found.append(("exact δ", f"{self.delta(self.claimed.epsilon):.6g} {at}"))
-        if self.claimed.is_private:
-            found.append(("slack", f"{self.slack:.6g} of the claimed ε is not used"))
-        where = f"counts {self.worst.counts} against {self.worst.neighbour}, outcome {self.worst.outcome}"
-        return [
-            *found,
-            ("worst", where),
-            (
-                "triples",
-                f"{self.triples:,} (dataset, neighbour, outcome) compared" if self.triples else "closed form",
-            ),
-        ]
+        claim, part = self.claimed, 100 * self.epsilon / self.claimed.epsilon
+        of_claim = f" ({part:.4g} % of the claim)" if claim.is_private else ""
+        found = {"claimed": str(claim), "exact ε": f"{self.epsilon:.6g}{of_claim}"}
+        if claim.delta > 0:
+            found["exact δ"] = f"{self.delta(claim.epsilon):.6g} at ε = {claim.epsilon:g}"
+        if claim.is_private:
+            found["slack"] = f"{self.slack:.6g} of the claimed ε is not used"
+        counts, neighbour, outcome = self.worst
+        found["worst"] = f"counts {counts} against {neighbour}, outcome {outcome}"
+        compared = f"{self.triples:,} (dataset, neighbour, outcome) compared"
+        return [*found.items(), ("triples", compared if self.triples else "closed form")]
 
     def __str__(self) -> str:
         return "\n".join([self._verdict(), *(f"  {name:<10}{text}" for name, text in self._facts())])
@@ -183,9 +171,8 @@ def audit(
     keeps_noisy = bool(getattr(mechanism, "keeps_noisy", False))
     if of == "noisy" and not keeps_noisy:
         raise InvalidInput(f"of='noisy' is for mechanisms that publish noisy counts; {name} keeps none")
-    closed: PublishedLoss | None = None
-    if of != "decoded" and hasattr(mechanism, "published_loss"):
-        closed = mechanism.published_loss()
+    loss = None if of == "decoded" else getattr(mechanism, "published_loss", None)
+    closed: PublishedLoss | None = None if loss is None else loss()
     if closed is not None:
         return Audit(name, mechanism.guarantee, closed.epsilon, Worst(*closed.worst), 0, closed.delta)
     law = _Law(mechanism, progress)
@@ -234,11 +221,11 @@ class _Law:
             x, y = part.T
             with np.errstate(invalid="ignore"):  # ∞ − ∞: impossible for both, no loss
                 loss = self.matrix[x] - self.matrix[y]
-            for sign, (a, b) in ((1.0, (x, y)), (-1.0, (y, x))):
-                value = float(np.nanmax(sign * loss)) if sign < 0 else float(np.nanmax(loss))
-                if value > best:
-                    i, j = np.unravel_index(int(np.nanargmax(sign * loss)), loss.shape)
+            for a, b in ((x, y), (y, x)):
+                if (value := float(np.nanmax(loss))) > best:
+                    i, j = np.unravel_index(int(np.nanargmax(loss)), loss.shape)
                     best, where = value, (int(a[i]), int(b[i]), int(j))
+                np.negative(loss, out=loss)
         counts, neighbour = (tuple(map(int, self.rows[self.used[w]])) for w in where[:2])
         return best, Worst(counts, neighbour, tuple(map(int, self.outputs[where[2]])))
 

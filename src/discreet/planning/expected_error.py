@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -37,24 +37,27 @@ _CELLS, _QUICK_CELLS = 2_000_000, 200_000  # (dataset, output) pairs that are li
 
 @dataclass(frozen=True)
 class PlanRow:
-    """What to expect of one mechanism; errors are Hellinger distances to the true posterior."""
+    """What to expect of one mechanism; errors are Hellinger distances to the true posterior.
+
+    What was not asked for, or cannot be computed, is not a number.
+    """
 
     name: str
     options: Mapping[str, Any]
     expected: float
-    standard_error: float
+    standard_error: float = 0.0
     """Of ``expected``; 0 when it is exact."""
-    median: float
-    q95: float
-    kl: float
+    median: float = math.nan
+    q95: float = math.nan
+    kl: float = math.nan
     """Expected Kullback–Leibler divergence of the released posterior from the true one, in nats."""
-    l1: float
+    l1: float = math.nan
     """Expected ℓ₁ distance between the posterior means."""
-    width: float
-    """Expected width of the interval of one share, the noise accounted for; not a number if it cannot be."""
-    width_without: float
+    width: float = math.nan
+    """Expected width of the interval of one share, the noise accounted for."""
+    width_without: float = math.nan
     """The same without privacy."""
-    method: str
+    method: str = "exact"
     """``exact``, or ``simulated (N datasets)``."""
     comparable: bool = True
     """Whether it promises the planned ε (and δ, else 0), as one that is compared at equal privacy must."""
@@ -70,55 +73,46 @@ def label(name: str, options: Mapping[str, Any]) -> str:
     return f"{name} ({said})" if said else name
 
 
-def default_mechanisms(
-    prior: Sequence[float],
-    n: int,
-    quick: bool = False,
-    relation: Relation = Relation.REPLACE_ONE,
-    delta: Fraction | None = None,
-) -> Chosen:
-    """What a plan compares unless told otherwise: name and options, as each mechanism says."""
-    k = len(prior)
-    pure = [
-        (name, options)
-        for name, cls in MECHANISMS.items()
-        if relation in cls.relations
-        for options in cls.compared(n, k, quick)
-    ]
-    return pure if delta is None else [*pure, (automatic(relation, ["delta"]), {"delta": delta})]
-
-
-# ---- errors of one mechanism ---------------------------------------------------------------------------
-
-
+@dataclass(frozen=True, eq=False)
 class Setting:
-    """Everything about (prior, n) that several mechanisms share."""
+    """Everything about (prior, n) that several mechanisms share, and which figures are wanted.
 
-    def __init__(
-        self,
-        prior: tuple[float, ...],
-        n: int,
-        *,
-        level: float = 0.95,
-        share: float = 0.5,
-        seed: int = 0,
-        quick: bool = False,
-        only_expected: bool = False,
-        widths: bool = False,
-        relation: Relation = Relation.REPLACE_ONE,
-        delta: Fraction | None = None,
-    ) -> None:
-        self.prior, self.n, self.k = prior, n, len(prior)
-        self.level, self.share, self.seed = level, share, seed
-        self.relation, self.delta = relation, delta
-        self.quick, self.only_expected = quick, quick or only_expected
-        self.widths = widths or not self.only_expected
-        self.datasets = number_of_compositions(n, self.k)
-        self._distances: list[tuple[IntArray, FloatArray]] = []
+    ``quick``: fewer draws and expected errors only, as with ``only_expected``; ``widths``: intervals too.
+    """
+
+    prior: tuple[float, ...]
+    n: int
+    _: KW_ONLY
+    level: float = 0.95
+    share: float = 0.5
+    seed: int = 0
+    quick: bool = False
+    only_expected: bool = False
+    widths: bool = False
+    relation: Relation = Relation.REPLACE_ONE
+    delta: Fraction | None = None
+    _distances: list[tuple[IntArray, FloatArray]] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def k(self) -> int:
+        return len(self.prior)
+
+    @property
+    def brief(self) -> bool:
+        """Whether expected errors are enough."""
+        return self.quick or self.only_expected
 
     @property
     def default(self) -> Chosen:
-        return default_mechanisms(self.prior, self.n, self.only_expected, self.relation, self.delta)
+        """What a plan compares unless told otherwise: name and options, as each mechanism says."""
+        pure = [
+            (name, options)
+            for name, cls in MECHANISMS.items()
+            if self.relation in cls.relations
+            for options in cls.compared(self.n, self.k, self.brief)
+        ]
+        with_delta = {} if self.delta is None else {"delta": self.delta}
+        return [*pure, (automatic(self.relation, with_delta), with_delta)] if with_delta else pure
 
     def built(self, name: str, epsilon: Fraction, options: Mapping[str, Any]) -> Mechanism:
         """A mechanism for the planned records; where their number is private it is not told."""
@@ -143,7 +137,7 @@ class Setting:
             if known.shape == outputs.shape and np.array_equal(known, outputs):
                 return distance
         distance = candidate_distances(self.prior, outputs, self.rows)
-        self._distances = [*self._distances[-1:], (outputs, distance)]
+        self._distances[:] = [*self._distances[-1:], (outputs, distance)]
         return distance
 
     def drawn(self, size: int) -> IntArray:
@@ -157,7 +151,7 @@ class Setting:
 
     def row(self, m: Mechanism, options: Mapping[str, Any]) -> PlanRow:
         figures, method = self._figures(m)
-        if self.widths:
+        if self.widths or not self.brief:
             figures["width"] = self.width(m)
             figures["width_without"] = width_without(self.prior, self.n, share=self.share, level=self.level)
         claim = m.guarantee
@@ -171,7 +165,7 @@ class Setting:
         return math.nan if found is None else found
 
     def _figures(self, m: Mechanism) -> tuple[dict[str, float], str]:
-        if self.datasets * m.law_size <= (_QUICK_CELLS if self.quick else _CELLS):
+        if number_of_compositions(self.n, self.k) * m.law_size <= (_QUICK_CELLS if self.quick else _CELLS):
             try:
                 return self._exact(m), "exact"
             except TooLargeError:  # the law of the lattice mechanism at a tiny ε
@@ -183,18 +177,11 @@ class Setting:
         np.exp(law, out=law)
         distance = self.distances(outputs)
         weighted = self.weight[:, None] * law
-        figures = _only_expected(float((weighted * distance).sum()), 0.0)
-        if self.only_expected:
-            return figures
-        median, q95 = _weighted_quantiles(distance, weighted, (0.5, 0.95))
-        return {
-            "expected": figures["expected"],
-            "standard_error": 0.0,
-            "median": median,
-            "q95": q95,
-            "kl": self._exact_kl(outputs, law),
-            "l1": self._exact_l1(outputs, weighted),
-        }
+        figures = {"expected": float((weighted * distance).sum())}
+        if not self.brief:
+            figures["median"], figures["q95"] = _weighted_quantiles(distance, weighted, (0.5, 0.95))
+            figures["kl"], figures["l1"] = self._exact_kl(outputs, law), self._exact_l1(outputs, weighted)
+        return figures
 
     def _exact_kl(self, outputs: IntArray, law: FloatArray) -> float:
         """Σ_x w(x) Σ_r P(r|x) KL(Dir(α+x) ‖ Dir(α+r)), from the means of what depends on r."""
@@ -221,34 +208,27 @@ class Setting:
         number, each = m.sample_sizes(self.quick)
         rng = np.random.default_rng([self.seed, 1, zlib.crc32(m.name.encode())])
         method = f"simulated ({number} datasets)"
-        controlled = self._with_control(m, number if self.only_expected else number // 2, rng)
-        if controlled is not None and self.only_expected:
-            return _only_expected(*controlled), method
-        if controlled is not None:
-            number -= number // 2
-        true = self.drawn(number)
-        drawn = self.simulate(m, true, each, rng)
-        error = self._errors(true, drawn)
-        means = error.reshape(number, each).mean(axis=1)
-        expected, noise = float(means.mean()), float(means.std(ddof=1)) / math.sqrt(number)
-        if controlled is not None:
-            expected, noise = controlled
-        if self.only_expected:
-            return _only_expected(expected, noise), method
-        a, b = np.repeat(true, each, axis=0) + np.array(self.prior), drawn + np.array(self.prior)
-        sizes = a.sum(axis=1, keepdims=True), b.sum(axis=1, keepdims=True)
-        median, q95 = np.quantile(error, (0.5, 0.95), method="inverted_cdf")
-        figures = {
-            "expected": expected,
-            "standard_error": noise,
-            "median": float(median),
-            "q95": float(q95),
-            "kl": float(kl_divergence(a, b).mean()),
-            "l1": float(np.abs(a / sizes[0] - b / sizes[1]).sum(axis=1).mean()),
-        }
+        known = self._with_control(m, number if self.brief else number // 2, rng)
+        if known is None or not self.brief:
+            number -= 0 if known is None else number // 2
+            true = self.drawn(number)
+            drawn = self.simulate(m, true, each, rng)
+            error = self.errors(true, drawn)
+            means = error.reshape(number, each).mean(axis=1)
+            known = known or (float(means.mean()), float(means.std(ddof=1)) / math.sqrt(number))
+        figures = dict(zip(("expected", "standard_error"), known, strict=True))
+        if not self.brief:
+            a, b = np.repeat(true, each, axis=0) + np.array(self.prior), drawn + np.array(self.prior)
+            shares = a / a.sum(axis=1, keepdims=True), b / b.sum(axis=1, keepdims=True)
+            figures["median"], figures["q95"] = map(
+                float, np.quantile(error, (0.5, 0.95), method="inverted_cdf")
+            )
+            figures["kl"] = float(kl_divergence(a, b).mean())
+            figures["l1"] = float(np.abs(shares[0] - shares[1]).sum(axis=1).mean())
         return figures, method
 
-    def _errors(self, true: IntArray, released: IntArray) -> FloatArray:
+    def errors(self, true: IntArray, released: IntArray) -> FloatArray:
+        """Hellinger errors of several outputs for each row of true counts."""
         prior = np.array(self.prior)
         each = len(released) // len(true)
         return np.asarray(hellinger(released + prior, np.repeat(true, each, axis=0) + prior))
@@ -267,11 +247,11 @@ class Setting:
         cheap = None if m.n > MAX_SIMULATED_N else m.simulate_cheaply(true, rng)
         if cheap is None:
             return None
-        plain = self._errors(true, cheap)
+        plain = self.errors(true, cheap)
         chance = plain + plain.mean() + 1e-12
         chosen = rng.choice(len(true), number, p=chance / chance.sum())
         weight = chance.mean() / chance[chosen]
-        error, own = self._errors(true[chosen], m.finished(cheap[chosen])), plain[chosen]
+        error, own = self.errors(true[chosen], m.finished(cheap[chosen])), plain[chosen]
         b = 0.0
         if number >= 32 and (spread := float(np.cov(own, aweights=weight))) > 0:  # fewer do not tell b
             b = min(max(float(np.cov(error, own, aweights=weight)[0, 1]) / spread, 0.0), 1.0)
@@ -285,11 +265,6 @@ class Setting:
         if m.n > MAX_SIMULATED_N:
             raise TooLargeError(f"n={m.n}: plans are simulated up to n = 2**53; draw works at any n")
         return m.simulate_rows(true, each, rng)
-
-
-def _only_expected(expected: float, standard_error: float) -> dict[str, float]:
-    rest = dict.fromkeys(("median", "q95", "kl", "l1", "width", "width_without"), math.nan)
-    return {"expected": expected, "standard_error": standard_error, **rest}
 
 
 def _weighted_quantiles(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +18,7 @@ from discreet.errors import DiscreetError, InvalidInput, TooLargeError, missing_
 from discreet.mechanisms.optimal import optimal_error
 from discreet.planning.audit import Audit
 from discreet.planning.expected_error import label
-from discreet.planning.search import Choice, chosen_mechanisms, plan, simulated_errors
+from discreet.planning.plan import Choice, chosen_mechanisms, plan, simulated_errors
 from discreet.posterior_sampling.sample import Sample
 from discreet.regression.newton.fit import Fit
 
@@ -57,13 +58,15 @@ def posterior(
     """
     axes = _axes(ax)
     if hasattr(release, "draws"):
-        return _posterior_of_draws(cast(Sample, release), axes, interval)
-    return _posterior_of_shares(release, axes, interval, truth)
+        _posterior_of_draws(cast(Sample, release), axes, interval)
+    else:
+        _posterior_of_shares(release, axes, interval, truth)
+    return axes  # type: ignore[no-any-return]
 
 
 def _posterior_of_shares(
     release: Release, axes: Any, interval: float, truth: Beta | Dirichlet | None
-) -> Axes:
+) -> None:
     # Two levels have mirrored densities: the last declared one is what people ask about ("yes").
     shown = [1] if len(release.levels) == 2 else list(range(len(release.levels)))
     plug_in = [release.posterior.marginal(i) for i in shown]
@@ -78,10 +81,9 @@ def _posterior_of_shares(
     axes.set_ylabel("posterior density")
     size = "n private" if release.n is None else f"n = {release.n}"
     axes.set_title(f"{release.mechanism}, {release.guarantee}, {size}", fontsize=10)
-    return axes  # type: ignore[no-any-return]
 
 
-def _posterior_of_draws(sample: Sample, axes: Any, interval: float) -> Axes:
+def _posterior_of_draws(sample: Sample, axes: Any, interval: float) -> None:
     names, before = sample.parameters(), sample.prior_marginals()
     try:
         laws = sample.marginals()
@@ -95,7 +97,6 @@ def _posterior_of_draws(sample: Sample, axes: Any, interval: float) -> Axes:
     given = "density given the draw" + ("s" if len(drawn) > 1 else "")
     axes.set_ylabel("prior density" if laws is before else given)
     axes.set_title(f"{sample.sampler}, {sample.guarantee}, n = {sample.n}", fontsize=10)
-    return axes  # type: ignore[no-any-return]
 
 
 def _ends(laws: Sequence[Any]) -> tuple[float, float]:
@@ -106,9 +107,13 @@ def _ends(laws: Sequence[Any]) -> tuple[float, float]:
 
 
 def _densities(
-    axes: Any, names: Sequence[Any], laws: Sequence[Any], beside: Mapping[str, Sequence[Any]], theta: Any,
+    axes: Any,
+    names: Sequence[Any],
+    laws: Sequence[Any],
+    beside: Mapping[str, Sequence[Any]],
+    theta: Any,
     interval: float,
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     """The laws with their intervals shaded, and thin what stands beside each; the colours of the laws."""
     colours = []
     for index, (name, law) in enumerate(zip(names, laws, strict=True)):
@@ -140,10 +145,8 @@ def intervals(answer: Any, ax: Axes | None = None, *, interval: float = 0.95) ->
         if row.low is not None:
             axes.plot([row.low, row.high], [place, place], color="black", linewidth=1.0)
         axes.plot(row.mean, place, marker="o", color="white", markeredgecolor="black", markersize=5)
-    if len(places) <= 60:
-        axes.set_yticks(places, [row.name for row in figure.rows])
-    else:
-        axes.set_yticks([])
+    named = [row.name for row in figure.rows]
+    axes.set_yticks(*([places, named] if len(places) <= 60 else [[]]))
     axes.set_xlabel(f"{100 * interval:g} % interval")
     axes.set_title(figure.title, fontsize=10)
     return axes  # type: ignore[no-any-return]
@@ -201,21 +204,13 @@ def error_curve(
     looks = zip(cycle(_MARKERS), cycle(_STYLES), strict=False)
     for (name, options), (marker, style) in zip(chosen, looks, strict=False):
         rows = [p.row(name, **options) for p in plans]
-        axes.errorbar(
-            budgets,
-            [row.expected for row in rows],
-            yerr=[2 * row.standard_error for row in rows],
-            fmt=marker + style,
-            markersize=4,
-            linewidth=1.2,
-            elinewidth=0.8,
-            label=label(name, options) + ("" if rows[0].comparable else " (not private)"),
-        )
-    try:
+        expected, noise = [row.expected for row in rows], [2 * row.standard_error for row in rows]
+        called = label(name, options) + ("" if rows[0].comparable else " (not private)")
+        thin = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.8}
+        axes.errorbar(budgets, expected, yerr=noise, fmt=marker + style, label=called, **thin)
+    with suppress(DiscreetError):  # too large for the linear program
         limit = [optimal_error(prior=parameters, n=size, epsilon=e) for e in values]
         axes.plot(budgets, limit, "-", color="black", linewidth=3, alpha=0.35, label="limit", zorder=1)
-    except DiscreetError:  # too large for the linear program
-        pass
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_xticks(budgets, [f"{e:g}" for e in budgets])
@@ -266,18 +261,10 @@ def errors_box(
         for name, options in chosen
     ]
     black = {"color": "black", "linewidth": 1.0}
-    axes.boxplot(
-        errors,
-        whis=(5, 95),
-        showfliers=False,
-        showmeans=True,
-        widths=0.6,
-        boxprops=black,
-        whiskerprops=black,
-        capprops=black,
-        medianprops={**black, "linewidth": 2.0},
-        meanprops={"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 5},
-    )
+    diamond = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 5}
+    drawn: dict[str, Any] = {f"{part}props": black for part in ("box", "whisker", "cap")}
+    drawn |= {"medianprops": {**black, "linewidth": 2.0}, "meanprops": diamond}
+    axes.boxplot(errors, whis=(5, 95), showfliers=False, showmeans=True, widths=0.6, **drawn)
     names = [label(name, options) for name, options in chosen]
     axes.set_xticks(range(1, len(chosen) + 1), names, rotation=30, horizontalalignment="right")
     axes.set_ylim(0, 1.02)

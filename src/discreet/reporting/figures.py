@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.documents.answer import Figure, Row, Series
+from discreet.documents.answer import Answer, Figure, Row, Series
 
 _LEFT, _RIGHT = 14.0, 526.0
 _WIDTH, _LABEL, _DENSITY = 540, 60, 42.0
@@ -57,11 +57,19 @@ def frame_of(figures: Sequence[Figure]) -> Frame | None:
     return Frame(tuple(ticks), percent)
 
 
-def drawing(figure: Figure, frame: Frame | None = None) -> str:
+def frame_of_parts(answer: Answer) -> Frame | None:
+    """One axis for all parts of an answer."""
+    figures = [part.answer.figure() for part in answer.parts() if part.answer is not None]
+    return frame_of([figure for figure in figures if figure is not None])
+
+
+def drawing(figure: Figure | None, frame: Frame | None = None) -> str:
     """One line per row: its name, the interval and the mean, and for few rows the densities above them.
 
     A graph stands before them.
     """
+    if figure is None:
+        return ""
     rows = _shown(figure)
     frame = frame or frame_of([figure])
     graph = _graph(figure) if figure.graph else ""

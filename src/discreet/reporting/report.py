@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from html import escape
@@ -23,42 +24,9 @@ from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import question_of
 from discreet.questions.text import words as in_words
-from discreet.reporting.figures import Frame, drawing, frame_of
-from discreet.reporting.meaning import meaning
+from discreet.reporting.figures import Frame, drawing, frame_of_parts
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8885; --soft: #8881; --accent: #2456a6; --second: #b3500a; }
-@media (prefers-color-scheme: dark) { :root { --accent: #8ab4f8; --second: #f0a45d; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.55 system-ui, "Liberation Sans", sans-serif; max-width: 48rem; margin: 2rem auto;
-  padding: 0 1rem; overflow-wrap: break-word; }
-h1 { line-height: 1.2; margin-bottom: .2rem; } h1 + p { margin-top: 0; opacity: .75; }
-h2 { margin-top: 2.5rem; border-top: 2px solid var(--accent); padding-top: .8rem; line-height: 1.25; }
-h3 { margin: 1.6rem 0 .4rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin: .6rem 0; }
-th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th:first-child, td:first-child, .facts td { text-align: left; }
-td + td { white-space: nowrap; } .facts td { white-space: normal; }
-.facts th { width: 11rem; font-weight: 600; } .facts td { overflow-wrap: anywhere; }
-.key { font-size: 1.15rem; margin: .5rem 0; padding-left: 1.2rem; } .key li { margin: .15rem 0; }
-.promise { background: var(--soft); padding: .7rem 1rem; border-left: 4px solid var(--accent); }
-.promise p { margin: .35rem 0; } .alarm { border-left-color: #c2410c; }
-.scroll { overflow-x: auto; } code, pre { overflow-wrap: anywhere; white-space: pre-wrap; font-size: .9em; }
-figure { margin: 1rem 0; } figcaption, .small { font-size: .9rem; opacity: .8; }
-svg { width: 100%; max-width: 38rem; height: auto; }
-svg text { font: 13px system-ui, "Liberation Sans", sans-serif; fill: currentColor; }
-svg .name { font-weight: 600; }
-@media (max-width: 32rem) {
-  .facts th { width: 7rem; } th, td { padding: .3rem .35rem; } body { font-size: 15px; }
-}
-@page { margin: 18mm 16mm; }
-@media print {
-  :root { color-scheme: light; --accent: #2456a6; --second: #b3500a; }
-  body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; }
-  h2, h3 { break-after: avoid; } figure, tr, .promise, .key, li { break-inside: avoid; }
-  thead { display: table-header-group; } .scroll { overflow: visible; } table { font-size: 9pt; }
-}
-"""
+_STYLE = Path(__file__).with_name("report.css")
 _MAX_LISTED = 8  # shares beyond these are in the table only
 _FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
 releases about the same people are not free: their losses add up.</p>
@@ -70,6 +38,60 @@ document whose checksum does not match.</li>
 <li><code>discreet ledger verify --expect HASH</code>, with the hash of a receipt, shows that the charge is in
 the ledger and that the ledger was not edited or put back.</li></ol>
 """
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What somebody can gain who knows everything but one record."""
+
+    right: int
+    """How often, in 100 times, they guess right between two equally plausible versions; rounded up."""
+    factor: float | None
+    """By how much odds can change; None where ε is not stated."""
+    rest: str
+    """What they know."""
+
+    @property
+    def sentence(self) -> str:
+        """The promise in plain words."""
+        return (
+            f"Suppose somebody knows {self.rest} and cannot decide between two equally plausible versions of "
+            "what is left. Without this release they would guess right 50 times in 100; with it, at most "
+            f"{self.right} times in 100."
+        )
+
+    @property
+    def unlucky(self) -> str:
+        """Why the table of suspicions says more than the sentence, where it does: δ makes them differ."""
+        if self.factor is None or 100 * self.factor / (1 + self.factor) <= self.right:
+            return ""
+        return (
+            "The table is for the outcome of the noise that would tell most, which is rare; "
+            f"{self.right} times in 100 is over all outcomes."
+        )
+
+    @property
+    def suspicions(self) -> tuple[tuple[float, float], ...]:
+        """(probability before, largest probability afterwards)."""
+        if self.factor is None:
+            return ()
+        odds = {before: self.factor * before / (1 - before) for before in (0.01, 0.1, 0.5, 0.9)}
+        return tuple((before, after / (1 + after)) for before, after in odds.items())
+
+
+def meaning(guarantee: Guarantee) -> Meaning | None:
+    """None where nothing is promised, or where the figures would take too long.
+
+    δ(0) is the total variation between neighbours; the best guess of two equally likely ones is right with
+    probability (1 + δ(0))/2. Rounded up: a promise may say too much of the attacker, never too little.
+    """
+    if not guarantee.is_private:
+        return None
+    with suppress(TooLargeError):
+        right = math.ceil(50 * (1 + guarantee.delta_at(0)) - 1e-9)
+        known = guarantee.exact_epsilon is not None and guarantee.epsilon < 700
+        return Meaning(right, math.exp(guarantee.epsilon) if known else None, guarantee.relation.rest)
+    return None
 
 
 def report(
@@ -101,10 +123,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
     for name, (answer, question) in named.items():
         parts.append(_section(str(question.get("title", name)), answer, question))
     datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
-    about = [
-        *([f"Dataset: {', '.join(datasets)}."] if datasets else []),
-        f"Printed on {day.day} {day:%B %Y}.",
-    ]
+    about = (f"Dataset: {', '.join(datasets)}. " if datasets else "") + f"Printed on {day.day} {day:%B %Y}."
     parts += [_reading(cited), _methods(cited, account), _verification(cited), _citation(heading, cited, day)]
     body = "\n".join(parts)
     return (
@@ -113,8 +132,8 @@ def _page(result: Any, title: str | None, day: date) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<style>{_STYLE}</style></head>\n<body><h1>{escape(heading)}</h1>\n"
-        f"<p>{escape(' '.join(about))} This report holds released values only.</p>\n"
+        f"<style>\n{_STYLE.read_text('utf-8')}</style></head>\n<body><h1>{escape(heading)}</h1>\n"
+        f"<p>{escape(about)} This report holds released values only.</p>\n"
         f"{body}\n</body></html>\n"
     )
 
@@ -125,12 +144,9 @@ def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], 
         return {name: (one, result.questions[name]) for name, one in result.answers.items()}, result.account
     if isinstance(result, Answer):
         return {"Result": (result, {})}, None
-    if isinstance(result, Mapping):
-        named = dict(result)
-    elif isinstance(result, list | tuple):
+    named = dict(result) if isinstance(result, Mapping) else {}
+    if isinstance(result, list | tuple):
         named = {f"Result {index}": one for index, one in enumerate(result, 1)}
-    else:
-        named = {}
     if not named or not all(isinstance(one, Answer) for one in named.values()):
         raise InvalidInput(
             "report takes an answer, a list or a mapping of answers, or the result of a study; got "
@@ -148,11 +164,9 @@ def _budget(account: Account, answered: int) -> str:
         ("Protected against", Relation(account.relation).against),
         ("Questions answered here", str(answered)),
     ]
-    spent = account.spent
-    total = ""
+    total, spent = "", account.spent
     if spent.epsilon:
-        whole = Guarantee(spent.epsilon, Relation(account.relation), spent.delta or Fraction(0))
-        total = _promise(whole)
+        total = _promise(Guarantee(spent.epsilon, Relation(account.relation), spent.delta or Fraction(0)))
     return f"<h2>The promise for everything together</h2>\n{total}{facts(rows, styled=False)}"
 
 
@@ -173,14 +187,13 @@ def _section(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
     parts += ["<h3>How people are protected</h3>", _promise(answer.guarantee)]
     asked = dict([*answer.words().facts, *_asked(question)]).items()
     parts += ["<h3>What was asked, of which data</h3>", facts(asked, styled=False)]
-    if answer.receipt is not None:
-        receipt = replace(answer.receipt, repeated=False)  # a report made again says the same
-        parts.append(f'<p class="small">Receipt: <code>{escape(str(receipt))}</code></p>')
-    else:
-        parts.append(
-            '<p class="small">Receipt: none came with this document. If the release was charged to a ledger, '
-            "its holder can add it: <code>discreet report FILE --ledger URL</code>.</p>"
-        )
+    receipt = (
+        "none came with this document. If the release was charged to a ledger, its holder can add it: "
+        "<code>discreet report FILE --ledger URL</code>."
+    )
+    if answer.receipt is not None:  # a report made again says the same
+        receipt = f"<code>{escape(str(replace(answer.receipt, repeated=False)))}</code>"
+    parts.append(f'<p class="small">Receipt: {receipt}</p>')
     return "\n".join(parts) + "</section>"
 
 
@@ -200,10 +213,11 @@ def _promise(guarantee: Guarantee) -> str:
 def _proof(basis: str) -> str:
     """A basis for readers outside: a page of proofs by its title, not by its place in a repository."""
 
-    def title(found: re.Match[str]) -> str:
-        return f"the proof “{found[1].replace('-', ' ').capitalize()}” of the documentation"
-
-    return re.sub(r"proofs/([\w-]+)\.md", title, basis)
+    return re.sub(
+        r"proofs/([\w-]+)\.md",
+        lambda found: f"the proof “{found[1].replace('-', ' ').capitalize()}” of the documentation",
+        basis,
+    )
 
 
 def _asked(question: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -241,15 +255,12 @@ def _findings(answer: Answer, frame: Frame | None = None) -> str:
             found.append(f'<ul class="key">{items}</ul>')
         if crossed:  # the cross-table says it best
             found, extras = [*found, *extras], []
-        if figure is not None:
-            found.append(drawing(figure, frame))
+        found.append(drawing(figure, frame))
         found.append(f'<div class="scroll">{_table(answer, rows, shown)}</div>')
     found += extras
     found += [f"<p>{escape(note)}</p>" for note in words.notes if rows]
-    parts = answer.parts()
-    figures = [part.answer.figure() for part in parts if part.answer is not None]
-    common = frame_of([figure for figure in figures if figure is not None])
-    for part in parts:
+    common = frame_of_parts(answer)
+    for part in answer.parts():
         found.append(f"<h3>{escape(part.heading)}</h3>")
         found.append(
             f"<p>{escape(part.otherwise)}</p>" if part.answer is None else _findings(part.answer, common)
@@ -300,11 +311,8 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
     software = f"discreet {made.get('discreet', __version__)}"
     kinds = list(dict.fromkeys(one.words().name for one in answers))
     what = kinds[0] if len(kinds) == 1 else f"{len(kinds)} results"
-    said = [
-        f"{what} were released under differential privacy with the program {software}."
-        if len(kinds) > 1
-        else f"{what}: released under differential privacy with the program {software}."
-    ]
+    were = " were" if len(kinds) > 1 else ":"
+    said = [f"{what}{were} released under differential privacy with the program {software}."]
     if account is not None:
         said.append(
             f"Everything released about the dataset “{account.dataset}” together satisfies {account.spent} "

@@ -1,4 +1,4 @@
-"""What stands before every page: host, token, origin, size; and the headers that every answer carries."""
+"""What a studio is started with, and what stands before every page: host, token, origin, size, headers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import hmac
 import secrets
 import sys
 from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import partial
 from html import escape
-from typing import Any
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,8 +19,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from discreet.studio.settings import MEGABYTE, StudioSettings
+from discreet._interop import reproductions
 
+MEGABYTE = 1_000_000
 FORM_LIMIT = 200_000
 """Bytes of a form without a file."""
 MULTIPART_OVERHEAD = 20_000
@@ -39,12 +43,53 @@ HEADERS = {
 }
 
 
+@dataclass(frozen=True)
+class StudioSettings:
+    """The settings of one running studio, all of them decided before the first request.
+
+    ``ledger``: the address of the ledger that releases are charged to, or None. ``data``: a folder whose
+    files and tables may be chosen. ``port``: the one that browsers use, since Host and Origin are compared
+    with it. ``token``: the secret of the printed address. ``gallery``: that of the package of reproductions.
+    """
+
+    port: int
+    ledger: str | None = None
+    data: Path | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    upload_limit: int = 64 * MEGABYTE
+    gallery: Traversable | None = field(default_factory=partial(reproductions, "gallery"), repr=False)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """What the Host header may say: anything else is a name that somebody pointed at this machine."""
+        return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        return tuple(f"http://{host}" for host in self.hosts)
+
+    @property
+    def address(self) -> str:
+        """The one address to open."""
+        return f"{self.origins[0]}/?token={self.token}"
+
+
 class Refused(Exception):
     """A request that is not answered; the text is for the page and quotes nothing of the request."""
 
     def __init__(self, status: int, title: str, text: str) -> None:
         super().__init__(text)
         self.status, self.title, self.text = status, title, text
+
+    def page(self) -> HTMLResponse:
+        """A page without style, script or secret: who sees it may be anybody."""
+        again = '<p><a href="/">Go to the studio</a></p>' if self.status not in (400, 500) else ""
+        return HTMLResponse(
+            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(self.title)}</title>'
+            '<meta name="viewport" content="width=device-width, initial-scale=1"></head>'
+            f"<body><main><h1>{escape(self.title)}</h1><p>{escape(self.text)}</p>{again}</main></body></html>",
+            self.status,
+        )
 
 
 class Sessions:
@@ -81,11 +126,8 @@ class Sessions:
     def of(self, request: Request) -> str | None:
         """The session of a request; every known name is compared, each in constant time."""
         shown = request.cookies.get(self.cookie, "").encode()
-        found = None
-        for name in list(self._known):
-            if hmac.compare_digest(shown, name.encode()):
-                found = name
-        return found
+        found = [name for name in list(self._known) if hmac.compare_digest(shown, name.encode())]
+        return found[0] if found else None
 
     def csrf(self, session: str) -> str:
         """The secret of the forms of a session."""
@@ -119,47 +161,40 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
-                if not (scope["path"].startswith("/static/") and message["status"] in (200, 304)):
-                    headers["Cache-Control"] = "no-store"
-                else:
-                    headers["Cache-Control"] = "no-cache"
+                kept = scope["path"].startswith("/static/") and message["status"] in (200, 304)
+                cached = {"Cache-Control": "no-cache" if kept else "no-store"}
+                MutableHeaders(scope=message).update({**HEADERS, **cached})
             await send(message)
 
-        body = _Limited(receive, self._limit(scope["path"]))
+        body = self._body(scope["path"], receive)
         try:
-            answer = self._check(scope)
+            answer = self._check(scope, body)
             if answer is None:
                 await self.app(scope, body, with_headers)
                 return
-        except _TooMuch:
-            await body.drain()
-            answer = refusal_page(self._too_large(body.limit))
         except Refused as refusal:
-            if scope["method"] not in SAFE:
+            if scope["method"] not in SAFE or body.seen > body.limit:
                 await body.drain()
-            answer = refusal_page(refusal)
+            answer = refusal.page()
         except ClientDisconnect:
             return
         except Exception as error:
             # The message of an unforeseen error may quote data: its type is printed here, nothing is sent.
             print(f"discreet studio: internal error ({type(error).__name__})", file=sys.stderr)
-            answer = refusal_page(
-                Refused(500, "Something went wrong", "An unforeseen error; nothing more is shown here.")
-            )
+            text = "An unforeseen error; nothing more is shown here."
+            answer = Refused(500, "Something went wrong", text).page()
         if not started:
             await answer(scope, receive, with_headers)
 
-    def _check(self, scope: Scope) -> Response | None:
+    def _check(self, scope: Scope, body: _Limited) -> Response | None:
         """The answer to a request that goes no further, or None; what is refused raises."""
         request = Request(scope)
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.settings.hosts:
             raise Refused(400, "Wrong host", "The studio answers to its own address on this machine only.")
-        if request.method not in SAFE:
-            self._check_origin(request.headers)
+        strange = Refused(403, "Wrong origin", "The request does not come from a page of this studio.")
+        if request.method not in SAFE and not self._is_ours(request.headers):
+            raise strange
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         tokens = [value for name, value in pairs if name == "token"]
         if tokens and request.method in SAFE:
@@ -174,32 +209,29 @@ class Guard:
             )
         # Pages of other ports of this machine count as the same site, so they send our cookie along.
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise Refused(403, "Wrong origin", "The request does not come from a page of this studio.")
+            raise strange
         scope["session"] = session
         try:
             length = int(request.headers.get("content-length", "0"))
         except ValueError:
             raise Refused(400, "Malformed request", "Its length is not a number.") from None
-        limit = self._limit(scope["path"])
-        if length > limit:
-            raise self._too_large(limit)
+        if length > body.limit:
+            raise body.refusal
         kind = request.headers.get("content-type", "").lower().replace('"', "")
         if "charset" in kind and not kind.endswith("charset=utf-8"):  # some decode to what no text may hold
             raise Refused(415, "Malformed request", "A form is sent in UTF-8.")
         return None
 
-    def _check_origin(self, headers: Headers) -> None:
-        """The page that sends a form must be ours.
+    def _is_ours(self, headers: Headers) -> bool:
+        """Whether the page that sends a form is ours.
 
         Under ``Referrer-Policy: no-referrer`` browsers write ``Origin: null`` on plain forms; they then say
         in Sec-Fetch-Site, which no page can set, where the form came from.
         """
         origins = headers.getlist("origin")
-        if origins and all(origin in self.settings.origins for origin in origins):
-            return
-        if origins in ([], ["null"]) and headers.getlist("sec-fetch-site") == ["same-origin"]:
-            return
-        raise Refused(403, "Wrong origin", "The request does not come from a page of this studio.")
+        if origins in ([], ["null"]):
+            return headers.getlist("sec-fetch-site") == ["same-origin"]
+        return all(origin in self.settings.origins for origin in origins)
 
     def _enter(self, path: str, pairs: list[tuple[str, str]], tokens: list[str]) -> Response:
         if len(tokens) != 1 or not self.sessions.fits(tokens[0]):
@@ -212,61 +244,42 @@ class Guard:
         # The path is ours again, so "//elsewhere" must not become the address of another host.
         target = "/" + path.lstrip("/\\") + (f"?{rest}" if rest else "")
         answer = RedirectResponse(target, status_code=303)
-        answer.set_cookie(
-            self.sessions.cookie, self.sessions.start(), httponly=True, samesite="strict", path="/"
-        )
+        name = self.sessions.start()
+        answer.set_cookie(self.sessions.cookie, name, httponly=True, samesite="strict", path="/")
         return answer
 
-    def _limit(self, path: str) -> int:
-        return self.settings.upload_limit + MULTIPART_OVERHEAD if path == UPLOAD else FORM_LIMIT
-
-    def _too_large(self, limit: int) -> Refused:
-        if limit == FORM_LIMIT:
-            return Refused(413, "Too much text", f"A form may hold up to {FORM_LIMIT // 1000} kB.")
-        most = f"{self.settings.upload_limit / MEGABYTE:g} MB"
-        return Refused(
-            413,
-            "The file is too large",
-            f"An upload may be up to {most}. Nothing was kept. Put larger files into a folder and start the "
-            "studio with --data FOLDER.",
+    def _body(self, path: str, receive: Receive) -> _Limited:
+        if path != UPLOAD:
+            text = f"A form may hold up to {FORM_LIMIT // 1000} kB."
+            return _Limited(receive, FORM_LIMIT, Refused(413, "Too much text", text))
+        most = self.settings.upload_limit
+        text = (
+            f"An upload may be up to {most / MEGABYTE:g} MB. Nothing was kept. Put larger files into a "
+            "folder and start the studio with --data FOLDER."
         )
-
-
-class _TooMuch(Exception):
-    """More bytes than a body may have."""
+        return _Limited(receive, most + MULTIPART_OVERHEAD, Refused(413, "The file is too large", text))
 
 
 class _Limited:
     """A body that is counted while it arrives, so that nothing larger is ever held."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
-        self.receive, self.limit, self.seen, self.done = receive, limit, 0, False
+    def __init__(self, receive: Receive, limit: int, refusal: Refused) -> None:
+        self.receive, self.limit, self.refusal = receive, limit, refusal
+        self.seen, self.done = 0, False
 
     async def __call__(self) -> Message:
-        message = await self.receive()
-        if message["type"] == "http.request":
-            self.seen += len(message.get("body", b""))
-            self.done = not message.get("more_body", False)
-            if self.seen > self.limit:
-                raise _TooMuch
-        else:
-            self.done = True
+        message = await self._next()
+        if self.seen > self.limit:
+            raise self.refusal
         return message
 
     async def drain(self) -> None:
         """Reads on and forgets, within reason: a browser shows our answer only when its upload has ended."""
         while not self.done and self.seen <= 4 * self.limit + FORM_LIMIT:
-            message: Any = await self.receive()
-            self.seen += len(message.get("body", b""))
-            self.done = message["type"] != "http.request" or not message.get("more_body", False)
+            await self._next()
 
-
-def refusal_page(refusal: Refused) -> HTMLResponse:
-    """A page without style, script or secret: who sees it may be anybody."""
-    again = '<p><a href="/">Go to the studio</a></p>' if refusal.status not in (400, 500) else ""
-    return HTMLResponse(
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(refusal.title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"></head>'
-        f"<body><main><h1>{escape(refusal.title)}</h1><p>{escape(refusal.text)}</p>{again}</main></body></html>",
-        refusal.status,
-    )
+    async def _next(self) -> Message:
+        message = await self.receive()
+        self.seen += len(message.get("body", b""))
+        self.done = message["type"] != "http.request" or not message.get("more_body", False)
+        return message

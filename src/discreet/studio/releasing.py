@@ -18,14 +18,12 @@ from discreet.ledger import Account, Ledger, Price
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.asking import Asked, cautions
-from discreet.studio.forms import ReleaseForm
-from discreet.studio.limits import check_size
+from discreet.studio.forms import ReleaseForm, check_size
 from discreet.studio.sources import Sources, opened
 
-MAX_KEPT = 200
+MAX_KEPT, MAX_SHOWN = 200, 20
 MAX_READ = 8
 """Requests whose data are kept as they were read for the price, until they are released."""
-MAX_SHOWN = 20
 _DIGITS = 8
 
 
@@ -57,7 +55,7 @@ class Offer:
 
     guarantee: Guarantee
     price: Price | None
-    charged_before: bool
+    charged_before: bool = False
     size: Any = None
     warnings: tuple[str, ...] = ()
 
@@ -89,6 +87,18 @@ class _Request:
     answer: Answer | None = None
     """Of a release without a ledger, so that a repeat is the same."""
 
+    def repeated(self, form: ReleaseForm) -> Answer | None:
+        """The answer, if there is one; another question under the same id is an error."""
+        if self.answer is not None and self.plan != _plan(form):
+            raise RequestConflictError(
+                "this form was released already otherwise; a new question needs another form"
+            )
+        return self.answer
+
+
+def _plan(form: ReleaseForm) -> str:
+    return json.dumps(form.question.plan(), sort_keys=True)
+
 
 class Releases:
     """Where releases are priced and made. What the price has read of the data is kept for the release."""
@@ -101,17 +111,12 @@ class Releases:
 
     def price(self, form: ReleaseForm) -> Offer:
         """The guarantee and its price, without making or charging anything."""
-        self._check(form)
-        known = self._known(form)
-        charge = self._charge(form)
-        if charge is not None:
-            earlier = charge.recall(form.question.plan())
-            if earlier is not None:
-                guarantee = Guarantee.from_dict(earlier.guarantee)
-                return Offer(guarantee, self._price(form, guarantee), charged_before=True)
-        elif known.answer is not None:
-            self._same(form, known)
-            return Offer(known.answer.guarantee, None, charged_before=True)
+        known, charge = self._checked(form)
+        if charge is not None and (earlier := charge.recall(form.question.plan())) is not None:
+            guarantee = Guarantee.from_dict(earlier.guarantee)
+            return Offer(guarantee, self._price(form, guarantee), charged_before=True)
+        if charge is None and (answer := known.repeated(form)) is not None:
+            return Offer(answer.guarantee, None, charged_before=True)
         heard: dict[str, None] = dict.fromkeys(cautions(form.question))
         _heard.set(heard)
         known.asked = asked = self._read(form)
@@ -119,23 +124,23 @@ class Releases:
             reading = [request for request in self._requests.values() if request.asked is not None]
             for old in reading[:-MAX_READ]:
                 old.asked = None
-        price = self._price(form, asked.guarantee)
         size = asked.size if form.question.declared_size is None else None
-        return Offer(asked.guarantee, price, charged_before=False, size=size, warnings=tuple(heard))
+        return Offer(asked.guarantee, self._price(form, asked.guarantee), size=size, warnings=tuple(heard))
+
+    def _price(self, form: ReleaseForm, guarantee: Guarantee) -> Price | None:
+        return None if self.ledger is None else self.ledger.price(form.dataset, guarantee)
 
     def release(self, form: ReleaseForm, acknowledged: bool) -> Answer:
         """The release, charged before it leaves; the same request again gives the same one for nothing."""
-        self._check(form)
-        known, charge = self._known(form), self._charge(form)
+        known, charge = self._checked(form)
         if charge is None and not acknowledged:
             raise InvalidInput(
                 "without a ledger nothing counts what is spent: tick the box that you know this, or "
                 "start the studio with --ledger URL. Nothing was released"
             )
         with known.lock:
-            if known.answer is not None:
-                self._same(form, known)
-                return known.answer
+            if (same := known.repeated(form)) is not None:
+                return same
             asked = known.asked
             if asked is None or asked.question != form.question:
                 earlier = None if charge is None else charge.recall(form.question.plan())
@@ -163,40 +168,23 @@ class Releases:
             _ = asked.guarantee
         return asked
 
-    def _check(self, form: ReleaseForm) -> None:
-        """All that can be said before the data are opened."""
+    def _checked(self, form: ReleaseForm) -> tuple[_Request, Charge | None]:
+        """The request and what pays for it, after all that can be said before the data are opened."""
         check_request(form)
-        _ = form.question
-        if self.ledger is None:
-            if form.dataset:
-                raise InvalidInput("a dataset is charged in a ledger; start the studio with --ledger URL")
-            return
-        if not form.dataset:
-            raise InvalidInput("say which dataset of the ledger to charge")
-        self.ledger.show(form.dataset)
-        if form.question.declared_size is not None:
-            self.ledger.price(form.dataset, form.question.price())
-
-    def _charge(self, form: ReleaseForm) -> Charge | None:
-        return None if self.ledger is None else Charge(self.ledger, form.dataset, form.request)
-
-    def _price(self, form: ReleaseForm, guarantee: Guarantee) -> Price | None:
-        return None if self.ledger is None else self.ledger.price(form.dataset, guarantee)
-
-    def _known(self, form: ReleaseForm) -> _Request:
+        question, charge = form.question, None
+        if self.ledger is not None:
+            if not form.dataset:
+                raise InvalidInput("say which dataset of the ledger to charge")
+            self.ledger.show(form.dataset)
+            if question.declared_size is not None:
+                self.ledger.price(form.dataset, question.price())
+            charge = Charge(self.ledger, form.dataset, form.request)
+        elif form.dataset:
+            raise InvalidInput("a dataset is charged in a ledger; start the studio with --ledger URL")
         with self._busy:
             known = self._requests.setdefault(form.request, _Request())
-            self._requests.move_to_end(form.request)
-            while len(self._requests) > MAX_KEPT:
-                self._requests.popitem(last=False)
-            return known
-
-    @staticmethod
-    def _same(form: ReleaseForm, known: _Request) -> None:
-        if known.plan != _plan(form):
-            raise RequestConflictError(
-                "this form was released already otherwise; a new question needs another form"
-            )
+            _keep(self._requests, form.request, MAX_KEPT)
+        return known, charge
 
     def label(self, request: str) -> str:
         """The heading that was given to a release of this studio."""
@@ -211,15 +199,13 @@ class Releases:
         receipt = self.ledger.receipt(dataset, request)
         if receipt is None:
             return None
-        if receipt.hash in self._shown:  # a noise-aware posterior can take seconds: once for page and report
-            return self._shown[receipt.hash]
-        answer = load_answer(receipt.result.decode("utf-8", "replace"))
-        if not isinstance(answer, Answer):
-            raise FileError("this page shows single answers; `discreet show` shows that document")
-        found: Answer = replace(answer, receipt=receipt)
-        self._shown[receipt.hash] = found
-        while len(self._shown) > MAX_SHOWN:
-            self._shown.popitem(last=False)
+        found = self._shown.get(receipt.hash)
+        if found is None:  # a noise-aware posterior can take seconds: once for page and report
+            answer = load_answer(receipt.result.decode("utf-8", "replace"))
+            if not isinstance(answer, Answer):
+                raise FileError("this page shows single answers; `discreet show` shows that document")
+            found = self._shown[receipt.hash] = replace(answer, receipt=receipt)
+            _keep(self._shown, receipt.hash, MAX_SHOWN)
         return found
 
     def accounts(self) -> list[Account]:
@@ -229,5 +215,8 @@ class Releases:
         return [self.ledger.show(name) for name in self.ledger.datasets()]
 
 
-def _plan(form: ReleaseForm) -> str:
-    return json.dumps(form.question.plan(), sort_keys=True)
+def _keep(known: OrderedDict[str, Any], newest: str, most: int) -> None:
+    """Forgets the oldest beyond so many."""
+    known.move_to_end(newest)
+    while len(known) > most:
+        known.popitem(last=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,33 @@ from discreet.errors import (
 )
 from discreet.ledger import Ledger
 from discreet.questions.text import words
-from discreet.studio.gallery import Gallery
-from discreet.studio.guard import Sessions
+from discreet.reporting.figures import drawing, frame_of_parts
+from discreet.studio.guard import Sessions, StudioSettings
 from discreet.studio.releasing import Releases
-from discreet.studio.settings import StudioSettings
 from discreet.studio.sources import Sources
 
 HERE = Path(__file__).parent
 PAGES = {"plan": "Plan", "release": "Release", "ledger": "Ledger", "audit": "Audit", "evidence": "Evidence"}
+
+
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(percent=percent, words=words, whole="{:,}".format)
+    made.globals.update(drawing=drawing, frame_of_parts=frame_of_parts)
+    return made
+
+
+def percent(value: float) -> str:
+    """A share for people: 12.3 %, with more digits near 0 and 1."""
+    distance = min(value, 1 - value)
+    digits = 1 if distance >= 0.001 or distance <= 0 else 3
+    return f"{100 * value:.{digits}f} %"
 
 
 @dataclass(frozen=True)
@@ -43,8 +62,7 @@ class Studio:
     sources: Sources
     ledger: Ledger | None
     releases: Releases
-    gallery: Gallery
-    templates: Environment
+    templates: Environment = field(default_factory=_templates)
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         text = self.templates.get_template(template).render(
@@ -55,6 +73,29 @@ class Studio:
             **context,
         )
         return HTMLResponse(text, status)
+
+    def attempt(
+        self,
+        request: Request,
+        template: str,
+        make: Callable[[dict[str, Any]], str],
+        fragment: str = "",
+        **context: Any,
+    ) -> HTMLResponse:
+        """A page that shows its own problem; ``make`` fills in the rest and says its address.
+
+        Where a fragment is asked for, and there is one, it is shown alone.
+        """
+        alone, where, status, context["problem"] = bool(fragment) and is_fragment(request), "", 200, None
+        try:
+            where = make(context)
+        except DiscreetError as error:
+            context["problem"] = problem(error)
+            status = context["problem"][0]
+        response = self.page(request, fragment if alone else template, status, **context)
+        if alone and status == 200:
+            response.headers["HX-Push-Url"] = where
+        return response
 
     async def sent(self, request: Request, max_fields: int) -> dict[str, str]:
         """The texts of a form that this session was given."""
@@ -68,34 +109,34 @@ class Studio:
         """The address of the ledger without a password."""
         return None if self.ledger is None else repr(self.ledger)[len("Ledger('") : -len("')")]
 
+    # What goes wrong.
 
-def address(path: str, query: str) -> str:
-    return f"{path}?{query}" if query else path
+    def on_error(self, request: Request, error: Exception) -> Response:
+        """The page of an error of ours."""
+        assert isinstance(error, DiscreetError)
+        status, title, text = problem(error)
+        template = "problem.html" if is_fragment(request) else "error.html"
+        back = ""
+        if request.url.path == "/release/review":  # back to the form, with what was filled in
+            back = f"/release?{request.url.query}"
+        return self.page(request, template, status, title=title, text=text, back=back)
 
-
-def templates() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(percent=percent, words=words)
-    made.filters["whole"] = lambda n: f"{n:,}"
-    return made
-
-
-def percent(value: float) -> str:
-    """A share for people: 12.3 %, with more digits near 0 and 1."""
-    distance = min(value, 1 - value)
-    digits = 1 if distance >= 0.001 or distance <= 0 else 3
-    return f"{100 * value:.{digits}f} %"
+    def on_status(self, request: Request, error: Exception) -> Response:
+        """The page of a request that no page answers."""
+        assert isinstance(error, HTTPException)
+        title, text = STATUS.get(
+            error.status_code, ("Malformed request", "It cannot be read; nothing was done.")
+        )
+        response = self.page(request, "error.html", error.status_code, title=title, text=text, back="")
+        response.headers.update(error.headers or {})
+        return response
 
 
-# ---- what goes wrong -----------------------------------------------------------------------------------
-
-STATUS: tuple[tuple[type[DiscreetError], int, str], ...] = (
+STATUS = {
+    404: ("There is no such page", "The address leads nowhere."),
+    405: ("Not like this", "The page exists, but does not take this kind of request."),
+}
+PROBLEMS: tuple[tuple[type[DiscreetError], int, str], ...] = (
     (LedgerRefusal, 409, "The ledger says no"),
     (UnknownDatasetError, 404, "There is no such dataset"),
     (LedgerError, 503, "The ledger cannot be used"),
@@ -107,7 +148,7 @@ STATUS: tuple[tuple[type[DiscreetError], int, str], ...] = (
 
 def problem(error: DiscreetError) -> tuple[int, str, str]:
     """Status, title and text. Messages of ours hold no data value; templates escape them."""
-    status, title = next((status, title) for kind, status, title in STATUS if isinstance(error, kind))
+    status, title = next((status, title) for kind, status, title in PROBLEMS if isinstance(error, kind))
     text = str(error)
     if re.match(r"[a-z]+ ", text):  # a sentence; what begins with the name of a parameter stays as it is
         text = text[0].upper() + text[1:]
@@ -116,33 +157,3 @@ def problem(error: DiscreetError) -> tuple[int, str, str]:
 
 def is_fragment(request: Request) -> bool:
     return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
-
-
-def error_handler(studio: Studio) -> Callable[[Request, Exception], Response]:
-    def handle(request: Request, error: Exception) -> Response:
-        assert isinstance(error, DiscreetError)
-        status, title, text = problem(error)
-        template = "problem.html" if is_fragment(request) else "error.html"
-        back = ""
-        if request.url.path == "/release/review":  # back to the form, with what was filled in
-            back = address("/release", request.url.query)
-        return studio.page(request, template, status, title=title, text=text, back=back)
-
-    return handle
-
-
-def status_handler(studio: Studio) -> Callable[[Request, Exception], Response]:
-    texts = {
-        404: ("There is no such page", "The address leads nowhere."),
-        405: ("Not like this", "The page exists, but does not take this kind of request."),
-    }
-
-    def handle(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 400
-        title, text = texts.get(status, ("Malformed request", "It cannot be read; nothing was done."))
-        response = studio.page(request, "error.html", status, title=title, text=text, back="")
-        if isinstance(error, HTTPException) and error.headers:
-            response.headers.update(error.headers)
-        return response
-
-    return handle

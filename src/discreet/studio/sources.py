@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -54,15 +54,12 @@ class Sources:
         self._uploads: dict[str, DataSource] = {}
         self._private: _Private | None = None
 
-    # Uploads.
-
     def keep(self, file: BinaryIO, name: str) -> DataSource:
         """A copy of an upload that only this user can read, under a name of ours."""
         ending = next((e for e in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(e)), None)
         if ending is None:
             raise FileError(f"the ending of the file must be one of {' '.join(FORMATS)}")
-        if self._private is None:
-            self._private = _Private()
+        self._private = self._private or _Private()
         identifier = secrets.token_urlsafe(16)
         path = Path(self._private.path, secrets.token_hex(16) + ending)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
@@ -80,11 +77,9 @@ class Sources:
         self._uploads.clear()
         self._private = None
 
-    # Choosing.
-
     def listed(self) -> list[DataSource]:
         """The uploads, then the files and tables of the folder."""
-        return [*self._uploads.values(), *self._in_folder()]
+        return [*self._uploads.values(), *islice(self._in_folder(), MAX_FILES)]
 
     def find(self, identifier: str) -> DataSource:
         for source in self.listed():
@@ -95,32 +90,28 @@ class Sources:
     def _in_folder(self) -> Iterator[DataSource]:
         if self.folder is None:
             return
-        number = 0
         for path in sorted(islice(self.folder.rglob("*"), MAX_VISITED)):
             relative = path.relative_to(self.folder)
-            if any(part.startswith((".", "_")) for part in relative.parts) or not self._is_inside(path):
+            if any(part.startswith((".", "_")) for part in relative.parts) or not _is_inside(
+                path, self.folder
+            ):
                 continue
             tables: list[str | None] = [None] if path.name.lower().endswith(FORMATS) else []
             if path.name.lower().endswith(DATABASES):
                 state = path.stat()
                 tables = [*_tables(path, state.st_mtime_ns, state.st_size)]
             for table in tables:
-                number += 1
-                if number > MAX_FILES:
-                    return
                 shown = str(relative) if table is None else f"{relative}: {table}"
-                yield DataSource(self._opaque(shown), shown, path, table)
+                name = hmac.new(self._key, shown.encode("utf-8", "surrogateescape"), hashlib.sha256)
+                yield DataSource(name.hexdigest()[:32], shown, path, table)
 
-    def _is_inside(self, path: Path) -> bool:
-        """A regular file of the folder; a link that leads out of it is none."""
-        assert self.folder is not None
-        try:
-            return path.is_file() and path.resolve().is_relative_to(self.folder)
-        except OSError:
-            return False
 
-    def _opaque(self, name: str) -> str:
-        return hmac.new(self._key, name.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[:32]
+def _is_inside(path: Path, folder: Path) -> bool:
+    """A regular file of the folder; a link that leads out of it is none."""
+    try:
+        return path.is_file() and path.resolve().is_relative_to(folder)
+    except OSError:
+        return False
 
 
 PREFIX = "discreet-studio-"
@@ -172,9 +163,9 @@ def _tables(path: Path, changed: int, size: int) -> list[str]:
     try:
         with _duckdb(path) as connection:
             found = connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
+            return [row[0] for row in found]
     except FileError:
         return []
-    return [row[0] for row in found]
 
 
 @contextmanager
@@ -186,10 +177,8 @@ def _duckdb(path: Path) -> Iterator[Any]:
         connection = duckdb.connect(str(path), read_only=True, config=settings)
     except duckdb.Error:
         raise FileError(f"{path.name!r} cannot be opened: no DuckDB file, or in use elsewhere") from None
-    try:
+    with closing(connection):
         yield connection
-    finally:
-        connection.close()
 
 
 MAX_HEADER, MAX_COLUMNS = 1_000_000, 5_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -15,10 +17,11 @@ from discreet.declarations import Relation
 from discreet.documents.answer import Answer
 from discreet.documents.base import format_of
 from discreet.errors import CorruptReleaseError, InvalidInput, LedgerError, MissingLedgerError
-from discreet.ledger import Ledger
+from discreet.ledger import Account, Ledger
+from discreet.ledger.chain import Entry
 from discreet.questions.text import plan_in_words
 from discreet.studio.forms import ReleaseForm
-from discreet.studio.shell import Studio, address, problem
+from discreet.studio.shell import Studio, problem
 
 MEASURES = {
     "epsilon": (
@@ -37,45 +40,43 @@ MEASURES = {
 
 
 def add_ledger(app: FastAPI, studio: Studio) -> None:
+    ledger = studio.ledger
+
     @app.get("/ledger")
     def ledger_page(request: Request) -> Response:
         given = request.query_params
-        context: dict[str, Any] = {"ledger_name": studio.ledger_name, "accounts": [], "missing": False}
         chosen = given.get("dataset", "")
-        history: list[dict[str, Any]] = []
-        verified = None
-        try:
-            context["accounts"] = [_bars(account) for account in studio.releases.accounts()]
-            if studio.ledger is not None:
-                if chosen:
-                    history = [_entry(studio, entry) for entry in studio.ledger.history(chosen)]
-                if given.get("verify"):
-                    verified = _verified(studio.ledger)
-        except MissingLedgerError:
-            context["missing"] = True
+        form = ReleaseForm.read(given) if given.get("source") else ReleaseForm()
+        context: dict[str, Any] = {"accounts": [], "history": [], "verified": None, "missing": True}
+        with suppress(MissingLedgerError):
+            context["accounts"] = [(account, _bars(account)) for account in studio.releases.accounts()]
+            if ledger is not None and chosen:
+                context["history"] = [_entry(studio, entry) for entry in ledger.history(chosen)]
+            if ledger is not None and given.get("verify"):
+                context["verified"] = _verified(ledger)
+            context["missing"] = False
         return studio.page(
             request,
             "ledger.html",
             **context,
+            ledger_name=studio.ledger_name,
             chosen=chosen,
-            history=history,
-            verified=verified,
             measures=MEASURES,
             relations=list(Relation),
-            release=ReleaseForm.read(given).query(dataset="") if given.get("source") else "",
+            release=urlencode(replace(form, dataset="").items()) if form.source else "",
         )
 
     @app.post("/ledger/create")
     async def create(request: Request) -> Response:
         given = await studio.sent(request, 10)
-        if studio.ledger is None:
+        if ledger is None:
             raise InvalidInput("there is no ledger; start the studio with --ledger URL")
-        await run_in_threadpool(_create, studio.ledger, given)
+        await run_in_threadpool(_create, ledger, given)
         name = given["dataset"].strip()
         if given.get("release"):  # the form from which somebody came here, with what was filled in
             form = ReleaseForm.read(dict(parse_qsl(given["release"])))
-            return RedirectResponse(address("/release", form.query(dataset=name)), 303)
-        return RedirectResponse(address("/ledger", urlencode({"dataset": name})), 303)
+            return RedirectResponse(form.address(dataset=name), 303)
+        return RedirectResponse(f"/ledger?{urlencode({'dataset': name})}", 303)
 
 
 def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
@@ -89,41 +90,36 @@ def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
     ledger.create(given.get("dataset", "").strip(), **scope, **amounts)  # type: ignore[arg-type]
 
 
-def _verified(ledger: Ledger) -> dict[str, Any]:
+def _verified(ledger: Ledger) -> tuple[bool, str, tuple[str, ...]]:
+    """Whether it is sound, a text, and notes."""
     try:
         found = ledger.verify()
     except LedgerError as error:
-        return {"sound": False, "text": problem(error)[2], "notes": ()}
+        return False, problem(error)[2], ()
     entries = "entry" if found.entries == 1 else "entries"
     text = f"{found.entries} {entries}, every hash and every sum recomputed. Head {found.head}."
-    return {"sound": True, "text": text, "notes": found.notes}
+    return True, text, tuple(found.notes)
 
 
-def _bars(account: Any) -> dict[str, Any]:
-    """One bar for each part of a budget: ε, δ or ρ."""
-    names = {"epsilon": "ε", "delta": "δ", "zcdp": "ρ"}
-    parts = []
-    for name, symbol in names.items():
-        cap, spent = getattr(account.cap, name), getattr(account.spent, name)
-        if cap is not None:
-            parts.append({"symbol": symbol, "share": round(100 * float(spent / cap), 3), "left": cap - spent})
-    return {"account": account, "parts": parts}
+def _bars(account: Account) -> list[tuple[str, float]]:
+    """For each part of a budget, ε, δ or ρ, how many percent of it are spent."""
+    parts = {name: getattr(account.cap, name) for name in ("epsilon", "delta", "zcdp")}
+    return [
+        (symbol, round(100 * float(getattr(account.spent, name) / cap), 3))
+        for (name, cap), symbol in zip(parts.items(), "εδρ", strict=True)
+        if cap is not None
+    ]
 
 
-def _entry(studio: Studio, entry: Any) -> dict[str, Any]:
+def _entry(studio: Studio, entry: Entry) -> dict[str, Any]:
     plan, request = entry.plan or {}, entry.request_id or ""
-    label = studio.releases.label(request) or str(plan.get("data", ""))
     query = urlencode({"dataset": entry.dataset, "request": request})
-    asked = (
-        plan_in_words(plan)
-        if plan
-        else {"create": "budget created", "cap": "budget changed"}.get(entry.kind, "")
-    )
+    made = {"create": "budget created", "cap": "budget changed"}.get(entry.kind, "")
     return {
         "sequence": entry.sequence,
         "time": entry.time[:16].replace("T", " "),
-        "asked": asked,
-        "label": label,
+        "asked": plan_in_words(plan) if plan else made,
+        "label": studio.releases.label(request) or str(plan.get("data", "")),
         "charged": str(entry.charged) if plan else "",
         "spent": str(entry.spent) if plan else f"budget {entry.cap}",
         "request": request,

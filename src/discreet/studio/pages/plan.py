@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import FastAPI, Request
@@ -23,10 +23,9 @@ from discreet.questions.base import Question
 from discreet.questions.text import WHOLE
 from discreet.questions.widths import Width
 from discreet.reporting.figures import curve
-from discreet.reporting.meaning import meaning
-from discreet.studio.forms import Input, ReleaseForm, kinds, written
-from discreet.studio.limits import MAX_EPSILON, MIN_EPSILON
-from discreet.studio.shell import Studio, address, is_fragment, problem
+from discreet.reporting.report import meaning
+from discreet.studio.forms import MAX_EPSILON, MIN_EPSILON, Input, ReleaseForm, kinds, written
+from discreet.studio.shell import Studio
 
 MAX_LEVELS, MAX_N, MAX_QUESTIONS = 12, 1_000_000, 8
 START = {
@@ -50,28 +49,28 @@ def planned_kinds() -> dict[str, type[Question]]:
 
 
 @dataclass(frozen=True)
-class PlanForm:
+class PlanForm(ReleaseForm):
     """A question without data, the number of records, and the precision that is wanted; all as text."""
 
-    form: ReleaseForm
     n: str = "400"
     within: str = ""
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> PlanForm:
-        form = ReleaseForm.read({"kind": next(iter(planned_kinds())), **given, "source": "", "request": ""})
-        if form.kind not in planned_kinds():
+    def read(cls, given: Mapping[str, str]) -> Self:
+        known = planned_kinds()
+        form = super().read({"kind": next(iter(known)), **given, "source": "", "request": ""})
+        if form.kind not in known:
             raise InvalidInput(
                 f"kind {form.kind!r} cannot be planned: no width of its answer is known beforehand"
             )
         texts = {"epsilon": "0.5", **START.get(form.kind, {}), **form.texts}
         if "edges" in form.texts and "levels" not in form.texts:
             texts.pop("levels", None)
-        return cls(replace(form, texts=texts), given.get("n", "400") or "400", given.get("within", ""))
+        return replace(form, texts=texts, n=given.get("n") or "400", within=given.get("within", ""))
 
     @property
     def epsilon(self) -> str:
-        return self.form.texts["epsilon"]
+        return self.texts["epsilon"]
 
     @property
     def slider(self) -> str:
@@ -93,15 +92,14 @@ class PlanForm:
     @cached_property
     def filled(self) -> ReleaseForm:
         """The form with an example in every field that is required, since a plan needs no columns."""
-        known = written(self.form.asks)
+        known = written(self.asks)
         examples = {one.name: one.example for one in known if one.required and one.example}
-        texts = {**examples, **self.form.texts}
-        hidden = texts.get("relation") == "add-remove"
+        texts = {**examples, **self.texts}
         if any(one.name == "n" for one in known):
-            texts = {name: text for name, text in texts.items() if name != "n"}
-            if not hidden and not texts.get("person"):
+            texts.pop("n", None)
+            if texts.get("relation") != "add-remove" and not texts.get("person"):
                 texts["n"] = str(self.records)
-        return replace(self.form, texts=texts)
+        return ReleaseForm(kind=self.kind, texts=texts)
 
     @cached_property
     def question(self) -> Question:
@@ -112,25 +110,41 @@ class PlanForm:
             )
         return found
 
+    @property
+    def title(self) -> str:
+        about = self.texts.get("levels") or self.texts.get("bounds") or self.texts.get("columns", "")
+        return f"{self.question.title}: {', '.join(about.split())[:80]}"
+
     def width(self, epsilon: str | None = None) -> Width:
         """How precise it will be, at this ε or another."""
         _ = self.question
         texts = self.filled.texts if epsilon is None else {**self.filled.texts, "epsilon": epsilon}
-        return _width(self.form.kind, tuple(sorted(texts.items())), self.records)
+        return _width(self.kind, tuple(sorted(texts.items())), self.records)
 
     def inputs(self) -> list[Input]:
         """The fields of the question, without names of columns."""
-        return [one for one in self.form.inputs() if one.name not in PLANNED_FOR and one.columns != "name"]
+        return [one for one in super().inputs() if one.name not in PLANNED_FOR and one.columns != "name"]
 
-    def query(self, **changes: str) -> str:
-        """The address of this plan."""
-        form = replace(self.form, texts={**self.form.texts, **changes})
-        pairs = [*form.items(), ("n", self.n), ("within", self.within)]
-        return urlencode([(name, text) for name, text in dict(pairs).items() if text])
+    def tabs(self) -> Iterator[tuple[bool, str, str]]:
+        """For each kind of question whether it is this one, its title and the address of its plan."""
+        for kind, cls in planned_kinds().items():
+            yield kind == self.kind, cls.title, f"/plan?{urlencode({'kind': kind, 'n': self.n})}"
+
+    def items(self) -> list[tuple[str, str]]:
+        """Names and values of all fields that are filled in."""
+        found = {**dict(super().items()), "n": self.n, "within": self.within}
+        return [(name, text) for name, text in found.items() if text]
+
+    def release(self, **given: Fraction | None) -> str:
+        """What was planned, with these ε and δ, as the address of the release form; data are chosen next."""
+        planned = {"n": str(self.records)} if "n" in self.filled.texts else {}
+        paid = {name: str(value) for name, value in given.items() if value is not None}
+        own = {"kind": self.kind, "dataset": self.dataset, "label": self.label}
+        return ReleaseForm(**own, texts={**self.texts, **planned, **paid}).address()
 
     def python(self) -> str:
         """The plan as a program."""
-        asked = {"id": "planned", "kind": self.form.kind, **self.question.stated()}
+        asked = {"id": "planned", "kind": self.kind, **self.question.stated()}
         asked.pop("n", None)
         lines = "".join(f"            {name!r}: {value!r},\n" for name, value in asked.items())
         delta = f', "delta": {asked["delta"]!r}' if asked.get("delta") else ""
@@ -143,14 +157,15 @@ class PlanForm:
 
     def command(self) -> str:
         """The plan as a command, where there is one."""
-        if any(self.form.texts.get(name) for name in ("missing", "expected_false")):
-            if self.form.kind != "proportion":
+        texts, question = self.texts, self.question
+        if texts.get("missing") or texts.get("expected_false"):
+            if self.kind != "proportion":
                 return ""
-            asked = shlex.join(one for one in self.question.arguments() if not one.startswith("--n="))
+            asked = shlex.join(one for one in question.arguments() if not one.startswith("--n="))
             return f"discreet plan-release {asked} --n {self.records}\n"
-        if self.form.texts.get("relation") == "add-remove" or not (shares := getattr(self.question, "k", 0)):
+        if texts.get("relation") == "add-remove" or not (shares := getattr(question, "k", 0)):
             return ""
-        prior = ",".join(f"{a:g}" for a in getattr(self.question, "exact_prior", (1.0,) * shares))
+        prior = ",".join(f"{a:g}" for a in getattr(question, "exact_prior", (1.0,) * shares))
         return f"discreet plan --prior {prior} --n {self.records} --epsilon {self.epsilon.strip()}\n"
 
 
@@ -165,30 +180,31 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
     @app.get("/plan")
     def plan_page(request: Request) -> Response:
         listed = request.query_params.getlist("q")[:MAX_QUESTIONS]
-        context: dict[str, Any] = {"problem": None, "listed": listed}
-        try:
-            plan = PlanForm.read(request.query_params)
-        except DiscreetError as error:
-            plan, context["problem"] = PlanForm.read({}), problem(error)
-        context |= {
-            "plan": plan,
-            "limits": {"n": MAX_N, "low": float(MIN_EPSILON), "high": float(MAX_EPSILON)},
-        }
-        context["tabs"] = [
-            (kind == plan.form.kind, cls.title, address("/plan", urlencode({"kind": kind, "n": plan.n})))
-            for kind, cls in planned_kinds().items()
-        ]
-        try:
-            if context["problem"] is None:
-                context |= _result(plan, listed)
-        except DiscreetError as error:
-            context["problem"] = problem(error)
-        status = 200 if context["problem"] is None else context["problem"][0]
-        fragment = is_fragment(request)
-        response = studio.page(request, "plan_result.html" if fragment else "plan.html", status, **context)
-        if fragment and status == 200:
-            response.headers["HX-Push-Url"] = address("/plan", plan.query())
-        return response
+
+        def make(context: dict[str, Any]) -> str:
+            plan = context["plan"] = PlanForm.read(request.query_params)
+            delta = getattr(plan.question, "delta", None)
+            spent = as_epsilon(delta, "delta") if delta else Fraction(0)
+            own = [*listed, urlencode(plan.items())]
+            context |= {
+                "width": plan.width(),
+                "meaning": meaning(Guarantee(as_epsilon(plan.epsilon), exact_delta=spent)),
+                "release": plan.release(),
+                "divide": "/plan/split?" + urlencode([("q", one) for one in own]),
+                "more": plan.address("/plan/more"),
+            }
+            return plan.address("/plan")
+
+        limits = {"n": MAX_N, "low": float(MIN_EPSILON), "high": float(MAX_EPSILON)}
+        return studio.attempt(
+            request,
+            "plan.html",
+            make,
+            "plan_result.html",
+            plan=PlanForm.read({}),
+            listed=listed,
+            limits=limits,
+        )
 
     @app.get("/plan/more")
     def more(request: Request) -> Response:
@@ -211,52 +227,22 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
     def split_page(request: Request) -> Response:
         given = request.query_params
         listed = given.getlist("q")[:MAX_QUESTIONS]
-        context: dict[str, Any] = {
-            "listed": listed, "given": given, "problem": None, "found": None, "titles": [], "links": [],
-            "another": address("/plan", urlencode([("q", one) for one in listed])),
-        }  # fmt: skip
-        try:
+
+        def make(context: dict[str, Any]) -> str:
             plans = [PlanForm.read(dict(parse_qsl(one))) for one in listed]
-            context["titles"] = [_title(plan) for plan in plans]
+            context["titles"] = [plan.title for plan in plans]
             if plans and given.get("epsilon", "").strip():
-                found = _split(plans, given)
-                context["found"] = found
+                found = context["found"] = _split(plans, given)
                 context["links"] = [
-                    address("/release", _released(plan, share.epsilon, share.delta).query())
+                    plan.release(epsilon=share.epsilon, delta=share.delta)
                     for plan, share in zip(plans, found.shares, strict=True)
                 ]
-        except DiscreetError as error:
-            context["problem"] = problem(error)
-        status = 200 if context["problem"] is None else context["problem"][0]
-        return studio.page(request, "split.html", status, **context)
+            return ""
 
-
-def _result(plan: PlanForm, listed: list[str]) -> dict[str, Any]:
-    question = plan.question
-    delta = getattr(question, "delta", None)
-    promised = Guarantee(
-        as_epsilon(plan.epsilon), exact_delta=as_epsilon(delta, "delta") if delta else Fraction(0)
-    )
-    own = [*listed, plan.query()]
-    return {
-        "width": plan.width(),
-        "meaning": meaning(promised),
-        "python": plan.python(),
-        "command": plan.command(),
-        "release": address("/release", _released(plan, None, None).query()),
-        "divide": address("/plan/split", urlencode([("q", one) for one in own])),
-        "more": address("/plan/more", plan.query()),
-    }
-
-
-def _released(plan: PlanForm, epsilon: Fraction | None, delta: Fraction | None) -> ReleaseForm:
-    """What was planned, as the release form has it; data are chosen next."""
-    texts = dict(plan.form.texts)
-    if "n" in plan.filled.texts:
-        texts["n"] = str(plan.records)
-    texts |= {} if epsilon is None else {"epsilon": str(epsilon)}
-    texts |= {} if delta is None else {"delta": str(delta)}
-    return replace(plan.form, texts=texts)
+        another = "/plan" + ("?" if listed else "") + urlencode([("q", one) for one in listed])
+        return studio.attempt(
+            request, "split.html", make, listed=listed, given=given, found=None, titles=[], another=another
+        )
 
 
 def _wanted(plan: PlanForm) -> dict[str, Any]:
@@ -271,28 +257,18 @@ def _wanted(plan: PlanForm) -> dict[str, Any]:
         except InvalidInput as error:
             found[f"{name}_problem"] = str(error).replace("within=", "Wanted precision ± ")
     if "epsilon" in found:
-        found["use"] = address("/plan", plan.query(epsilon=f"{float(found['epsilon']):g}"))
+        texts = {**plan.texts, "epsilon": f"{float(found['epsilon']):g}"}
+        found["use"] = replace(plan, texts=texts).address("/plan")
     return found
-
-
-def _title(plan: PlanForm) -> str:
-    _ = plan.question
-    about = (
-        plan.form.texts.get("levels") or plan.form.texts.get("bounds") or plan.form.texts.get("columns", "")
-    )
-    return f"{plan.form.asks.title}: {', '.join(about.split())[:80]}"
 
 
 def _split(plans: list[PlanForm], given: Mapping[str, str]) -> Split:
     questions = {}
     for index, plan in enumerate(plans, 1):
-        own = dict(plan.question.stated())
-        own.pop("epsilon", None)
-        own.pop("n", None)
-        for name in ("within", "weight"):
-            if text := given.get(f"{name}{index}", "").strip():
-                own[name] = text
-        questions[f"question {index}"] = {"kind": plan.form.kind, **own}
+        asked = {key: value for key, value in plan.question.stated().items() if key not in PLANNED_FOR}
+        said = {name: given.get(f"{name}{index}", "").strip() for name in ("within", "weight")}
+        said = {name: text for name, text in said.items() if text}
+        questions[f"question {index}"] = {"kind": plan.kind, **asked, **said}
     delta = given.get("delta", "").strip()
     total = as_epsilon(given["epsilon"].strip())
     return split(questions, total, as_epsilon(delta, "delta") if delta else None, plans[0].records)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,21 +17,23 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from discreet._text import amount
-from discreet.documents.answer import Answer, Table, Words
+from discreet.documents.answer import Answer
 from discreet.errors import FileError, InvalidInput, MissingLedgerError
+from discreet.ledger import Account
 from discreet.privacy.guarantee import Guarantee
-from discreet.reporting.figures import Frame, drawing, frame_of
-from discreet.reporting.meaning import meaning
-from discreet.reporting.report import report
+from discreet.reporting.report import meaning, report
 from discreet.studio.forms import ReleaseForm
-from discreet.studio.guard import UPLOAD
+from discreet.studio.guard import MEGABYTE, UPLOAD
 from discreet.studio.releasing import new_request
-from discreet.studio.settings import MEGABYTE
-from discreet.studio.shell import Studio, address
-from discreet.studio.sources import DataSource, columns
+from discreet.studio.shell import Studio
+from discreet.studio.sources import columns
 
 MAX_FIELDS = 100
-INTERVAL = 0.95
+DOWNLOADS = {
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+    "ipynb": "application/x-ipynb+json",
+}
 
 
 def add_release(app: FastAPI, studio: Studio) -> None:
@@ -41,16 +44,27 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             return studio.page(
                 request,
                 "release_source.html",
-                sources=[(source, _form_of(form, source)) for source in studio.sources.listed()],
-                upload=address(UPLOAD, form.query(source="", request="")),
+                sources=[
+                    (one, form.address(source=one.identifier, request="")) for one in studio.sources.listed()
+                ],
+                upload=form.address(UPLOAD, source="", request=""),
                 planned=form.asks.title if form.texts else "",
                 folder=studio.settings.data is not None,
                 limit=studio.settings.upload_limit,
                 megabytes=f"{studio.settings.upload_limit / MEGABYTE:g}",
             )
         source = studio.sources.find(form.source)
-        form = replace(form, request=new_request(source.identifier))
-        return studio.page(request, "release_form.html", **_form(studio, source, form))
+        accounts: list[Account] = []
+        with suppress(MissingLedgerError):
+            accounts = studio.releases.accounts()
+        return studio.page(
+            request,
+            "release_form.html",
+            source=source,
+            form=replace(form, request=new_request(source.identifier)),
+            accounts=accounts,
+            has_ledger=studio.ledger is not None,
+        )
 
     @app.post(UPLOAD)
     async def upload(request: Request) -> Response:
@@ -61,7 +75,7 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             if not isinstance(file, UploadFile) or not file.filename:
                 raise InvalidInput("choose a file first")
             source = await run_in_threadpool(studio.sources.keep, file.file, file.filename)
-        return RedirectResponse(_form_of(form, source), 303)
+        return RedirectResponse(form.address(source=source.identifier, request=""), 303)
 
     @app.get("/release/columns")
     def schema(request: Request) -> Response:
@@ -86,9 +100,9 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             source=source,
             offer=offer,
             **_promise(offer.guarantee),
-            back=address("/release", form.query(request="")),
-            python=form.python(file, charge, source.table),
-            command="" if source.table else form.command(file, charge),
+            back=form.address(request=""),
+            python=form.as_python(file, charge, source.table),
+            command="" if source.table else form.as_command(file, charge),
         )
 
     @app.post("/release/confirm")
@@ -96,9 +110,8 @@ def add_release(app: FastAPI, studio: Studio) -> None:
         given = await studio.sent(request, MAX_FIELDS)
         form = ReleaseForm.read(given)
         await run_in_threadpool(studio.releases.release, form, given.get("acknowledged") == "yes")
-        where = {"dataset": form.dataset, "request": form.request, "label": form.label}
-        shown = urlencode({name: value for name, value in where.items() if value})
-        return RedirectResponse(address("/release/result", shown), 303)
+        where = _where(form.dataset, form.request, form.label)
+        return RedirectResponse(f"/release/result?{where}", 303)
 
     @app.get("/release/result")
     def result(request: Request) -> Response:
@@ -107,7 +120,6 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             request,
             "release_result.html",
             answer=answer,
-            finding=Finding.of(answer),
             **_promise(answer.guarantee),
             label=label,
             where=where,
@@ -115,22 +127,18 @@ def add_release(app: FastAPI, studio: Studio) -> None:
 
     @app.get("/release/download/{kind}")
     def download(request: Request, kind: str) -> Response:
-        if kind not in ("json", "html", "ipynb"):
+        if kind not in DOWNLOADS:
             raise HTTPException(404)
         answer, label, _ = _found(studio, request)
-        name = "release-" + re.sub(r"[^0-9A-Za-z]", "", request.query_params.get("request", ""))[-16:]
         if kind == "json":
-            stored = answer.receipt.result if answer.receipt is not None else answer.to_json().encode()
-            return _attachment(stored, "application/json", f"{name}.json")
-        if kind == "ipynb":
-            return _attachment(_notebook(answer, label), "application/x-ipynb+json", f"{name}.ipynb")
-        text = report(answer, title=label or None)
-        return _attachment(text.encode(), "text/html; charset=utf-8", f"{name}.html")
-
-
-def _form_of(form: ReleaseForm, source: DataSource) -> str:
-    """The address of the form of a source, with what a plan has filled in already."""
-    return address("/release", form.query(source=source.identifier, request=""))
+            content = answer.receipt.result if answer.receipt is not None else answer.to_json().encode()
+        else:
+            content = (
+                _notebook(answer, label) if kind == "ipynb" else report(answer, title=label or None).encode()
+            )
+        name = "release-" + re.sub(r"[^0-9A-Za-z]", "", request.query_params.get("request", ""))[-16:]
+        held = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
+        return Response(content, media_type=DOWNLOADS[kind], headers=held)
 
 
 def _promise(guarantee: Guarantee) -> dict[str, Any]:
@@ -146,40 +154,19 @@ def _notebook(answer: Answer, label: str) -> bytes:
     """A notebook that goes on from the release: it holds the document, and nothing of the data."""
     load = f"from discreet.documents.answer import load_answer\n\nanswer = load_answer({answer.to_json()!r})"
     free = "What is computed from here on costs no further budget."
+    sources = [f"# {label or 'A private release'}\n\n{free}", load, "answer", "answer.to_frame()"]
     cells: list[dict[str, Any]] = [
-        {"cell_type": "markdown", "source": f"# {label or 'A private release'}\n\n{free}"},
-        *(
-            {"cell_type": "code", "source": source, "execution_count": None, "outputs": []}
-            for source in (load, "answer", "answer.to_frame()")
-        ),
+        {
+            "id": f"cell-{index}",
+            "metadata": {},
+            "cell_type": "code" if index else "markdown",
+            "source": source,
+        }
+        | ({"execution_count": None, "outputs": []} if index else {})
+        for index, source in enumerate(sources)
     ]
-    shown = [{"id": f"cell-{index}", "metadata": {}, **cell} for index, cell in enumerate(cells)]
-    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": shown}
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
     return json.dumps(book, indent=1).encode()
-
-
-def _attachment(content: bytes, kind: str, name: str) -> Response:
-    return Response(
-        content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
-
-
-def _form(studio: Studio, source: DataSource, form: ReleaseForm) -> dict[str, Any]:
-    try:
-        accounts = studio.releases.accounts()
-    except MissingLedgerError:
-        accounts = []
-    inputs = form.inputs()
-    return {
-        "source": source,
-        "form": form,
-        "inputs": [one for one in inputs if not one.rare],
-        "rare": [one for one in inputs if one.rare],
-        "tabs": [(here, title, address("/release", query)) for here, title, query in form.tabs()],
-        "elsewhere": address("/release", form.query(source="", request="")),
-        "accounts": accounts,
-        "has_ledger": studio.ledger is not None,
-    }
 
 
 def _found(studio: Studio, request: Request) -> tuple[Answer, str, str]:
@@ -189,43 +176,10 @@ def _found(studio: Studio, request: Request) -> tuple[Answer, str, str]:
     answer = studio.releases.find(dataset, name)
     if answer is None:
         raise FileError("this release is not here: one without a ledger is lost when the studio ends")
-    where = {"dataset": dataset, "request": name, "label": label}
-    return answer, label, urlencode({key: value for key, value in where.items() if value})
+    return answer, label, _where(dataset, name, label)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """An answer, or a part of one, as the page shows it."""
-
-    words: Words | None
-    heading: str = ""
-    otherwise: str = ""
-    """Said where there is no answer."""
-    header: tuple[str, ...] = ()
-    cells: tuple[tuple[str, ...], ...] = ()
-    tables: tuple[Table, ...] = ()
-    drawing: str = ""
-    parts: tuple[Finding, ...] = ()
-
-    @classmethod
-    def of(cls, answer: Answer, heading: str = "", frame: Frame | None = None) -> Finding:
-        """What the answer says of itself; its parts are drawn on one axis."""
-        parts = answer.parts()
-        figures = [part.answer.figure() for part in parts if part.answer is not None]
-        common = frame_of([one for one in figures if one is not None])
-        rows, figure = answer.rows(INTERVAL), answer.figure(INTERVAL)
-        header, cells = answer.cells(rows, INTERVAL) if rows else ((), [])
-        return cls(
-            answer.words(),
-            heading,
-            header=header,
-            cells=tuple(cells),
-            tables=answer.tables(),
-            drawing="" if figure is None else drawing(figure, frame),
-            parts=tuple(
-                cls(None, part.heading, part.otherwise)
-                if part.answer is None
-                else cls.of(part.answer, part.heading, common)
-                for part in parts
-            ),
-        )
+def _where(dataset: str, request: str, label: str) -> str:
+    """The query of a result's page."""
+    named = {"dataset": dataset, "request": request, "label": label}
+    return urlencode({name: text for name, text in named.items() if text})

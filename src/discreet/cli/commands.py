@@ -1,0 +1,419 @@
+"""The commands about no question in particular: documents, studies, plans, audits, and the studio."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import discreet
+from discreet._interop import reproductions
+from discreet._registry import MECHANISMS
+from discreet._text import printable
+from discreet.cli.console import (
+    LOSS,
+    REFUSED,
+    Delta,
+    Force,
+    Interval,
+    Json,
+    LargeDelta,
+    LedgerUrl,
+    MechanismOptions,
+    Prior,
+    add_commands,
+    answers_of,
+    file_problems,
+    new_file,
+    note,
+    picture,
+    print_answers,
+    print_found,
+    print_json,
+    print_table,
+    print_text,
+)
+from discreet.errors import InvalidInput, missing_extra
+
+if TYPE_CHECKING:
+    from discreet.documents.answer import Answer
+
+
+def register(app: typer.Typer) -> None:
+    add_commands(app, show=_show, key=_key, sign=_sign, run=_run, split=_split, report=_report)
+    add_commands(app, plan=_plan, audit=_audit, mechanisms=_mechanisms, version=show_version)
+    passed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command("reproduce", context_settings=passed_on, add_help_option=False)(_reproduce)
+    add_commands(app, studio=_studio)
+
+
+# ---- documents -----------------------------------------------------------------------------------------
+
+
+def _show(
+    file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
+    interval: Interval = 0.95,
+    verify: Annotated[
+        Path | None,
+        typer.Option(help="The curator's public key: refuse the file unless FILE.sig is their signature."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a release: posterior, guarantee, and what the guarantee means."""
+    if not 0 < interval < 1:
+        raise InvalidInput(f"--interval {interval:g} must be between 0 and 1, such as 0.95")
+    text, result = _read(file)
+    if verify is not None:
+        _verify(text, file, verify)
+    if not as_json:
+        print_answers(result, interval)
+        if verify is not None:
+            print_text(f"Signed: by the owner of the key {str(verify)!r}, and not changed since.")
+        return
+    tables = {name: _table(answer, interval) for name, answer in answers_of(result).items()}
+    print_json({"interval": interval, "table": tables.get("", tables), **json.loads(text)})
+
+
+def _verify(text: str, file: Path, key: Path) -> None:
+    from discreet.documents.base import read_text
+    from discreet.documents.signing import check_signature
+
+    with file_problems("signature", _signature_of(file), "read"):
+        signature = read_text(_signature_of(file))
+    with file_problems("--verify", key, "read"):
+        check_signature(text, signature, key)
+
+
+def _signature_of(file: Path) -> Path:
+    return file.with_name(file.name + ".sig")
+
+
+def _key(
+    file: Annotated[Path, typer.Argument(help="Where the private key goes; the public one is FILE.pub.")],
+    as_json: Json = False,
+) -> None:
+    """Make a key to sign releases with: keep FILE to yourself, and publish FILE.pub."""
+    from discreet.documents.signing import make_key
+
+    with file_problems("file", file, "written"):
+        public = make_key(file)
+    said = f"The private key is in {file}, for you alone; publish {public}."
+    print_found({"private": str(file), "public": str(public)}, as_json, said)
+
+
+def _sign(
+    file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
+    key: Annotated[Path, typer.Option(help="The private key, as made by discreet key.")],
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Sign a release: FILE.sig goes with it, and discreet show --verify checks it."""
+    from discreet.documents.signing import sign
+
+    text, _ = _read(file)
+    signature = _signature_of(file)
+    with new_file(signature, force, "signature") as write, file_problems("--key", key, "read"):
+        write(sign(text, key))
+    print_found({"signature": str(signature)}, as_json, f"The signature is in {signature}.")
+
+
+def _read(file: Path) -> tuple[str, Any]:
+    """The text of a document, and what it says."""
+    from discreet.documents.answer import load_answer
+    from discreet.documents.base import read_text
+
+    with file_problems("file", file, "read"):
+        text = read_text(file)
+
+    return text, load_answer(text)
+
+
+def _table(answer: Answer, interval: float) -> list[dict[str, Any]]:
+    """The rows of an answer, and those of its parts with their headings."""
+    found = [row.to_dict(answer.label) for row in answer.rows(interval)]
+    for part in answer.parts():
+        rows = [] if part.answer is None else _table(part.answer, interval)
+        found += [{"part": part.heading, **row} for row in rows]
+    return found
+
+
+def _run(
+    file: Annotated[Path, typer.Argument(help="A study file: see the documentation.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for study.json and report.html; STUDY-results if not said.")
+    ] = None,
+    price: Annotated[
+        bool, typer.Option("--price", help="Say what it costs and whether it fits; spend nothing.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            help="Look whether the data fit every question before the first charge; --no-check where "
+            "others see the exit code, which then tells them.",
+        ),
+    ] = True,
+    acknowledge_large_delta: LargeDelta = False,
+    as_json: Json = False,
+) -> None:
+    """Answer the questions of a study file, each charged to its ledger.
+
+    Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
+    """
+    from discreet.reporting.report import report
+    from discreet.study.study import read_study, run_study
+
+    declared = read_study(file)
+    if price:
+        found = declared.open().price(declared.questions)
+        print_found(found.to_dict(), as_json, str(found))
+        if not found.fits:
+            raise typer.Exit(REFUSED)
+        return
+    count = itertools.count(1)
+
+    def progress(name: str, repeated: bool) -> None:
+        note(f"{next(count)}/{len(declared.questions)} {name}{': answered earlier' if repeated else ''}")
+
+    folder = out if out is not None else file.with_name(f"{file.stem}-results")
+
+    def keep(result: Any) -> None:
+        with file_problems("--out", folder, "written"):
+            folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (("study.json", result.to_json()), ("report.html", report(result))):
+            with new_file(folder / name, True, "--out") as write:
+                write(text)
+        if len(result.answers) < len(declared.questions):
+            note(f"What was answered is in {folder}")
+
+    with discreet.acknowledge_large_delta() if acknowledge_large_delta else nullcontext():
+        result = run_study(declared, progress=progress, check=check, keep=keep)
+    account = result.account
+    assert account is not None
+    if as_json:
+        made = {"study": str(folder / "study.json"), "report": str(folder / "report.html")}
+        print_json({**made, "budget": account.to_dict()})
+        return
+    print_answers(result)
+    note(f"Spent {account.spent} of {account.cap}. Saved to {folder}")
+
+
+def _split(
+    file: Annotated[Path, typer.Argument(help="A study file whose questions say within or weight.")],
+    as_json: Json = False,
+) -> None:
+    """Divide the budget of a study file among its questions; opens no data.
+
+    A question says within = "3 points", or weight = 2, instead of epsilon. `run` divides in the same way.
+    """
+    from discreet.study.study import read_study
+
+    found = read_study(file).split
+    if found is None:
+        raise InvalidInput(
+            'every question has its epsilon: leave it out, and say within = "3 points" or weight = 1'
+        )
+    print_found(found.to_dict(), as_json, str(found))
+
+
+def _report(
+    file: Annotated[Path, typer.Argument(help="A release of any kind.")],
+    out: Annotated[Path, typer.Option(help="Write the report to this new HTML file.")],
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="The ledger that was charged: its receipt becomes a part of the report."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Make a self-contained HTML report of a release: for people who decide, print and file."""
+    text, answer = _read(file)
+    with new_file(out, force, "--out") as write:
+        from discreet.reporting.report import report
+
+        if ledger is not None:
+            answer = _with_receipt(answer, text, ledger)
+        write(report(answer, title=title))
+    note(f"Saved to {out}")
+
+
+def _with_receipt(answer: Any, text: str, url: str) -> Any:
+    """The answer with the receipt of its charge, found by the document itself."""
+    if "" not in answers_of(answer):
+        raise InvalidInput("--ledger is for a single release: the document of a study has its receipts")
+    with discreet.Ledger(url) as book:
+        # As it stands first: an earlier version wrote fewer fields than this one writes again.
+        receipt = book.receipt_of(text) or book.receipt_of(answer.to_json())
+    if receipt is None:
+        raise InvalidInput(
+            "this release is not in the ledger: it was not charged there, or the document is another one. "
+            "Without --ledger the report is made without a receipt"
+        )
+    return replace(answer, receipt=receipt)
+
+
+# ---- without data ------------------------------------------------------------------------------------
+
+
+def _plan(
+    prior: Prior = "1,1",
+    n: Annotated[int | None, typer.Option("--n", help="Number of records; to be found if not said.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy budget, such as 0.5; to be found if not said.")
+    ] = None,
+    delta: Delta = None,
+    relation: Annotated[
+        str, typer.Option(help="replace-one; add-remove, where n is private and a guess.", metavar="R")
+    ] = "replace-one",
+    within: Annotated[
+        str | None,
+        typer.Option(help="Precision to reach: '3 points' for an interval of ± 3 points.", metavar="W"),
+    ] = None,
+    share: Annotated[float, typer.Option(help="The share that is planned for.", metavar="P")] = 0.5,
+    error: Annotated[
+        float | None, typer.Option(help="Expected Hellinger error to reach, between 0 and 1.", metavar="E")
+    ] = None,
+    public: Annotated[
+        str | None, typer.Option(help="Counts of public records, one per level, that enter the prior: 40,60.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the error against epsilon into this new file.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Say how precise a release will be, before any data is opened.
+
+    Give two of --n, --epsilon and --within: the third is found.
+    """
+    from discreet.questions.text import SERIES
+
+    parameters = SERIES.read(prior, "--prior")
+    known = None if public is None else SERIES.read(public, "--public")
+    with new_file(plot, force, "--plot") as write:
+        target: dict[str, Any] = {"within": within, "error": error, "share": share}
+        target |= {"delta": delta, "relation": relation}
+        found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, public=known, **target)
+        if plot is not None:
+            budgets = sorted({*discreet.plots.EPSILONS, found.epsilon})
+            axes = discreet.plots.error_curve(found.prior, found.n, budgets)
+            axes.axvline(found.epsilon, linestyle=":", color="0.4", linewidth=1.0)
+            write(picture(axes, plot))
+    if as_json or not sys.stdout.isatty():
+        print_found(found.to_dict(), as_json, str(found))
+    else:
+        print_text(found.title())
+        print_table(found.header(), found.cells())
+        print_text(*found.notes())
+    if plot is not None:
+        note(f"Saved to {plot}")
+
+
+def _audit(
+    mechanism: Annotated[str, typer.Argument(help="See `discreet mechanisms`.")],
+    prior: Prior,
+    n: Annotated[int, typer.Option("--n", help="Number of records.")],
+    epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],
+    delta: Delta = None,
+    options: MechanismOptions = "",
+    csv: Annotated[Path | None, typer.Option(help="Write the curve delta(epsilon) to this new file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve into this new file.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compute the exact privacy loss of a mechanism over all datasets of n records."""
+    from discreet.questions.text import OPTIONS, SERIES
+
+    parameters = SERIES.read(prior, "--prior")
+    with new_file(csv, force, "--csv") as write_csv, new_file(plot, force, "--plot") as write_plot:
+        given = {**OPTIONS.read(options, "--options"), **({} if delta is None else {"delta": delta})}
+        found = discreet.audit(discreet.mechanism(mechanism, prior=parameters, n=n, epsilon=epsilon, **given))
+        if csv is not None:
+            rows = zip(*found.profile(), strict=True)
+            write_csv("epsilon,delta\n" + "".join(f"{float(e)!r},{float(d)!r}\n" for e, d in rows))
+        if plot is not None:
+            write_plot(picture(discreet.plots.profile(found), plot))
+    print_found(_audit_document(found), as_json, str(found))
+    for path in (csv, plot):
+        if path is not None:
+            note(f"Saved to {path}")
+    if not found.holds:
+        raise typer.Exit(LOSS)
+
+
+def _audit_document(audit: discreet.Audit) -> dict[str, Any]:
+    claimed = audit.claimed if audit.claimed.is_private else None
+    return {
+        "mechanism": audit.mechanism,
+        "claimed": None if claimed is None else claimed.to_dict(),
+        "epsilon": audit.epsilon,
+        "delta": None if claimed is None else audit.delta(claimed.epsilon),
+        "slack": None if claimed is None else audit.slack,
+        "holds": None if claimed is None else audit.holds,
+        "worst": {key: [int(count) for count in value] for key, value in audit.worst._asdict().items()},
+        "triples": audit.triples,
+    }
+
+
+def _mechanisms(as_json: Json = False) -> None:
+    """List the mechanisms that `--mechanism` takes."""
+    lines = {name: (cls.__doc__ or "").strip().partition("\n")[0] for name, cls in MECHANISMS.items()}
+    lines = {"auto": "Chosen by a rule on public parameters: the prior, n and epsilon.", **lines}
+    if as_json:
+        print_json({"mechanisms": [{"name": name, "description": text} for name, text in lines.items()]})
+    else:
+        print_table(["mechanism", "what it does"], [list(row) for row in lines.items()])
+
+
+def show_version(as_json: Json = False) -> None:
+    """Show the version."""
+    from discreet._version import __version__
+
+    print_found({"version": __version__}, as_json, f"discreet {__version__}")
+
+
+def _reproduce(context: typer.Context) -> None:
+    """Make the tables and figures of the papers anew, with a verdict on what each states."""
+    command = reproductions("command")
+    if command is None:
+        raise InvalidInput(
+            "discreet reproduce comes with a package of its own, which is not installed; in a checkout of "
+            "discreet: pip install ./reproductions"
+        )
+    raise typer.Exit(command(context.args, prog_name=context.command_path, standalone_mode=False) or 0)
+
+
+def _studio(
+    ledger: LedgerUrl = None,
+    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.")] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address; open no browser.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder whose files and DuckDB tables may be chosen on the page.")
+    ] = None,
+) -> None:
+    """Open a local page to plan, release, keep the budget and audit, without writing code.
+
+    It serves this machine only. The printed address holds a token that is new at every start.
+    """
+    try:
+        from discreet.studio.app import serve
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == "discreet":
+            raise
+        raise missing_extra(f"{error.name}, which the studio needs,", "web") from None
+    with suppress(KeyboardInterrupt):  # how a studio ends
+        serve(ledger=ledger, data=data, port=port, browser=not no_browser, say=_say)
+    typer.echo("The studio has ended; uploads are removed.", err=True)
+
+
+def _say(address: str) -> None:
+    typer.echo(printable(address))
+    typer.echo("Ctrl+C ends the studio.", err=True)
