@@ -409,7 +409,7 @@ def _pandas_table(
             given[f"v{i}"] = _decoded(series).array
     if person is not None:
         given["person"] = _people(native[person])
-    whole = nw.from_native(type(native)(given)).lazy()
+    whole = nw.from_native(type(native)(given, copy=False)).lazy()
     groups = person is None and all(isinstance(coder, Levels) for coder in coders)
     return typed_table(whole, coders, person is not None, groups, objects)
 

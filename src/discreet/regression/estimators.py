@@ -28,6 +28,7 @@ from discreet.regression.checks import (
 )
 from discreet.regression.drawing import DrawingEstimator, public_facts
 from discreet.regression.newton.fit import Fit, regression
+from discreet.regression.newton.records import in_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,10 @@ def _predicted(estimator: Any, X: Any) -> FloatArray:
 
 
 def _fitted(estimator: Any, rows: FloatArray, response: Any, **declared: Any) -> Fit:
-    """The fit of ``y ~ all columns``: ``declared`` says what is known of y, the estimator the rest."""
+    """The fit of ``y ~ all columns``: ``declared`` says what is known of y, the estimator the rest.
+
+    ``response``: numbers, or the places of levels among those declared.
+    """
     if estimator.bounds is None:
         raise InvalidInput(f"bounds is missing: declare {_BOUNDS}")
     try:
@@ -112,11 +116,9 @@ def _fitted(estimator: Any, rows: FloatArray, response: Any, **declared: Any) ->
         aim=estimator.aim,
         **declared,
     )
-    import pandas
-
-    frame = pandas.DataFrame(rows, columns=names).assign(**{outcome: response})
     seed = as_seed(estimator.random_state)
-    return asked.fit(frame, source=OS_ENTROPY if seed is None else SeededEntropy(seed))
+    records = in_arrays(asked.design, [*rows.T, response])
+    return asked.fit_records(records, OS_ENTROPY if seed is None else SeededEntropy(seed))
 
 
 def _split(estimator: Any, fit: Fit) -> tuple[FloatArray, FloatArray]:
@@ -343,9 +345,9 @@ class PrivateLogisticRegression(DrawingEstimator):
         rows = checked_rows(self, X, reset=True)
         self.classes_, index = checked_labels(y, len(rows), self.classes, True)
         public_facts(self, len(rows))
-        names = np.array([str(label) for label in self.classes_.tolist()], dtype=object)
+        names = tuple(str(label) for label in self.classes_.tolist())
         family = "binomial" if len(names) == 2 else "multinomial"
-        self.release_ = _fitted(self, rows, names[index], family=family, levels=tuple(names))
+        self.release_ = _fitted(self, rows, index, family=family, levels=names)
         self.guarantee_ = self.release_.guarantee
         found, intercepts = _split(self, self.release_)
         if family == "multinomial":  # the first class is the reference

@@ -32,7 +32,7 @@ from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
 from discreet.regression.newton.models import Link, ResponseModel, model_of
 from discreet.regression.newton.posterior import CoefficientPrior, Posterior
-from discreet.regression.newton.records import codes_of, read
+from discreet.regression.newton.records import RecordSource, codes_of, read
 from discreet.regression.newton.rounds import Outcome, PublicSetting, ask, descends
 from discreet.regression.newton.sums import Round, RoundNoise, RoundSums
 
@@ -93,7 +93,8 @@ class Regression:
         model = model_of(self.family, made)
         if self.norm is not None or self.aim != "prediction":
             return made
-        if not descends(made, model, self.aim, self._counted(made)):
+        signal = self.mu_squared / (self.per_person or 1) ** 2
+        if not descends(made, model, self.aim, self.n, signal, self._counted(made)):
             return made
         return made.spread(math.isqrt(int(np.trace(made.second_moments) * made.unit**2)))
 
@@ -159,6 +160,7 @@ class Regression:
             self.relation,
             n,
             self.per_person or 1,
+            self.n,
         )
 
     def public_size(self, n: int) -> int | None:
@@ -171,19 +173,23 @@ class Regression:
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
         """The answer for some data; ``source`` other than the system's makes it no private one."""
         with read(self.design, data, person, self.per_person) as records:
-            if not records.n and self.relation is not Relation.ADD_REMOVE:
-                raise DataError("the data are empty: there is no record")
-            if self.n is not None and records.n != self.n and self.relation is not Relation.ADD_REMOVE:
-                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
-            if records.n < self.design.d and self.relation is not Relation.ADD_REMOVE:
-                raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
-            setting = self.setting(self.public_size(records.n))
-            outcome = ask(
-                setting,
-                lambda link, curvature: records.sums(self.model, link, curvature),
-                source,
-                self.aim,
-            )
+            return self.fit_records(records, source)
+
+    def fit_records(self, records: RecordSource, source: Source = OS_ENTROPY) -> Fit:
+        """The answer for records that were read already."""
+        if not records.n and self.relation is not Relation.ADD_REMOVE:
+            raise DataError("the data are empty: there is no record")
+        if self.n is not None and records.n != self.n and self.relation is not Relation.ADD_REMOVE:
+            raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+        if records.n < self.design.d and self.relation is not Relation.ADD_REMOVE:
+            raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
+        setting = self.setting(self.public_size(records.n))
+        outcome = ask(
+            setting,
+            lambda link, curvature: records.sums(self.model, link, curvature),
+            source,
+            self.aim,
+        )
         reached = None if outcome.reached is None else tuple(outcome.reached.tolist())
         private = type(source) is not SeededEntropy
         return Fit(self, setting.n, reached, outcome.rounds, private, VERSIONS)

@@ -29,9 +29,12 @@ from discreet.regression.newton.sums import RoundSums, RowBlock, exact_sums, rec
 
 if TYPE_CHECKING:
     from discreet.data.engines import EngineTable as Table
+    from discreet.data.values import Coder
 
 _KEPT_BYTES = 1 << 27
 _BATCH = 1 << 16
+_SHORT = 1 << 13
+"""Records of arrays that are put on their grids at a time, so that their rows stay in the cache."""
 
 
 class RecordSource(ABC):
@@ -77,7 +80,7 @@ class Remote(RecordSource):
 
     @withheld
     def sums(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        return sums_by_sql(model, self.design, link, self.native, self.dialect, curvature)
+        return sums_by_sql(model, self.design, link, self.native, self.dialect, curvature, self.n)
 
 
 @contextmanager
@@ -148,35 +151,66 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
         if dialect == "spark" or pushdown:
             return Remote(design, native, dialect)
         return _streamed(design, native)
-    codes, eager = _codes(table, columns)
+    arrays, eager = _arrays(table, columns)
     if per_person is not None:
+        codes = [_coded(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
         keep = _bounded(codes, eager["person"], per_person)
-        codes = [values[keep] for values in codes]
-    return InMemory(design, [records(design, codes)], len(codes[0]))
+        arrays = [values[keep] for values in codes]
+    return in_arrays(design, arrays)
 
 
-def _codes(table: Table, columns: Mapping[str, Any]) -> tuple[list[IntArray], Any]:
-    """The codes of a table in memory, and a frame with its other columns.
+def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[Any]], Any]:
+    """The columns of a table in memory, as codes or as doubles, and a frame with the others.
 
-    Doubles are put on their grids here, by the operations of :meth:`Grid.placed`, which are the same in every
-    engine: an expression for each of many columns would take longer than the fit.
+    Doubles go on their grids batch by batch (:func:`_coded`): an expression for each of many columns would
+    take longer than the fit, and more memory than the table.
     """
     import narwhals as nw
 
     raw = table.frame.collect()
     types = raw.schema  # once: it is made anew for every look
-    quick: dict[str, IntArray] = {}
-    for i, coder in enumerate(table.coders):
-        if isinstance(coder, Grid) and not coder.integers and types.get(f"v{i}") == nw.Float64:
-            values = np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
-            place = (np.clip(values, coder.low, coder.high) - coder.low) / coder.width * coder.steps + 0.5
-            quick[f"k{i}"] = np.where(np.isnan(values), coder.absent, np.floor(place)).astype(np.int64)
+    quick = {
+        f"k{i}": np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
+        for i, coder in enumerate(table.coders)
+        if isinstance(coder, Grid) and not coder.integers and types.get(f"v{i}") == nw.Float64
+    }
     eager = raw.select(**{name: code for name, code in columns.items() if name not in quick})
     return [
         quick[name] if name in quick else np.asarray(eager[name].to_numpy(), dtype=np.int64)
         for name in columns
         if name != "person"
     ], eager
+
+
+def _coded(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
+    """Codes as they are, and doubles on their grid: the operations of :meth:`Grid.placed`, in its order."""
+    if values.dtype != np.float64:
+        return values
+    assert isinstance(coder, Grid)
+    place = np.clip(values, coder.low, coder.high)
+    place -= coder.low
+    place /= coder.width
+    place *= coder.steps
+    place += 0.5
+    missing = np.isnan(place)
+    if missing.any():
+        place[missing] = coder.absent
+    return np.asarray(place.astype(np.int64))  # no place is negative, so that this is the floor
+
+
+@withheld
+def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSource:
+    """Records in arrays, one for each variable and one for the response: doubles, or codes."""
+
+    def batches() -> Iterator[list[IntArray]]:
+        for start in range(0, max(len(arrays[-1]), 1), _SHORT):
+            pieces = (values[start : start + _SHORT] for values in arrays)
+            yield [_coded(coder, piece) for coder, piece in zip(design.coders.values(), pieces, strict=True)]
+
+    source = Streamed(design, batches, len(arrays[-1]))
+    if source.n * (2 * design.d + 8) > _KEPT_BYTES:
+        return source
+    return InMemory(design, [records(design, codes) for codes in batches()], source.n)
 
 
 @withheld
@@ -191,7 +225,7 @@ def _streamed(design: Design, native: Any) -> RecordSource:
         number += len(codes[0])
         if kept is not None:
             kept.append(records(design, codes))
-            size += kept[-1].rows.nbytes
+            size += kept[-1].size
             kept = kept if size <= _KEPT_BYTES else None
     if kept is not None:
         return InMemory(design, kept, number)

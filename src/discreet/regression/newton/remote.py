@@ -16,14 +16,14 @@ from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.sums import RoundSums, undeclared
 
-_MOST_TOTAL = "DECIMAL(38, 0)"
+_MOST_TOTAL = "DECIMAL(28, 0)"
 
 
 def sums_by_sql(
-    model: ResponseModel, design: Design, link: Link, native: Any, dialect: str, curvature: bool
+    model: ResponseModel, design: Design, link: Link, native: Any, dialect: str, curvature: bool, n: int
 ) -> RoundSums:
-    """The sums by one query over a relation or DataFrame with the codes k0, k1, …."""
-    tables = _Tables(dialect, native)
+    """The sums by one query over a relation or DataFrame of n records with the codes k0, k1, …."""
+    tables = _Tables(dialect, native, n)
     query = query_of(model, design, link, tables, curvature)
     if dialect == "duckdb":
         row = native.query("codes", query).fetchall()[0]
@@ -46,8 +46,8 @@ def sums_by_sql(
 class _Tables:
     """Lookup tables, by name, in the way of each engine."""
 
-    def __init__(self, dialect: str, native: Any) -> None:
-        self.dialect, self.native = dialect, native
+    def __init__(self, dialect: str, native: Any, n: int) -> None:
+        self.dialect, self.native, self.n = dialect, native, n
         self.frames: dict[str, Any] = {}
 
     def lookup(self, name: str, columns: Sequence[Sequence[int]]) -> str:
@@ -66,6 +66,19 @@ class _Tables:
 
     def divide(self, value: str, by: int | str) -> str:
         return f"({value} // {by})" if self.dialect == "duckdb" else f"({value} div {by})"
+
+    def total(self, value: str) -> str:
+        """The exact sum of 64-bit integers.
+
+        Spark's sum of them wraps or fails where it is too large, and one of decimals takes ten times as long:
+        the lower 32 bits and the rest are added up by themselves, and neither can overflow below 2³¹ records.
+        """
+        if self.dialect == "duckdb":
+            return f"sum({value})"
+        if self.n >> 31:
+            return f"sum(CAST({value} AS {_MOST_TOTAL}))"
+        low, high = f"sum({value} & {2**32 - 1})", f"sum(shiftright({value}, 32))"
+        return f"CAST({high} AS {_MOST_TOTAL}) * {2**32} + CAST({low} AS {_MOST_TOTAL})"
 
     @property
     def codes(self) -> str:
@@ -153,16 +166,14 @@ def query_of(model: ResponseModel, design: Design, link: Link, tables: _Tables, 
     rows = f"SELECT {hint}{', '.join(kept)} FROM ({rows}) AS g {looked}"
     for step in made.steps:
         rows = f"SELECT *, {step} FROM ({rows}) AS h"
-    total = ["count(*)", f"sum(CAST({made.square} AS {_MOST_TOTAL}))" if model.squares else "0"]
+    total = ["count(*)", tables.total(f"({made.square})") if model.squares else "0"]
     size = design.d * model.outputs
-    total += [
-        f"sum(CAST({made.residuals[k]} * {x} AS {_MOST_TOTAL}))" for k in range(model.outputs) for x in xs
-    ]
+    total += [tables.total(f"({made.residuals[k]} * {x})") for k in range(model.outputs) for x in xs]
     if curvature:
         for a in range(size):
             for b in range(a, size):
                 (k, i), (other, j) = divmod(a, design.d), divmod(b, design.d)
-                total.append(f"sum(CAST({made.weight(k, other)} * x{i} * x{j} AS {_MOST_TOTAL}))")
+                total.append(tables.total(f"({made.weight(k, other)} * x{i} * x{j})"))
     sums = ", ".join(f"{text} AS s{i}" for i, text in enumerate(total))
     bads = ", ".join(f"{text} AS b{i}" for i, text in enumerate(bad))
     checks, totals = f"SELECT {bads} FROM {tables.codes}", f"SELECT {sums} FROM ({rows}) AS i"

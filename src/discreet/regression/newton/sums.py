@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation
@@ -115,8 +116,13 @@ def noise_for(
 class RowBlock:
     """Records as integer rows and responses."""
 
-    rows: FloatArray
+    rows: npt.NDArray[Any]
     response: IntArray
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return int(self.rows.nbytes + self.response.nbytes)
 
 
 def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
@@ -132,7 +138,8 @@ def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
     if keep is not None:
         codes = [values[keep] for values in codes]
     rows = design.rows(codes[:-1]) if design.variables else np.full((len(codes[-1]), 1), design.unit)
-    return RowBlock(np.asarray(rows, dtype=np.float64), codes[-1])
+    # No row is longer than 2¹⁴. The response is copied, or it would keep the engine's whole batch in memory.
+    return RowBlock(np.asarray(rows, dtype=np.int16), np.array(codes[-1]))
 
 
 def undeclared(name: str, unknown: bool, wayout: str | None = None) -> DataError:
@@ -186,7 +193,8 @@ def _largest(model: ResponseModel, design: Design, link: Link) -> int:
 
 def _pieces(block: RowBlock, step: int) -> Iterator[tuple[FloatArray, IntArray]]:
     for start in range(0, len(block.response), step):
-        yield block.rows[start : start + step], block.response[start : start + step]
+        rows = np.asarray(block.rows[start : start + step], dtype=np.float64)
+        yield rows, block.response[start : start + step]
 
 
 def predictors(rows: FloatArray, point: FloatArray, link: Link) -> FloatArray:
