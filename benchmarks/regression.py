@@ -12,6 +12,7 @@
     python benchmarks/regression.py linear --data FOLDER
     python benchmarks/regression.py spark --n 100000 1000000 10000000
     python benchmarks/regression.py file --n 100000 1000000 10000000
+    python benchmarks/regression.py large
 
 ``coverage`` simulates records from a known model and fits them by the estimator of :func:`discreet.regress`,
 with noise from a seed (so nothing in it is private): 90 % intervals, averaged over coefficients. It needs
@@ -38,7 +39,8 @@ with full-batch accelerated private gradient descent and with ordinary regressio
 processor. ``linear`` compares the gaussian model with AdaSSP on Abalone's rings and on the diabetes data of
 scikit-learn. ``spark`` times logistic fits of simulated records in Parquet files, with ten columns, on Spark
 on this machine (it needs PySpark and Java); ``file`` those of files with twenty columns without Spark, each
-in a process of its own, with the most memory that it took. Nothing here is a test: no figure is asserted.
+in a process of its own, with the most memory that it took. ``large`` compares fits of many records in memory
+with scikit-learn's, from an array and from a table of pandas. Nothing here is a test: no figure is asserted.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ import gzip
 import json
 import math
 import os
+import threading
 import time
 import zlib
 from collections import defaultdict
@@ -798,6 +801,64 @@ def _fitted_file(path: str, names: list[str], n: int) -> tuple[float, float]:
     return time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def large(options: argparse.Namespace) -> None:
+    """Many records in memory: processor seconds and the most memory of a fit, beside scikit-learn's own."""
+    print(
+        f"{'records':>12} {'columns':>7} {'data':6} {'tool':13} {'seconds':>8} {'ratio':>6} "
+        f"{'most memory, MB':>16} {'accuracy':>9}"
+    )
+    with TemporaryDirectory() as folder:
+        for n in options.n:
+            path, generator = Path(folder) / f"{n}.npy", np.random.default_rng(1)
+            rows = generator.uniform(-1, 1, (n, options.d + 1))
+            eta = rows[:, :-1] @ np.cos(np.arange(options.d))
+            rows[:, -1] = generator.random(n) < 1 / (1 + np.exp(-eta))
+            np.save(path, rows)
+            del rows, eta
+            for data in ("array", "frame"):
+                theirs = 0.0
+                for tool in ("scikit-learn", "ours"):
+                    with get_context("spawn").Pool(1) as pool:
+                        taken, memory, right = pool.apply(_fitted_rows, (str(path), tool, data))
+                    theirs = theirs or taken
+                    print(
+                        f"{n:12,} {options.d:7} {data:6} {tool:13} {taken:8.2f} {taken / theirs:6.2f} "
+                        f"{memory:16,.0f} {right:9.4f}",
+                        flush=True,
+                    )
+
+
+def _fitted_rows(path: str, tool: str, data: str) -> tuple[float, float, float]:
+    """Processor seconds of a fit, the most memory while it ran, and its accuracy on the first records."""
+    import pandas as pd
+    from sklearn.linear_model import LogisticRegression
+
+    from discreet.regression import PrivateLogisticRegression
+
+    labels = np.load(path, mmap_mode="r")[:, -1].astype(int)
+    rows: Any = np.ascontiguousarray(np.load(path, mmap_mode="r")[:, :-1])
+    if data == "frame":
+        rows = pd.DataFrame({f"x{i}": rows[:, i].copy() for i in range(rows.shape[1])})
+    private = {"epsilon": 1, "delta": 1e-9, "bounds": (-1, 1), "classes": (0, 1)}
+    model = LogisticRegression() if tool == "scikit-learn" else PrivateLogisticRegression(**private)
+    model.fit(rows[:3000], labels[:3000])  # imports, and what is made once
+    found, over = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.005):
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            found[0] = max(found[0], pages * os.sysconf("SC_PAGESIZE") / 2**20)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    started = time.process_time()
+    model.fit(rows, labels)
+    taken = time.process_time() - started
+    over.set()
+    watcher.join()
+    return taken, found[0], float(model.score(rows[:100_000], labels[:100_000]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -850,6 +911,10 @@ def main() -> None:
     one.add_argument("--threads", type=int, default=os.cpu_count())
     one.add_argument("--memory", default="4g")
     one.set_defaults(run=spark)
+    one = commands.add_parser("large")
+    one.add_argument("--n", nargs="+", type=int, default=[10**5, 10**6])
+    one.add_argument("--d", type=int, default=50)
+    one.set_defaults(run=large)
     one = commands.add_parser("file")
     one.add_argument("--n", nargs="+", type=int, default=[10**5, 10**6, 10**7])
     one.add_argument(

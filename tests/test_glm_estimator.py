@@ -30,6 +30,7 @@ from discreet import (
     PrivatePoissonRegression,
 )
 from discreet.privacy.guarantee import Guarantee
+from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.doubles import SeededNoise
 from pace import now_or_slow
 
@@ -476,6 +477,19 @@ def test_coefficients_are_in_the_units_of_the_rows(model: Any, family: str, trut
     private = clone(model).set_params(random_state=None, n=3000).fit(rows, response)
     assert private.guarantee_.exact_epsilon == 5
     assert type(discreet.Fit.from_json(private.release_.to_json())) is discreet.Fit
+
+
+def test_an_estimator_fits_what_regress_fits() -> None:
+    generator = np.random.default_rng(1)
+    rows = generator.uniform(-1, 1, (500, 2))
+    labels = np.where(generator.random(500) < 0.5 + 0.4 * rows[:, 0], "yes", "no")
+    own = PrivateLogisticRegression(
+        epsilon=2, delta=1e-6, bounds=(-1, 1), classes=("no", "yes"), random_state=5
+    ).fit(rows, labels)
+    asked = own.release_.question
+    table = {"x0": rows[:, 0], "x1": rows[:, 1], "y": labels}
+    again = asked.fit(table, source=SeededEntropy(5))
+    assert [sums for _, sums in again.rounds] == [sums for _, sums in own.release_.rounds]
 
 
 def test_names_of_columns_stand_in_the_fit() -> None:

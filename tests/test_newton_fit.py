@@ -370,6 +370,39 @@ def test_the_shares_of_the_budget_are_fixed_and_add_up() -> None:
             assert sum(plan.shares, Fraction(0)) + plan.descent == 1
 
 
+def test_very_many_records_are_predicted_in_few_passes() -> None:
+    """By declared numbers; rows are not shortened then, and a plan is made for the same rounds."""
+    from discreet.regression.newton.rounds import Schedule
+    from discreet.regression.rehearsal import rehearsed
+
+    names = [f"x{i}" for i in range(10)]
+
+    def made(n: int | None, epsilon: str = "1", **people: Any) -> Any:
+        return regression(
+            "y ~ " + " + ".join(names),
+            family="binomial",
+            bounds=dict.fromkeys(names, (-1, 1)),
+            levels={"y": ("0", "1")},
+            epsilon=epsilon,
+            delta="1e-9",
+            aim="prediction",
+            n=n,
+            **people,
+        )
+
+    steps = {n: Schedule.of(made(n).setting(n), "prediction").steps for n in (10**4, 10**6, 2 * 10**6)}
+    assert steps == {10**4: steps[10**4], 10**6: 200, 2 * 10**6: 0}
+    assert made(2 * 10**6).design.norm > made(10**6).design.norm
+    # Nothing is changed where n was not declared, where noise hides the curvature, or for many a person.
+    assert Schedule.of(made(None).setting(2 * 10**6), "prediction").steps == 200
+    assert Schedule.of(made(2 * 10**6, "0.005").setting(2 * 10**6), "prediction").steps > 0
+    many = made(2 * 10**6, person="who", per_person=200)
+    assert Schedule.of(many.setting(2 * 10**6), "prediction").steps > 0
+    fit, _, split = rehearsed(made(2 * 10**6), 2 * 10**6, 1)
+    assert len(fit.rounds) == 4
+    assert "4 rounds" in split[0][1]
+
+
 def test_a_linear_model_takes_one_round_where_a_second_could_not_clip_closer() -> None:
     """By public numbers: from where two deviations of predictors are the bounds of the response."""
     from discreet.regression.newton.rounds import Schedule

@@ -383,7 +383,7 @@ def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, .
             objects[i] = series
     if "person" in chosen:
         given["person"] = _people(native[chosen["person"]])
-    return typed_table(nw.from_native(type(native)(given)).lazy(), coders, objects=objects)
+    return typed_table(nw.from_native(type(native)(given, copy=False)).lazy(), coders, objects=objects)
 
 
 def _pandas_codes(series: Any, coder: Coder) -> Any:

@@ -132,7 +132,7 @@ def checked_labels(
     try:
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)
-        occurring = np.unique(labels)
+        occurring, which = np.unique(labels, return_inverse=True)
     except TypeError:
         raise DataError(_MIXED) from None
     except ValueError as error:
@@ -146,7 +146,7 @@ def checked_labels(
     if not _can_be_written(known.tolist()):
         raise DataError(_MIXED)
     place = {label: i for i, label in enumerate(known.tolist())}
-    index = np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    index = np.array([place.get(label, -1) for label in occurring.tolist()], dtype=np.int64)[which]
     if (index < 0).any():
         raise DataError("a label is not among the declared classes; declare all that may occur")
     if len(known) < 2:

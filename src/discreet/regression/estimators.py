@@ -44,6 +44,7 @@ from discreet.regression.checks import (
 )
 from discreet.regression.doubles import DoubleNoise, PrivateNoise, SeededNoise
 from discreet.regression.newton.fit import Fit, regression
+from discreet.regression.newton.records import in_arrays
 from discreet.regression.rejection import rejection
 from discreet.regression.release import LogisticRelease, clipped
 
@@ -105,6 +106,7 @@ def _fitted(
     """(coefficients, intercepts) of ``y ~ all columns``, a row for each output, in the units of X.
 
     ``target_bounds`` or ``levels`` says what is known of y, the estimator the rest; it gets the release.
+    ``response``: numbers, or the places of levels among those declared.
     """
     if estimator.bounds is None:
         raise InvalidInput(f"bounds is missing: declare {_BOUNDS}")
@@ -142,11 +144,9 @@ def _fitted(
         norm=None if estimator.norm_bound is None else positive(estimator.norm_bound, "norm_bound"),
         aim=estimator.aim,
     )
-    import pandas
-
-    frame = pandas.DataFrame(rows, columns=names).assign(**{outcome: response})
     seed = as_seed(estimator.random_state)
-    fit = asked.fit(frame, source=OS_ENTROPY if seed is None else SeededEntropy(seed))
+    records = in_arrays(asked.design, [*rows.T, response])
+    fit = asked.fit_records(records, OS_ENTROPY if seed is None else SeededEntropy(seed))
     estimator.release_, estimator.guarantee_ = fit, fit.guarantee
     whole = fit.mean().reshape(fit.question.model.outputs, -1)
     return whole[:, first:], whole[:, 0] if first else np.zeros(len(whole))
@@ -455,9 +455,9 @@ class PrivateLogisticRegression(DrawingEstimator):
         rows = checked_rows(self, X, reset=True)
         self.classes_, index = checked_labels(y, len(rows), self.classes, True)
         public_facts(self, len(rows))
-        names = np.array([str(label) for label in self.classes_.tolist()], dtype=object)
+        names = tuple(str(label) for label in self.classes_.tolist())
         family = "binomial" if len(names) == 2 else "multinomial"
-        found, intercepts = _fitted(self, rows, names[index], family, levels=tuple(names))
+        found, intercepts = _fitted(self, rows, index, family, levels=names)
         if family == "multinomial":  # the first class is the reference
             found = np.vstack([np.zeros(found.shape[1]), found])
             intercepts = np.append(0.0, intercepts)

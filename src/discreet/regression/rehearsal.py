@@ -41,12 +41,13 @@ def rehearsed(
     size = min(n, _MOST)
     if size < asked.design.d:
         raise InvalidInput(f"n={n} is less than the {asked.design.d} coefficients: nothing can be fitted")
-    split = _split(Schedule.of(asked.setting(n), asked.aim))
-    alone = replace(asked, n=None, person=None, per_person=None)
+    schedule = Schedule.of(asked.setting(n), asked.aim)
+    aim = "prediction" if schedule.steps else "intervals"
+    alone = replace(asked, n=None, person=None, per_person=None, aim=aim)
     people = asked.per_person or 1
     vars(alone)["mu_squared"] = asked.mu_squared * Fraction(n, size) / people**2
     frame = made_up(asked.design, asked.family, size, seed, typical, correlation, spread)
-    return alone.fit(frame, source=SeededEntropy(seed)), math.sqrt(size / n), split
+    return alone.fit(frame, source=SeededEntropy(seed)), math.sqrt(size / n), _split(schedule)
 
 
 def made_up(

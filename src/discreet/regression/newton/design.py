@@ -151,14 +151,23 @@ class Design:
     def coders(self) -> dict[str | None, Coder]:
         return {variable.name: variable.coder for variable in (*self.variables, self.response)}
 
+    @cached_property
+    def _tables(self) -> list[list[tuple[int, IntArray]]]:
+        """The factors of each column, as arrays; equal tables are one."""
+        made: dict[int, IntArray] = {}
+        return [
+            [(v, made.setdefault(id(table), np.array(table, dtype=np.int64))) for v, table in column.factors]
+            for column in self.columns
+        ]
+
     def rows(self, codes: Sequence[IntArray]) -> IntArray:
         """The integer rows of records by the codes of their variables, none longer than ``norm``."""
         number = len(codes[0]) if codes else 0
         rows = np.empty((number, self.d), dtype=np.int64, order="F")
-        for j, column in enumerate(self.columns):
+        for j, factors in enumerate(self._tables):
             entry: Any = self.unit
-            for index, (variable, table) in enumerate(column.factors):
-                looked_up = np.asarray(table, dtype=np.int64)[codes[variable]]
+            for index, (variable, table) in enumerate(factors):
+                looked_up = table[codes[variable]]
                 entry = looked_up if index == 0 else truncated(entry * looked_up, self.unit)
             rows[:, j] = entry
         return shortened(rows, self.norm)

@@ -34,7 +34,7 @@ from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
 from discreet.regression.newton.models import Link, ResponseModel, model_of
 from discreet.regression.newton.posterior import CoefficientPrior, Posterior, PublicSetting
-from discreet.regression.newton.records import codes_of, read
+from discreet.regression.newton.records import RecordSource, codes_of, read
 from discreet.regression.newton.rounds import Outcome, ask, descends
 from discreet.regression.newton.sums import Round, RoundNoise, RoundSums
 
@@ -110,7 +110,8 @@ class Regression:
         model = model_of(self.family, made)
         if self.norm is not None or self.aim != "prediction":
             return made
-        if not descends(made, model, self.aim, self._counted(made)):
+        signal = self.mu_squared / (self.per_person or 1) ** 2
+        if not descends(made, model, self.aim, self.n, signal, self._counted(made)):
             return made
         return made.spread(math.isqrt(int(np.trace(made.second_moments) * made.unit**2)))
 
@@ -183,7 +184,9 @@ class Regression:
     def setting(self, n: int | None) -> PublicSetting:
         """The setting of the rounds for a dataset of n records, if that number is public."""
         prior, people = self.scaled_prior(), self.per_person or 1
-        return PublicSetting(self.design, self.model, prior, self.mu_squared, self.relation, n, people)
+        return PublicSetting(
+            self.design, self.model, prior, self.mu_squared, self.relation, n, people, self.n
+        )
 
     def _counted(self, design: Design) -> bool:
         """Whether the number of records that enter is public: no add/remove, and none is left out."""
@@ -192,17 +195,19 @@ class Regression:
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
         """The answer for some data; ``source`` other than the system's makes it no private one."""
         with read(self.design, data, person, self.per_person) as records:
-            if not self.hides_size:
-                if not records.n:
-                    raise DataError("the data are empty: there is no record")
-                if self.n is not None and records.n != self.n:
-                    raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
-                if records.n < self.design.d:
-                    raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
-            setting = self.setting(records.n if self._counted(self.design) else None)
-            outcome = ask(
-                setting, lambda link, curved: records.sums(self.model, link, curved), source, self.aim
-            )
+            return self.fit_records(records, source)
+
+    def fit_records(self, records: RecordSource, source: Source = OS_ENTROPY) -> Fit:
+        """The answer for records that were read already."""
+        if not self.hides_size:
+            if not records.n:
+                raise DataError("the data are empty: there is no record")
+            if self.n is not None and records.n != self.n:
+                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+            if records.n < self.design.d:
+                raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
+        setting = self.setting(records.n if self._counted(self.design) else None)
+        outcome = ask(setting, lambda link, curved: records.sums(self.model, link, curved), source, self.aim)
         reached = None if outcome.reached is None else tuple(outcome.reached.tolist())
         private = type(source) is not SeededEntropy
         return Fit(self, setting.n, reached, outcome.rounds, private, VERSIONS)

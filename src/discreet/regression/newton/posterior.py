@@ -114,6 +114,8 @@ class PublicSetting:
     relation: Relation
     n: int | None
     per_person: int = 1
+    declared: int | None = None
+    """The number of records, where it was known before the data: rows are made for it."""
 
     def steps(self) -> int:
         """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.

@@ -29,9 +29,12 @@ from discreet.regression.newton.sums import RoundSums, RowBlock, exact_sums, pla
 
 if TYPE_CHECKING:
     from discreet.data.engines import EngineTable as Table
+    from discreet.data.values import Coder
 
 _KEPT_BYTES = 1 << 27
 _BATCH = 1 << 16
+_SHORT = 1 << 13
+"""Records of arrays that are put on their grids at a time, so that their rows stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ def codes_of(design: Design, frame: Any) -> list[IntArray]:
     if not coders:
         raise InvalidInput("the formula has no columns: there is nothing to predict from")
     table = as_table(found, coders, None, ordered=True)
-    codes, _ = _codes(table, {f"k{i}": code for i, code in enumerate(table.codes)})
+    arrays, _ = _arrays(table, {f"k{i}": code for i, code in enumerate(table.codes)})
+    codes = [_coded(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
     placed([replace(variable, excluded=False) for variable in design.variables], codes)
     return codes
 
@@ -109,43 +113,68 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
         native: Any = frame.select(*names).to_native()
         if engine.is_duckdb() and not pushdown:
             return _streamed(design, native)
-        (number,) = fetch(frame.select(nw.len()))[0]
-        return RecordSource(int(number), withheld(_SqlSums(design, native, engine.is_spark_like())))
-    codes, eager = _codes(table, columns)
+        number = int(fetch(frame.select(nw.len()))[0][0])
+        return RecordSource(number, withheld(_SqlSums(design, native, engine.is_spark_like(), number)))
+    arrays, eager = _arrays(table, columns)
     if per_person is not None:
+        codes = [_coded(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
         keep = _bounded(codes, eager["person"], per_person)
-        codes = [values[keep] for values in codes]
-    return _in_process(design, len(codes[0]), [records(design, codes)])
+        arrays = [values[keep] for values in codes]
+    return in_arrays(design, arrays)
 
 
-def _in_process(design: Design, n: int, kept: Sequence[RowBlock]) -> RecordSource:
-    def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        return exact_sums(model, design, link, kept, curvature)
+def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[Any]], Any]:
+    """The columns of a table in memory, as codes or as doubles, and a frame with the others.
 
-    return RecordSource(n, sums, kept)
-
-
-def _codes(table: Table, columns: Mapping[str, Any]) -> tuple[list[IntArray], Any]:
-    """The codes of a table in memory, and a frame with its other columns.
-
-    Doubles are put on their grids here, by the operations of :meth:`Grid.placed`, which are the same in every
-    engine: an expression for each of many columns would take longer than the fit.
+    Doubles go on their grids batch by batch (:func:`_coded`): an expression for each of many columns would
+    take longer than the fit, and more memory than the table.
     """
     import narwhals as nw
 
     raw = table.frame.collect()
     types = raw.schema  # once: it is made anew for every look
-    found: dict[str, IntArray] = {}
-    for i, coder in enumerate(table.coders):
-        if isinstance(coder, Grid) and not coder.integers and types.get(f"v{i}") == nw.Float64:
-            values = np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
-            place = (np.clip(values, coder.low, coder.high) - coder.low) / coder.width * coder.steps + 0.5
-            found[f"k{i}"] = np.where(np.isnan(values), coder.absent, np.floor(place)).astype(np.int64)
-    eager = raw.select(**{name: code for name, code in columns.items() if name not in found})
-    for name in eager.columns:
-        if name != "person":
-            found[name] = np.asarray(eager[name].to_numpy(), dtype=np.int64)
-    return [found[f"k{i}"] for i in range(len(table.coders))], eager
+    quick = {
+        f"k{i}": np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
+        for i, coder in enumerate(table.coders)
+        if isinstance(coder, Grid) and not coder.integers and types.get(f"v{i}") == nw.Float64
+    }
+    eager = raw.select(**{name: code for name, code in columns.items() if name not in quick})
+    return [
+        quick[name] if name in quick else np.asarray(eager[name].to_numpy(), dtype=np.int64)
+        for name in columns
+        if name != "person"
+    ], eager
+
+
+def _coded(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
+    """Codes as they are, and doubles on their grid: the operations of :meth:`Grid.placed`, in its order."""
+    if values.dtype != np.float64:
+        return values
+    assert isinstance(coder, Grid)
+    place = np.clip(values, coder.low, coder.high)
+    place -= coder.low
+    place /= coder.width
+    place *= coder.steps
+    place += 0.5
+    missing = np.isnan(place)
+    if missing.any():
+        place[missing] = coder.absent
+    return np.asarray(place.astype(np.int64))  # no place is negative, so that this is the floor
+
+
+@withheld
+def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSource:
+    """Records in arrays, one for each variable and one for the response: doubles, or codes."""
+    n = len(arrays[-1])
+
+    def batches() -> Iterator[list[IntArray]]:
+        for start in range(0, max(n, 1), _SHORT):
+            pieces = (values[start : start + _SHORT] for values in arrays)
+            yield [_coded(coder, piece) for coder, piece in zip(design.coders.values(), pieces, strict=True)]
+
+    if n * (2 * design.d + 8) > _KEPT_BYTES:
+        return _in_process(design, n, batches)
+    return _in_process(design, n, batches, [records(design, codes) for codes in batches()])
 
 
 @withheld
@@ -154,20 +183,31 @@ def _streamed(design: Design, native: Any) -> RecordSource:
         for batch in native.to_arrow_reader(_BATCH):
             yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
 
-    @withheld
-    def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        blocks = (records(design, codes) for codes in batches())
-        return exact_sums(model, design, link, blocks, curvature)
-
     kept: list[RowBlock] | None = []
     number = size = 0
     for codes in batches():
         number += len(codes[0])
         if kept is not None:
             kept.append(records(design, codes))
-            size += kept[-1].rows.nbytes
+            size += kept[-1].size
             kept = kept if size <= _KEPT_BYTES else None
-    return RecordSource(number, sums) if kept is None else _in_process(design, number, kept)
+    return _in_process(design, number, batches, kept)
+
+
+def _in_process(
+    design: Design,
+    n: int,
+    batches: Callable[[], Iterator[list[IntArray]]],
+    kept: Sequence[RowBlock] | None = None,
+) -> RecordSource:
+    """Rows that are kept, or made again from their codes in every round."""
+
+    @withheld
+    def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+        blocks = (records(design, codes) for codes in batches()) if kept is None else kept
+        return exact_sums(model, design, link, blocks, curvature)
+
+    return RecordSource(n, sums, kept)
 
 
 def _bounded(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[np.intp]:
@@ -197,6 +237,7 @@ class _SqlSums:
     design: Design
     native: Any
     spark: bool
+    n: int
     frames: dict[str, Any] = field(default_factory=dict)
     """Tables of the query in Spark; DuckDB has them in its text."""
 
@@ -219,6 +260,20 @@ class _SqlSums:
 
     def divide(self, value: str, by: int | str) -> str:
         return f"({value} {'div' if self.spark else '//'} {by})"
+
+    def total(self, value: str) -> str:
+        """The exact sum of 64-bit integers.
+
+        Spark's sum of them wraps or fails where it is too large, and one of decimals takes several times as
+        long: the lower 32 bits and the rest are added up by themselves, and neither overflows below 2³¹
+        records.
+        """
+        if not self.spark:
+            return f"sum({value})"
+        if self.n >> 31:
+            return f"sum(CAST({value} AS DECIMAL(38, 0)))"
+        low, high = f"sum({value} & {2**32 - 1})", f"sum(shiftright({value}, 32))"
+        return f"CAST({high} AS DECIMAL(28, 0)) * {2**32} + CAST({low} AS DECIMAL(28, 0))"
 
     def lookup(self, alias: str, name: str, columns: Sequence[Sequence[int]], key: str) -> str:
         """A join with a table of columns t0, t1, … by the position in it."""
@@ -291,7 +346,7 @@ class _SqlSums:
         if curvature:
             pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
             totals += [f"{made.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
-        exact = (f"sum(CAST({one} AS DECIMAL(38, 0))) AS s{i}" for i, one in enumerate(totals))
+        exact = (f"{self.total(f'({one})')} AS s{i}" for i, one in enumerate(totals))
         return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"
 
 

@@ -15,6 +15,7 @@ from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation
@@ -115,8 +116,13 @@ def noise_for(
 class RowBlock:
     """Records as integer rows and responses."""
 
-    rows: FloatArray
+    rows: npt.NDArray[Any]
     response: IntArray
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return int(self.rows.nbytes + self.response.nbytes)
 
 
 def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
@@ -125,7 +131,8 @@ def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
     if keep is not None:
         codes = [values[keep] for values in codes]
     rows = design.rows(codes[:-1]) if design.variables else np.full((len(codes[-1]), 1), design.unit)
-    return RowBlock(np.asarray(rows, dtype=np.float64), codes[-1])
+    # No row is longer than 2¹⁴. The response is copied, or it would keep the engine's whole batch in memory.
+    return RowBlock(np.asarray(rows, dtype=np.int16), np.array(codes[-1]))
 
 
 def placed(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
@@ -165,7 +172,8 @@ def exact_sums(
     step = 1 << max(0, _EXACT_BITS - largest.bit_length())
     for block in blocks:
         for start in range(0, len(block.response), step):
-            rows, response = block.rows[start : start + step], block.response[start : start + step]
+            rows = np.asarray(block.rows[start : start + step], dtype=np.float64)
+            response = block.response[start : start + step]
             raw = rows @ point.T
             predictor = np.clip(np.floor(raw * 2.0**-link.shift + 0.5), -link.reach, link.reach)
             residuals = model.residuals(link, predictor, response)
