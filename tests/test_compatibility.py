@@ -294,6 +294,8 @@ def test_an_audit_finds_the_same(path: str, run: Run) -> None:
     expected = json.loads((WRITTEN / path).read_text("utf-8"))
     if expected["mechanism"] == "lattice":  # 0.1.0 left out the noisy counts, which are published
         del expected["worst"], expected["triples"]
+    elif expected["mechanism"] == "lshist":  # several outcomes lose as much, and rounding decides
+        del expected["worst"]["outcome"]
     assert_agrees(json.loads(out), expected)
 
 

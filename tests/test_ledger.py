@@ -1093,3 +1093,11 @@ class TestRelease:
                 acknowledge_not_private=True,
             )
         assert ledger.show("survey").entries == 1
+
+
+def test_an_account_keeps_its_unit(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        ledger.create("people", epsilon=1, relation="replace-person", unit="patient")
+        account = ledger.show("people")
+        assert account.unit == "patient"
+        assert type(account).from_dict(account.to_dict()) == account

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import discreet
 from discreet.declarations import Relation
 from discreet.errors import DataError, InvalidInput
 from discreet.questions.sums import MeanQuestion
@@ -108,3 +109,18 @@ def test_mistakes() -> None:
         mean(frame, "x", bounds=(0, 5), epsilon=1, by="g")
     with pytest.raises(InvalidInput, match="another number"):
         mean(frame.dropna(), "x", bounds=(0, 5), epsilon=1, n=7)
+
+
+@pytest.mark.filterwarnings("ignore:delta=")
+@pytest.mark.parametrize("n", [400, np.int64(400), 400.0, None])
+def test_a_delta_of_one_in_n_is_refused_however_n_is_told(n: Any) -> None:
+    data = {"x": [float(i % 10) for i in range(400)], "y": [float(i % 7) for i in range(400)]}
+    asked: Any = {"epsilon": 1, "delta": "0.0025", "n": n}
+    with pytest.raises(discreet.InvalidInput, match=r"at least 1/n = 0\.0025"):
+        discreet.mean(data, column="x", bounds=(0, 10), **asked)
+    with pytest.raises(discreet.InvalidInput, match=r"at least 1/n = 0\.0025"):
+        discreet.regress("y ~ x", data, bounds={"x": (0, 10), "y": (0, 7)}, **asked)
+    asked["delta"] = "0.0024"
+    assert discreet.mean(data, column="x", bounds=(0, 10), **asked).n == 400
+    hidden = discreet.mean(data, column="x", bounds=(0, 10), epsilon=1, delta="0.01", relation="add-remove")
+    assert hidden.n is None

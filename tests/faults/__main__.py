@@ -108,6 +108,9 @@ def main(wanted: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        raise SystemExit(0)
     if sys.argv[1:] == ["--list"]:
         for one in faults():
             print(f"{one.file}: {one.name} ({', '.join(one.tests)})")

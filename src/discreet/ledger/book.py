@@ -107,7 +107,7 @@ class Account:
         """Reads :meth:`to_dict`."""
         dataset, relation, head = (str(content[name]) for name in ("dataset", "relation", "head"))
         cap, spent = (Budget.from_dict(content[name]) for name in ("cap", "spent"))
-        return cls(dataset, relation, cap, spent, int(content["entries"]), head)
+        return cls(dataset, relation, cap, spent, int(content["entries"]), head, content.get("unit"))
 
     def to_dict(self) -> dict[str, Any]:
         left_out = ("unit",) if self.unit is None else ()

@@ -123,7 +123,8 @@ def price_of(guarantee: Guarantee | Budget, unit: str) -> Budget:
             return Budget(epsilon, None if unit == "epsilon" else delta)
         if not guarantee.is_private:
             raise NotPrivateError(
-                "the output carries no privacy guarantee, so it has no price and no ledger admits it"
+                "the output carries no differential privacy guarantee, so it has no price and no ledger "
+                "admits it"
             )
     elif guarantee.unit == unit:
         return guarantee

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet._text import amount
+from discreet.declarations import as_size
 from discreet.documents.answer import Answer, load_answer
 from discreet.errors import FileError, InvalidInput, PrivacyWarning, RequestConflictError, warn
 from discreet.ledger.charging import Charge, charged
@@ -96,14 +97,10 @@ class Asked:
         declared = self.question.declared_size
         size = self.size if declared is None else declared
         bound = self.question.bind(size)
-        n = sum(size) if isinstance(size, tuple) else size or getattr(self.question, "n", None) or 0
-        delta = bound.guarantee.exact_delta
-        if bound.guarantee.is_private and isinstance(n, int) and delta * n >= 1 and not _large_delta.get():
-            raise InvalidInput(
-                f"delta={amount(delta)} is at least 1/n = {amount(1 / n)}: publishing one record chosen at "
-                "random would satisfy it. Choose delta far below 1/n, or acknowledge it: with "
-                "discreet.acknowledge_large_delta(): … (--acknowledge-large-delta)"
-            )
+        n = sum(size) if isinstance(size, tuple) else size
+        if not n and getattr(self.question, "n", None) is not None:
+            n = as_size(self.question.n)  # type: ignore[attr-defined]
+        _check_delta(bound.guarantee, n)
         return bound
 
     @property
@@ -118,7 +115,9 @@ class Asked:
 
     def _make(self) -> Answer:
         bound = self._bound  # the price first: it may need no data
-        return bound.make(self._statistic)
+        made = bound.make(self._statistic)
+        _check_delta(bound.guarantee, getattr(made, "n", None) or 0)  # where no n was declared
+        return made
 
     def answer(self, charge: Charge | None = None) -> Any:
         """The answer, charged before it leaves where there is something to charge."""
@@ -160,6 +159,17 @@ class Asked:
                 "strict=False does not go with bind_retries, which refuses a retry by what the data hold"
             )
         return kept
+
+
+def _check_delta(guarantee: Guarantee, n: Any) -> None:
+    """Refuses δ ≥ 1/n for a public n, unless somebody takes it upon themselves."""
+    delta = guarantee.exact_delta
+    if guarantee.is_private and isinstance(n, int) and delta * n >= 1 and not _large_delta.get():
+        raise InvalidInput(
+            f"delta={amount(delta)} is at least 1/n = {amount(Fraction(1, n))}: publishing one record chosen "
+            "at random would satisfy it. Choose delta far below 1/n, or acknowledge it: with "
+            "discreet.acknowledge_large_delta(): … (--acknowledge-large-delta)"
+        )
 
 
 def answered(question: Question, data: Any, charge: Charge | None = None) -> Any:

@@ -121,6 +121,11 @@ class Mean(Answer):
     released: NoisySums
     versions: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def n(self) -> int | None:
+        """The number of records, where it is public."""
+        return self.released.n
+
     def rows(self, interval: float = 0.95) -> list[Row]:
         """The mean, and the standard deviation of one record."""
         centre, low, high = self.deviation(interval)

@@ -530,8 +530,8 @@ def targets_of(setting: PublicSetting, seen: Sequence[Evidence]) -> list[_Target
     """The density of the coefficients for each scale of the prior."""
     model, design = setting.model, setting.design
     records = float(setting.n) if setting.n is not None else _records(model, seen)
-    if model.curved and setting.n is None and design.constant is None:
-        # Only the constant column's weights tell how many records the squares are of.
+    if model.curved and design.constant is None:
+        # Only a constant column tells where predictors lie, and so what the squares are without excess.
         seen = [replace(one, square_variance=0.0) for one in seen]
     moments = moments_of(model, design, seen, records)
     kind = _Curved if model.curved else _Straight
