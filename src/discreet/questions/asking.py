@@ -100,7 +100,7 @@ class Asked:
         n = sum(size) if isinstance(size, tuple) else size
         if not n and getattr(self.question, "n", None) is not None:
             n = as_size(self.question.n)  # type: ignore[attr-defined]
-        _check_delta(bound.guarantee, n)
+        check_delta(bound.guarantee, n)
         return bound
 
     @property
@@ -115,9 +115,7 @@ class Asked:
 
     def _make(self) -> Answer:
         bound = self._bound  # the price first: it may need no data
-        made = bound.make(self._statistic)
-        _check_delta(bound.guarantee, getattr(made, "n", None) or 0)  # where no n was declared
-        return made
+        return bound.make(self._statistic)
 
     def answer(self, charge: Charge | None = None) -> Any:
         """The answer, charged before it leaves where there is something to charge."""
@@ -161,7 +159,7 @@ class Asked:
         return kept
 
 
-def _check_delta(guarantee: Guarantee, n: Any) -> None:
+def check_delta(guarantee: Guarantee, n: Any) -> None:
     """Refuses δ ≥ 1/n for a public n, unless somebody takes it upon themselves."""
     delta = guarantee.exact_delta
     if guarantee.is_private and isinstance(n, int) and delta * n >= 1 and not _large_delta.get():

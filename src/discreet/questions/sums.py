@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from statistics import NormalDist
@@ -22,7 +22,10 @@ from discreet.declarations import (
     as_target_delta,
     check_hidden_size,
 )
+from discreet.documents.answer import Answer
 from discreet.errors import InvalidInput
+from discreet.privacy.guarantee import Guarantee
+from discreet.questions.asking import check_delta
 from discreet.questions.base import Bound, PeopleQuestion, optional, parameter
 from discreet.questions.text import BUDGET, DOMAINS, LEVEL, LEVELS, LIMITS, NUMBER, PAIR, RULES, TEXT
 from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
@@ -46,6 +49,16 @@ class SumsQuestion(PeopleQuestion):
 
     def size_of(self, statistic: Any) -> int:
         return 0
+
+    def bound(self, guarantee: Guarantee, make: Callable[[Any], Answer]) -> Bound:
+        """A number of records that was not declared is known with the answer: only then is δ compared."""
+
+        def checked(statistic: Any) -> Answer:
+            made = make(statistic)
+            check_delta(guarantee, getattr(made, "n", None))
+            return made
+
+        return Bound(guarantee, checked)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +160,7 @@ class MeanQuestion(SumsQuestion):
         return Width(half, without, self.column or "value", "records that spread over the bounds")
 
     def bind(self, size: int) -> Bound:
-        return Bound(self.design.guarantee, lambda found: self.design.answer(*found))
+        return self.bound(self.design.guarantee, lambda found: self.design.answer(*found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,4 +258,4 @@ class Regress(SumsQuestion):
         return found.width(found.widest, found.names[found.widest], assumed)
 
     def bind(self, size: int) -> Bound:
-        return Bound(self.asked.guarantee, lambda data: self.asked.fit(data, self.person))
+        return self.bound(self.asked.guarantee, lambda data: self.asked.fit(data, self.person))
