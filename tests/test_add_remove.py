@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc, gammaln
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform, gauss_rule
 from discreet.numerics.noises import DiscreteLaplace, RoundedGaussian
 
@@ -150,3 +150,12 @@ def test_wrong_things_are_refused() -> None:
         LogUniform(2.0, 1.0)
     with pytest.raises(InvalidInput, match="level"):
         AddRemovePosterior([1, 2], 1.0, epsilon=1.0).interval(1.5)
+
+
+def test_noise_that_drowns_everything_is_refused_at_once() -> None:
+    """It would take time in proportion to the noise; the release itself prints its plug-in, and says so."""
+    from discreet.inference.add_remove import AddRemovePosterior
+
+    with pytest.raises(TooLargeError, match="moves a count by about 1,414,214"):
+        AddRemovePosterior((40, 60), 1.0, epsilon=1e-6)
+    AddRemovePosterior((40, 60), 1.0, epsilon=1e-4)

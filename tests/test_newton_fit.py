@@ -381,15 +381,16 @@ def test_very_many_records_are_predicted_in_few_passes() -> None:
             **people,
         )
 
-    steps = {n: Schedule.of(made(n).setting(n), "prediction").steps for n in (10**4, 10**6, 2 * 10**6)}
-    assert steps == {10**4: steps[10**4], 10**6: 200, 2 * 10**6: 0}
-    assert made(2 * 10**6).design.norm > made(10**6).design.norm
+    many = 5 * 10**5
+    steps = {n: Schedule.of(made(n).setting(n), "prediction").steps for n in (10**4, 3 * 10**5, many)}
+    assert steps == {10**4: steps[10**4], 3 * 10**5: 200, many: 0}
+    assert made(many).design.norm > made(10**4).design.norm
     # Nothing is changed where n was not declared, where noise hides the curvature, or for many a person.
-    assert Schedule.of(made(None).setting(2 * 10**6), "prediction").steps == 200
-    assert Schedule.of(made(2 * 10**6, "0.005").setting(2 * 10**6), "prediction").steps > 0
-    many = made(2 * 10**6, person="who", per_person=200)
-    assert Schedule.of(many.setting(2 * 10**6), "prediction").steps > 0
-    fit, _, split = rehearsed(made(2 * 10**6), 2 * 10**6, 1)
+    assert Schedule.of(made(None).setting(many), "prediction").steps == 200
+    assert Schedule.of(made(many, "0.02").setting(many), "prediction").steps > 0
+    crowd = made(many, person="who", per_person=50)
+    assert Schedule.of(crowd.setting(many), "prediction").steps > 0
+    fit, _, split = rehearsed(made(many), many, 1)
     assert len(fit.rounds) == 4
     assert "4 rounds" in split[0][1]
 

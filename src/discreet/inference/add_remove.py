@@ -78,6 +78,8 @@ class Matching(LogUniform):
 
 TOTALS = (1.0, 1e9)
 """Where the number of records is expected if nothing is declared."""
+_MOST_DEVIATION = 1 << 15
+"""Of the noise on a count: time grows with it, to a minute here."""
 STRENGTH_PRIOR = LogUniform(1e-4, 10.0)
 """The parameter of a symmetric prior that is to be found from the release itself."""
 
@@ -108,6 +110,11 @@ class AddRemovePosterior(UncertainShares):
         self.k = len(self.noisy)
         if np.abs(self.noisy).max() >= 2**53:
             raise TooLargeError("shares and total are inferred from noisy counts up to 2**53")
+        if noise.variance > _MOST_DEVIATION**2:
+            raise TooLargeError(
+                f"the noise moves a count by about {math.sqrt(noise.variance):,.0f}, more than "
+                f"{_MOST_DEVIATION:,}: shares of an unknown number of records cannot be inferred from that"
+            )
         self.noise, self.prior = noise, prior
         self.total_prior = total_prior or Matching(*TOTALS, variance=self.k * noise.variance)
 

@@ -44,9 +44,9 @@ _SMALL = 10**6
 """Numbers in rows; with fewer, threads wait for each other longer than they work."""
 _MOST_CURVED = 300
 """Coefficients up to which a curvature is published."""
-_MANY, _CLEAR = 2 * 10**7, 300.0
-"""Numbers in rows from which on hundreds of passes take too long, and nμ for each coefficient from which on
-rounds with curvature predict as well: on simulated columns the errors of both are within 0.001 there."""
+_MANY, _CLEAR = 4 * 10**6, 300.0
+"""Numbers in rows from which on hundreds of passes take long, and nμ for each coefficient from which on
+rounds with curvature predict as well: on simulated columns the errors of both are within 0.0015 there."""
 
 
 @dataclass(frozen=True)
