@@ -651,3 +651,13 @@ def test_the_bound_is_no_less_than_the_integral(
     found = family.renyi_bound(eta, n, Fraction(1), order)
     assert found is not None
     assert wanted <= found <= wanted * (1 + 1e-5)
+
+
+def test_a_variance_that_was_not_seen_has_no_bound() -> None:
+    family: Any = Family.define(log_partition="t**2/2", bounds=(0, 1), means=(-math.inf, math.inf))
+    largest = defined._variances(family, (Fraction(1), Fraction(2)), 4, Fraction(1))
+    assert largest(np.array([1.0]), np.array([2.0]))[0] == pytest.approx(1 / 6, rel=0.2)
+    for left, right in ((1.0, 1e3), (1e3, 1e3 + 1), (-1e3, 1.0), (-1e3 - 1, -1e3)):
+        assert largest(np.array([left]), np.array([right]))[0] == math.inf
+    rounded = defined._in_cells(family, np.array([1e11, 1e11 + 1e5]), 1e11, 400)[1]
+    assert np.isinf(rounded).all()
