@@ -256,6 +256,13 @@ def test_each_order_of_the_odometer_takes_its_share_of_delta() -> None:
     assert odometer.spent == pytest.approx(wanted, rel=1e-9)
 
 
+def test_an_order_without_a_bound_is_of_no_use_to_the_odometer() -> None:
+    odometer = Odometer(100, delta="1e-6", accounting="renyi")
+    with pytest.raises(discreet.BudgetExceededError):
+        odometer.spend(Guarantee(Fraction(1), exact_delta=Fraction(1, 10)))
+    assert not odometer.history
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import chi2, ks_2samp
 
 from discreet.numerics.count_vectors import compositions
+from discreet.numerics.enclosures import Ball, above, ball, enclose, round_up
 from discreet.randomness import bulk
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from statistical.goodness import ALPHA, chi_square
@@ -235,3 +236,18 @@ def test_tiny_rates_have_the_law_of_others_on_another_scale() -> None:
         draws = [bulk.lattice_noise(5, epsilon, source).tolist() for _ in range(2000)]
         norms.append([float(epsilon * sum(map(abs, v))) for v in draws])
     assert ks_2samp(*norms).pvalue > ALPHA
+
+
+def test_a_success_that_ties_for_64_bits_is_decided_by_the_next() -> None:
+    def chance() -> Ball:
+        return ball(-1).exp()
+
+    rate = round_up(above(enclose(lambda: -(-chance()).log1p())))
+
+    def kept() -> Ball:
+        return chance() / -ball(-rate).expm1()
+
+    tie, following = divmod(bulk.enclosed_digits(kept, 128), 2**64)
+    gaps = [2**64 - 1] * 4  # every trial is a candidate
+    for last, found in ((following - 1, [0]), (following + 1, [])):
+        assert bulk.successes(1, chance, _Words(*gaps, tie, last)).tolist() == found

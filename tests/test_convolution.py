@@ -110,6 +110,16 @@ def test_losses_on_a_common_grid_are_not_spread() -> None:
     assert np.flatnonzero(losses.masses > 1e-12).tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("more", [Fraction(1, 10**15), Fraction(5, 10**14), Fraction(99, 10**15)])
+def test_a_loss_just_beyond_a_grid_point_is_not_moved_down_to_it(more: Fraction) -> None:
+    losses = [Fraction(1), Fraction(1), Fraction(1, 2) * (1 + more)]
+    parts = [(loss, Fraction(0)) for loss in losses]
+    curve = composed([(Approximate(loss), 1) for loss in losses])
+    for share in (1e-15, 1e-14, 1e-13, 1e-12, 1e-9):
+        epsilon = 2.5 * (1 - share)
+        assert exact_delta(parts, epsilon) <= Fraction(curve.delta_at(epsilon))
+
+
 def test_epsilon_is_where_delta_falls_to_it() -> None:
     curve = composed(
         [(Approximate(Fraction(i + 1, 37)), 1) for i in range(30)] + [(Gaussian(Fraction(1)), 1)]

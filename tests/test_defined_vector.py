@@ -223,6 +223,18 @@ def test_units_of_a_statistic_do_not_matter(scale: float) -> None:
     assert family.curve(eta, 60, Fraction(1, 40)).rdp(2) == pytest.approx(0.00077, rel=0.2)
 
 
+@pytest.mark.parametrize("strength", [3, 8])
+def test_laws_that_floats_cannot_tell_do_not_warn(strength: int) -> None:
+    normal = Family.define(
+        log_partition="-t1**2/(4*t2) - log(-2*t2)/2",
+        statistic=("x", "x**2"),
+        values=((-1, 1), (0, 0), (1, 1)),
+        support=((-math.inf, math.inf), (-math.inf, 0)),
+    )
+    eta = (Fraction(strength, 10), Fraction(7 * strength, 10), Fraction(strength))
+    assert normal.order_limit(eta, 1, Fraction(1)) is not None
+
+
 def test_a_curve_without_a_bound_says_that_everything_may_leak() -> None:
     eta, r = (Fraction(1, 100), Fraction(1, 100), Fraction(1, 50)), Fraction(1, 1000)
     assert TWO.renyi_bound(eta, 1, r, 1.5) == INF

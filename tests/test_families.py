@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from scipy.special import gammaln
+from scipy.special import gammaln, polygamma
 
 import discreet
 from discreet import posterior_sampler
 from discreet.distributions.beta_dirichlet import Beta
 from discreet.distributions.gamma import Gamma
 from discreet.numerics.enclosures import above
+from discreet.posterior_sampling.families import defined
 from discreet.posterior_sampling.families.categorical import (
     BinomialFamily,
     GeometricFamily,
@@ -617,3 +618,46 @@ def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> No
 def test_formulas_that_are_none_are_refused(formulas: Any, words: str) -> None:
     with pytest.raises(discreet.InvalidInput, match=words):
         Family.define(**formulas)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_variance_is_bounded_at_both_ends_of_a_cell(sign: int) -> None:
+    """θ of a Poisson law has variance ψ'(χ), which falls; that of its mirror image rises."""
+    ends = sorted(sign * end for end in (0.0, 5.0))
+    reach = (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
+    family: Any = Family.define(log_partition=f"exp({sign}*t)", bounds=ends, means=reach)
+    cells = np.sort(sign * np.array([0.5, 1.0, 2.0, 4.0, 8.0]))
+    _, bound = defined._in_cells(family, cells, 3.0, 400)
+    for at in (cells[:-1], cells[1:]):
+        assert (bound >= polygamma(1, sign * at) * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 10.0])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_bound_is_no_less_than_the_integral(
+    sign: int, order: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the variance is 1 beyond the records by s, and 0 elsewhere: ∫ G = (λt − s)²/(2(λ−1))."""
+    family = Family.define(log_partition="t**2/2", bounds=(0, 1), means=(-math.inf, math.inf))
+    eta, n, move = (Fraction(1), Fraction(2)), 4, 1.0
+    beyond = 1 + (order - 1) * 0.75  # a point of the grid, so that nothing is lost to it
+    edge = 1 + n - move + beyond if sign > 0 else 1 + move - beyond
+
+    def largest(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return np.where(right > edge + 1e-9 if sign > 0 else left < edge - 1e-9, 1.0, 0.0)
+
+    monkeypatch.setattr(defined, "_variances", lambda *_: largest)
+    wanted = (order * move - beyond) ** 2 / (2 * (order - 1))
+    found = family.renyi_bound(eta, n, Fraction(1), order)
+    assert found is not None
+    assert wanted <= found <= wanted * (1 + 1e-5)
+
+
+def test_a_variance_that_was_not_seen_has_no_bound() -> None:
+    family: Any = Family.define(log_partition="t**2/2", bounds=(0, 1), means=(-math.inf, math.inf))
+    largest = defined._variances(family, (Fraction(1), Fraction(2)), 4, Fraction(1))
+    assert largest(np.array([1.0]), np.array([2.0]))[0] == pytest.approx(1 / 6, rel=0.2)
+    for left, right in ((1.0, 1e3), (1e3, 1e3 + 1), (-1e3, 1.0), (-1e3 - 1, -1e3)):
+        assert largest(np.array([left]), np.array([right]))[0] == math.inf
+    rounded = defined._in_cells(family, np.array([1e11, 1e11 + 1e5]), 1e11, 400)[1]
+    assert np.isinf(rounded).all()

@@ -85,7 +85,8 @@ def _changes(falls: FloatArray) -> FloatArray:
 
 def _response(loss: float, infinite: float, step: float) -> Losses:
     """Losses ±ε on the grid: a mass between two points goes to both such that P and Q keep their masses."""
-    number = max(1, math.ceil(loss / step * (1 - 1e-13)))
+    number = max(1, math.ceil(loss / step))
+    number += number * step < loss  # what lies beyond the last point would be moved down to it
     masses = np.zeros(2 * number + 1)
     for sign in (1, -1):
         mass = (1 - infinite) / (1 + math.exp(min(-sign * loss, 700.0))) * (1 + 4 * _UNIT)

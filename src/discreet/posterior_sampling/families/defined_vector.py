@@ -248,6 +248,7 @@ class _Laws:
     The nodes of a law serve other χ near by too: their weights are multiplied by e^{s·θ}.
     """
 
+    @np.errstate(all="ignore")  # what is no number is not seen, and must not be told by a warning
     def __init__(
         self, family: DefinedVector, chi: FloatArray, nu: float, start: FloatArray, level: int
     ) -> None:
@@ -257,8 +258,7 @@ class _Laws:
         def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
             theta, slope = family.place(u)
             names = dict(zip(family.parameters, np.moveaxis(theta, -1, 0), strict=True))
-            with np.errstate(all="ignore"):
-                value = (theta @ chi[:, :, None])[..., 0] - nu * in_floats(family.cumulant, **names) + slope
+            value = (theta @ chi[:, :, None])[..., 0] - nu * in_floats(family.cumulant, **names) + slope
             return theta, np.where(np.isfinite(value), value, -np.inf)
 
         self.modes, factor, found = _peaks(lambda u: heights(u)[1], start)
@@ -271,9 +271,8 @@ class _Laws:
         self.edge = outermost(np.isfinite(value).reshape(len(chi), *[number] * d)).reshape(value.shape)
         value = value + np.log(np.cosh(places / bend)).sum(axis=1)
         top = value.max(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            total = np.exp(np.maximum(value - top, -1e4)).sum(axis=1, keepdims=True)
-            self.log_weights = np.maximum(value - top, -1e4) - np.log(total)
+        total = np.exp(np.maximum(value - top, -1e4)).sum(axis=1, keepdims=True)
+        self.log_weights = np.maximum(value - top, -1e4) - np.log(total)
         volume = np.log(np.abs(np.diagonal(factor, axis1=1, axis2=2))).sum(axis=1) + d * math.log(
             one[1] - one[0]
         )
@@ -309,6 +308,7 @@ class _Laws:
         missed = _apart(found, halved)
         return top, mass, mean, _raised(found, missed), deep & self.seen[:, None] & (missed < _AGREE)
 
+    @np.errstate(all="ignore")
     def bounds(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
         """Matrices above all covariances in simplices near each law, those in the middles, and if seen."""
         laws, number, corners, d = cells.shape
