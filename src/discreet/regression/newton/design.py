@@ -224,8 +224,8 @@ def design(
     """The design of a formula for declared bounds and levels.
 
     ``missing`` says by column what counts for a missing value: ``"exclude"`` leaves the record out, else a
-    value within the bounds, or a level; ``other`` the level of values that are not declared. ``norm`` shortens rows, of columns scaled to [−1, 1], to that length;
-    without it none is.
+    value within the bounds, or a level; ``other`` the level of values that are not declared. ``norm``
+    shortens rows, of columns scaled to [−1, 1], to that length; without it none is.
     """
     bounds, levels, missing, other = (dict(one or {}) for one in (bounds, levels, missing, other))
     response, wanted, right = _parsed(formula)
