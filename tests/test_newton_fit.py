@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 
-from discreet.declarations import Relation
+from discreet.declarations import Domain, Relation
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput
 from discreet.questions.verbs import regress
 from discreet.randomness.entropy import SeededEntropy
@@ -139,6 +139,47 @@ def test_relations_and_records_left_out() -> None:
     assert abs(fit.records / 15_000 - 1) < 0.1
 
 
+def test_without_an_intercept_nothing_is_predicted_at_zero() -> None:
+    """The response is scaled around 0, not around the middle of its bounds."""
+    frame = people(8000)
+    frame["income"] = 0.7 * frame["age"] + 4 * (frame["city"] == "b") - 3 * (frame["city"] == "a")
+    fit = asked("income ~ 0 + age + C(city)", "gaussian", epsilon=20).fit(frame, source=SeededEntropy(2))
+    within(fit, {"age": 0.7, "C(city)[a]": -3, "C(city)[b]": 4, "C(city)[c]": 0})
+    assert max(fit.std()) < 0.5
+    slope = asked("income ~ 0 + age", "gaussian", epsilon=20).fit(frame, source=SeededEntropy(2))
+    ordinary = (frame["age"] * frame["income"]).sum() / (frame["age"] ** 2).sum()
+    assert slope.mean()[0] == pytest.approx(ordinary, abs=0.01)
+    found = slope.predict({"age": [20, 80]}).mean
+    assert found == pytest.approx(slope.mean()[0] * np.array([20, 80]), abs=0.02)
+
+
+def test_levels_of_a_domain_have_its_rules() -> None:
+    """Other and missing values by its rules, in the document too; a rule of the question goes first."""
+    frame = people(3000).assign(city=["b", "z", None] * 1000)
+    plain = frame.assign(city=["b", "c", "a"] * 1000)
+    given: dict[str, Any] = {"bounds": BOUNDS, "epsilon": 2, "delta": "1e-6"}
+    wanted = regression("income ~ age + C(city)", levels={"city": ("a", "b", "c")}, **given)
+    ruled = Domain(("a", "b", "c"), other="c", missing="a")
+    question = regression("income ~ age + C(city)", levels={"city": ruled}, **given)
+    fit = question.fit(frame, source=SeededEntropy(1))
+    assert fit.mean().tolist() == wanted.fit(plain, source=SeededEntropy(1)).mean().tolist()
+    again = Fit.from_json(fit.to_json())
+    assert again.summary() == fit.summary()
+    seen = again.predict({"age": [30, 30], "city": ["elsewhere", "c"]}).mean
+    assert seen[0] == seen[1]
+    left_out = Domain(("a", "b", "c"), other="c", missing="exclude")
+    fewer = regression("income ~ age + C(city)", levels={"city": left_out}, **given)
+    assert fewer.design.excludes
+    assert fewer.fit(frame, source=SeededEntropy(1)).n is None
+    first = regression("income ~ age + C(city)", levels={"city": ruled}, missing={"city": "b"}, **given)
+    assert first.missing == {"city": "b"}
+
+
+def test_levels_may_be_compared_with_their_mean() -> None:
+    made = asked("income ~ C(city, contr.sum)", "gaussian").design
+    assert made.names[1:] == ("C(city, contr.sum)[S.a]", "C(city, contr.sum)[S.b]")
+
+
 def test_a_declared_prior_counts_where_data_say_little() -> None:
     frame = people(300)
     prior = {"age": (1.0, 0.001), "Intercept": (-10.0, 0.1)}
@@ -253,6 +294,10 @@ def test_a_private_fit_has_its_guarantee() -> None:
         ("vote ~ age", {"per_person": 2}, "go together"),
         ("vote ~ age", {"delta": 0}, "delta"),
         ("vote ~ age", {"norm": -1}, "norm"),
+        ("vote ~ age", {"norm": "long"}, "norm"),
+        ("vote ~ age", {"missing": "exclude"}, "missing='exclude' must say by column"),
+        ("vote ~ age", {"missing": {"vote": "perhaps"}}, "not one of levels"),
+        ("vote ~ age", {"prior": [(0, 1)]}, "prior=.* must say by column"),
         ("vote ~ age", {"aim": "fame"}, "aim"),
         ("vote", {}, "must be a text such as"),
         ("vote ~ vote + age", {}, "both sides"),
@@ -261,6 +306,11 @@ def test_a_private_fit_has_its_guarantee() -> None:
 def test_mistakes_are_found_before_any_data(formula: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         asked(formula, "binomial", **options)
+
+
+def test_levels_are_not_the_letters_of_a_text() -> None:
+    with pytest.raises(InvalidInput, match="sequence in a fixed order"):
+        regression("vote ~ 1", family="binomial", levels={"vote": "ny"}, epsilon=1, delta="1e-6")
 
 
 def test_mistakes_in_the_data_quote_none() -> None:

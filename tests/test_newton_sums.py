@@ -359,6 +359,47 @@ def test_arrays_are_summed_in_pieces_as_a_table_is_whole(monkeypatch: pytest.Mon
         assert (source.n, source.sums(model, link, True)) == (1000, whole)
 
 
+def test_no_record_is_lost_or_counted_twice_where_pieces_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any number of records, also a last piece of one; nothing is taken from pieces but in their order."""
+    from discreet.regression.newton import records as module
+
+    generator = np.random.default_rng(5)
+    values, counts = generator.uniform(0, 10, 10), generator.integers(0, 7, 10)
+    made = declared("poisson", "a")
+    model = model_of("poisson", made)
+    link = model.link(made, np.array([0.4, -0.7]), 2.0)
+    grid = made.variables[0].coder
+    single = [
+        exact_sums(model, made, link, [records(made, [np.array([grid.find(value)]), np.array([count])])])
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True)
+    ]
+    monkeypatch.setattr(module, "_SHORT", 4)
+    for kept in (1 << 20, -1):
+        monkeypatch.setattr(module, "_KEPT_BYTES", kept)
+        for n in range(11):
+            source = module.in_arrays(made, [values[:n], counts[:n]])
+            found = source.sums(model, link, True)
+            assert source.n == n
+            assert found.square == sum(one.square for one in single[:n])
+            for name in ("gradient", "curvature"):
+                wanted = np.sum([getattr(one, name) for one in single[:n]], axis=0, dtype=object)
+                assert list(getattr(found, name)) == (wanted.tolist() if n else [0] * (2 + (name[0] == "c")))
+
+
+def test_a_record_is_left_out_if_any_of_its_columns_is_missing() -> None:
+    import pandas as pd
+
+    made = declared("gaussian", missing=dict.fromkeys(("a", "b", "gaussian"), "exclude"))
+    model = model_of("gaussian", made)
+    link = links(model, made, 0.2)[1]
+    frame = pd.DataFrame(
+        {"a": [np.nan, 1, 2, 3, 4], "b": ["p", None, "q", "r", "p"], "gaussian": [1, 2, np.nan, 4, 5]}
+    )
+    with read(made, frame) as some, read(made, frame.iloc[3:]) as whole:
+        assert (some.n, whole.n) == (5, 2)
+        assert some.sums(model, link, True) == whole.sums(model, link, True)
+
+
 def test_undeclared_values_stop_before_any_sum() -> None:
     frame = table(50)
     frame.loc[3, "b"] = "z"

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from discreet._typing import FloatArray, IntArray
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
-from discreet.declarations import EXCLUDE, Domain
+from discreet.declarations import EXCLUDE, Domain, as_float
 from discreet.errors import InvalidInput, missing_extra
 
 if TYPE_CHECKING:
@@ -216,17 +216,18 @@ def design(
     *,
     family: str,
     bounds: Mapping[str, tuple[float, float]] | None = None,
-    levels: Mapping[str, Sequence[Any] | Domain] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
     missing: Mapping[str, Any] | None = None,
+    other: Mapping[str, Any] | None = None,
     norm: float | None = None,
 ) -> Design:
     """The design of a formula for declared bounds and levels.
 
     ``missing`` says by column what counts for a missing value: ``"exclude"`` leaves the record out, else a
-    value within the bounds, or a level. ``norm`` shortens rows, of columns scaled to [−1, 1], to that length;
-    without it none is.
+    value within the bounds, or a level; ``other`` the level of values that are not declared. ``norm``
+    shortens rows, of columns scaled to [−1, 1], to that length; without it none is.
     """
-    bounds, levels, missing = dict(bounds or {}), dict(levels or {}), dict(missing or {})
+    bounds, levels, missing, other = (dict(one or {}) for one in (bounds, levels, missing, other))
     response, wanted, right = _parsed(formula)
     both = sorted(set(bounds) & set(levels))
     if both:
@@ -244,9 +245,9 @@ def design(
                 raise InvalidInput(f"{name}={given!r}: {column!r} is not in the formula {formula!r}")
 
     def variables(steps: int) -> tuple[Variable, ...]:
-        return tuple(variable(name, bounds, levels, missing, steps) for name in wanted)
+        return tuple(variable(name, bounds, levels, missing, steps, other=other) for name in wanted)
 
-    longest = _longest(_factored(right, variables(1 << 8))) if norm is None else float(norm)
+    longest = _longest(_factored(right, variables(1 << 8))) if norm is None else as_float(norm)
     if not (math.isfinite(longest) and longest > 0):
         raise InvalidInput(f"norm={norm!r} must be a positive number")
     bits = min(12, math.floor(ROW_BITS - math.log2(longest)))
@@ -270,7 +271,11 @@ def design(
         reach = math.isqrt(math.floor((longest * 2**bits) ** 2))
     if not reach:
         raise InvalidInput(f"norm={norm!r} is below the step of the rows, 2^-{bits}: give a larger one")
-    out = variable(response, bounds, levels, missing, 1 << 14, role=family)
+    out = variable(response, bounds, levels, missing, 1 << 14, family, other)
+    if family == "gaussian" and all(column.factors for column in columns):
+        # 0 must stay 0 where no intercept moves it to the middle of the bounds.
+        most = max(map(abs, bounds[response]))
+        out = variable(response, {response: (-most, most)}, levels, missing, 1 << 14, family)
     return Design(formula, fine, out, columns, bits, reach, mixing, np.eye(len(names))).spread(reach)
 
 
@@ -281,6 +286,7 @@ def variable(
     missing: Mapping[str, Any],
     steps: int,
     role: str | None = None,
+    other: Mapping[str, Any] | None = None,
 ) -> Variable:
     """A declared column; ``role`` is the family of a response."""
     rule = missing.get(name)
@@ -292,8 +298,7 @@ def variable(
             f"the response {name!r} needs bounds={{{name!r}: (lowest, highest)}} in a {role} regression"
         )
     if name in levels:
-        given = levels[name]
-        domain = given if isinstance(given, Domain) else Domain(given, missing=value)
+        domain = Domain(levels[name], (other or {}).get(name), value)
         if role == "binomial" and domain.k != 2:
             raise InvalidInput(f"levels={domain.levels!r} of {name!r}: a binomial response has two levels")
         return Variable(name, Levels(domain), rule == EXCLUDE, tuple(domain.levels))
@@ -311,7 +316,8 @@ def variable(
 _SPLINES = {"bs", "cr", "cc", "cs"}
 _MATHS = ("log", "exp", "sqrt", "log1p")
 _NUMPY = {f"np.{name}" for name in (*_MATHS, "sin", "cos", "abs", "maximum", "minimum")}
-_FUNCTIONS = {"C", "I", "contr.treatment", "contr.sum", *_SPLINES, *_MATHS, *_NUMPY}
+_CONTRASTS = {"contr.treatment", "contr.sum"}
+_FUNCTIONS = {"C", "I", *_CONTRASTS, *_SPLINES, *_MATHS, *_NUMPY}
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 _PIECES = (ast.Call, ast.keyword, ast.Name, ast.expr_context, ast.Constant, ast.List, ast.Tuple, *_ARITHMETIC)
 
@@ -374,6 +380,8 @@ def _checked_call(text: str) -> list[str]:
             if function in _SPLINES and "knots" not in {keyword.arg for keyword in node.keywords}:
                 raise InvalidInput(f"{text}: declare the knots, such as {function}(x, knots=[30, 50])")
             functions.update(ast.walk(node.func))
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in _CONTRASTS:
+            functions.update(ast.walk(node))
     rest = [node for node in nodes if node not in functions]
     if not all(isinstance(node, _PIECES) for node in rest):
         raise InvalidInput(f"{text}: this cannot stand in a formula; use columns, numbers and functions")

@@ -17,6 +17,7 @@ from discreet._json import fields_as_json
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
 from discreet.declarations import (
+    Domain,
     Relation,
     as_epsilon,
     as_integer,
@@ -78,6 +79,8 @@ class Regression:
     norm: float | None = None
     aim: str = "intervals"
     person: str | None = None
+    other: Mapping[str, Any] | None = None
+    """By column, the level of values that are not declared."""
 
     def __post_init__(self) -> None:
         if self.aim not in ("intervals", "prediction"):
@@ -105,6 +108,7 @@ class Regression:
             bounds=self.bounds,
             levels=self.levels,
             missing=self.missing,
+            other=self.other,
             norm=self.norm,
         )
         model = model_of(self.family, made)
@@ -241,9 +245,18 @@ def regression(
     relation: str = "replace-one",
     person: str | None = None,
     per_person: int | None = None,
+    missing: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Regression:
     """The question of :func:`discreet.regress`, checked, without data."""
+    for name, given in (
+        ("bounds", bounds),
+        ("levels", levels),
+        ("missing", missing),
+        ("prior", how.get("prior")),
+    ):
+        if not isinstance(given, Mapping | None):
+            raise InvalidInput(f"{name}={given!r} must say by column what is declared: {name}={{'age': …}}")
     if (person is None) != (per_person is None):
         raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
     if relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE):
@@ -260,17 +273,21 @@ def regression(
         raise InvalidInput(
             f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound"
         )
+    domains = {k: one if isinstance(one, Domain) else Domain(one) for k, one in (levels or {}).items()}
+    ruled = {k: one.missing for k, one in domains.items() if one.missing is not None} | dict(missing or {})
     made = Regression(
         formula,
         family,
         dict(bounds or {}),
-        {k: given if hasattr(given, "levels") else tuple(given) for k, given in (levels or {}).items()},
+        {k: tuple(one.levels) for k, one in domains.items()},
         as_epsilon(epsilon),
         as_target_delta(delta, size or 1, "ask for counts instead, with pure epsilon"),
         n=size,
         relation=kind,
         person=person,
         per_person=most,
+        missing=ruled or None,
+        other={k: one.other for k, one in domains.items() if one.other is not None} or None,
         **how,
     )
     _ = made.model, made.scaled_prior()  # every mistake before any data
