@@ -661,3 +661,12 @@ def test_a_variance_that_was_not_seen_has_no_bound() -> None:
         assert largest(np.array([left]), np.array([right]))[0] == math.inf
     rounded = defined._in_cells(family, np.array([1e11, 1e11 + 1e5]), 1e11, 400)[1]
     assert np.isinf(rounded).all()
+
+
+def test_records_near_by_are_no_farther_apart_on_the_grid_than_is_paid_for() -> None:
+    family = discreet.GaussianMean(1.0, (0.0, 10.0), nearby=0.3)
+    apart = []
+    for low in np.random.default_rng(1).uniform(0, 9.7, 50).tolist():
+        first, second = (family.read([x], None, {})[0] for x in (low, low + 0.3 * (1 - 1e-12)))
+        apart.append(second - first)
+    assert Fraction(0.3) < max(apart) <= family.move  # the grid moves them apart
