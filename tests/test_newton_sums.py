@@ -400,6 +400,21 @@ def test_a_record_is_left_out_if_any_of_its_columns_is_missing() -> None:
         assert some.sums(model, link, True) == whole.sums(model, link, True)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sums_of_many_large_records_are_exact(family: str) -> None:
+    """Together they are beyond 2⁵³: an odd number of times the sums of one, digit by digit."""
+    made = declared(family, "a + b")
+    model, number = model_of(family, made), 30_011
+    block = every_record(made, model)
+    for link in links(model, made, 0.2):
+        one = contributions(model, made, link, block)[-1]
+        rows, response = (np.repeat(part[-1:], number, axis=0) for part in (block.rows, block.response))
+        whole = exact_sums(model, made, link, [RowBlock(rows, response)])
+        assert whole.gradient == tuple(number * part for part in one.gradient)
+        assert whole.curvature == tuple(number * part for part in one.curvature)
+        assert whole.square == number * one.square
+
+
 def test_undeclared_values_stop_before_any_sum() -> None:
     frame = table(50)
     frame.loc[3, "b"] = "z"
