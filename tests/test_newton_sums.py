@@ -400,19 +400,22 @@ def test_a_record_is_left_out_if_any_of_its_columns_is_missing() -> None:
         assert some.sums(model, link, True) == whole.sums(model, link, True)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_sums_of_many_large_records_are_exact(family: str) -> None:
-    """Together they are beyond 2⁵³: an odd number of times the sums of one, digit by digit."""
-    made = declared(family, "a + b")
-    model, number = model_of(family, made), 30_011
-    block = every_record(made, model)
-    for link in links(model, made, 0.2):
-        one = contributions(model, made, link, block)[-1]
-        rows, response = (np.repeat(part[-1:], number, axis=0) for part in (block.rows, block.response))
-        whole = exact_sums(model, made, link, [RowBlock(rows, response)])
-        assert whole.gradient == tuple(number * part for part in one.gradient)
-        assert whole.curvature == tuple(number * part for part in one.curvature)
-        assert whole.square == number * one.square
+def test_sums_of_many_large_records_are_exact() -> None:
+    """Together they are beyond 2⁵³, where doubles know no odd number: so many times the sums of one."""
+    made = declared("binomial", "a + b")
+    model, number = model_of("binomial", made), 1_200_001
+    row = made.unit - np.array([[1, 95, 93, 97]])[:, : made.d]
+    block = RowBlock(np.repeat(row.astype(np.int16), number, axis=0), np.zeros(number, dtype=np.int64))
+    for shift in (0.03, 0.04, 0.05, 0.06):
+        link = model.link(made, np.full(made.d, shift))
+        one = exact_sums(model, made, link, [RowBlock(row, np.zeros(1, dtype=np.int64))])
+        if one.curvature[0] % 2:
+            break
+    whole = exact_sums(model, made, link, [block])
+    assert whole.curvature[0] > 2**53
+    assert whole.curvature[0] % 2 == 1
+    for name in ("gradient", "curvature"):
+        assert getattr(whole, name) == tuple(number * part for part in getattr(one, name))
 
 
 def test_undeclared_values_stop_before_any_sum() -> None:
