@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -61,18 +62,18 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatA
 
 
 @dataclass(frozen=True, repr=False)
-class _Conjugate:
+class _Conjugate(ABC):
     """What Beta and Dirichlet share: they are updated by counts, and may be plug-ins."""
 
     plug_in: bool = field(default=False, compare=False, kw_only=True)
     """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def parameters(self) -> tuple[float, ...]: ...
 
-    def _like(self, parameters: Sequence[float]) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def _like(self, parameters: Sequence[float]) -> Self: ...
 
     def updated(self, counts: Iterable[Any]) -> Self:
         """The posterior after ``counts``, one per level."""
