@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discreet.distributions.normal import Normal
     from discreet.errors import (
         BudgetExceededError,
+        ContributionError,
         CorruptLedgerError,
         CorruptReleaseError,
         DataError,
@@ -104,6 +105,7 @@ _HOME = {
         "LedgerError",
         "LedgerRefusal",
         "NoiseWarning",
+        "ContributionError",
         "NotPrivateError",
         "PrivacyWarning",
         "RequestConflictError",
@@ -163,6 +165,7 @@ __all__ = [
     "BetaFamily",
     "BudgetExceededError",
     "ConditionalRelease",
+    "ContributionError",
     "CorruptLedgerError",
     "CorruptReleaseError",
     "DataError",

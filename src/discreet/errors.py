@@ -23,6 +23,13 @@ class DataError(DiscreetError, ValueError):
     """The data do not fit the declared domain. The message holds no data value."""
 
 
+class ContributionError(DiscreetError):
+    """A record would count for more than the noise is made for: a defect of this package.
+
+    Nothing was released; please report it. The message holds no data value.
+    """
+
+
 class NotPrivateError(DiscreetError):
     """The call would have produced something that looks private and is not."""
 

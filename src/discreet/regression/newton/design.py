@@ -160,9 +160,8 @@ class Design:
             for column in self.columns
         ]
 
-    def rows(self, codes: Sequence[IntArray]) -> IntArray:
-        """The integer rows of records by the codes of their variables, none longer than ``norm``."""
-        number = len(codes[0]) if codes else 0
+    def rows(self, codes: Sequence[IntArray], number: int) -> IntArray:
+        """The integer rows of so many records by the codes of their variables, none longer than ``norm``."""
         rows = np.empty((number, self.d), dtype=np.int64, order="F")
         for j, factors in enumerate(self._tables):
             entry: Any = self.unit
@@ -173,13 +172,14 @@ class Design:
         return shortened(rows, self.norm)
 
     def scaled(self, codes: Sequence[IntArray]) -> FloatArray:
-        return self.rows(codes) / self.unit
+        """Rows in real units, of a formula that has columns."""
+        return self.rows(codes, len(codes[0])) / self.unit
 
     def spread(self, norm: int) -> Design:
         """The same for rows of at most this length, with the moments of evenly spread records."""
         generator, made = np.random.default_rng(0), replace(self, norm=norm)
         codes = [generator.integers(0, v.coder.size, 4096) for v in self.variables]
-        rows = made.scaled(codes or [np.zeros(1, dtype=np.int64)])
+        rows = made.rows(codes, 4096) / made.unit
         return replace(made, second_moments=rows.T @ rows / len(rows))
 
     def nearest(self, values: FloatArray) -> FloatArray:

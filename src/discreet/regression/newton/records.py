@@ -8,6 +8,7 @@ exact totals. The integers are the same everywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,15 @@ from discreet.data.withheld import fetch, withheld
 from discreet.errors import DataError, InvalidInput
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, ResponseModel
-from discreet.regression.newton.sums import RoundSums, RowBlock, exact_sums, placed, records, undeclared
+from discreet.regression.newton.sums import (
+    RoundSums,
+    RowBlock,
+    check_bound,
+    exact_sums,
+    placed,
+    records,
+    undeclared,
+)
 
 if TYPE_CHECKING:
     from discreet.data.engines import EngineTable as Table
@@ -254,7 +263,10 @@ class _SqlSums:
             unknown, missing = whole[i], whole[len(variables) + i]
             if unknown or (missing and not variable.excluded):
                 raise undeclared(variable.name, unknown > 0)
-        square, *rest = whole[2 * len(variables) :]
+        valid, entered, longest, residual, square, *rest = whole[2 * len(variables) :]
+        check_bound(abs(entered - valid), 0)  # each record finds one entry of every table
+        check_bound(longest, design.norm**2)
+        check_bound(residual, math.isqrt(math.ceil(model.extremes(link)[0].max())))
         size = design.d * model.outputs
         return RoundSums(tuple(rest[:size]), tuple(rest[size:]), square)
 
@@ -312,6 +324,7 @@ class _SqlSums:
             entries.append(f"{entry} AS x{j}")
         joins = {f"f{v}": self.lookup(f"f{v}", f"f{v}", list(known), f"k{v}") for v, known in looked.items()}
         valid = " AND ".join(f"k{i} < {size}" for i, size in enumerate(sizes))
+        counts.append(f"count(CASE WHEN {valid} THEN 1 END) AS valid")
         rows = f"{_select([*entries, f'k{len(sizes) - 1} AS y'], joins=joins)} WHERE {valid}"
         # Rows that are too long: s > √N from a correctly rounded square root, as in process.
         xs = [f"x{j}" for j in range(design.d)]
@@ -341,12 +354,15 @@ class _SqlSums:
         made = model.sql_columns(link, self.divide)
         for step in made.steps:
             rows = _select(["*", step], rows)
+        largest = [" + ".join(f"{x} * {x}" for x in xs)]
+        largest.append(f"greatest({', '.join(f'abs({one})' for one in [*made.residuals, '0'])})")
         totals = [f"{made.residuals[0]} * {made.residuals[0]}" if model.squares else "0"]
         totals += [f"{residual} * {x}" for residual in made.residuals for x in xs]
         if curvature:
             pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
             totals += [f"{made.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
-        exact = (f"{self.total(f'({one})')} AS s{i}" for i, one in enumerate(totals))
+        exact = ["count(*) AS entered", *(f"max({one}) AS m{i}" for i, one in enumerate(largest))]
+        exact += [f"{self.total(f'({one})')} AS s{i}" for i, one in enumerate(totals)]
         return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"
 
 

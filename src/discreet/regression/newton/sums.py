@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation
-from discreet.errors import DataError
+from discreet.errors import ContributionError, DataError
 from discreet.randomness.gaussian import rounded_gaussians
 from discreet.regression.newton.design import Design, Variable
 from discreet.regression.newton.models import Link, ResponseModel
@@ -130,9 +130,20 @@ def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
     keep = placed((*design.variables, design.response), codes)
     if keep is not None:
         codes = [values[keep] for values in codes]
-    rows = design.rows(codes[:-1]) if design.variables else np.full((len(codes[-1]), 1), design.unit)
-    # No row is longer than 2¹⁴. The response is copied, or it would keep the engine's whole batch in memory.
-    return RowBlock(np.asarray(rows, dtype=np.int16), np.array(codes[-1]))
+    rows = np.asarray(design.rows(codes[:-1], len(codes[-1])), dtype=np.int16)  # none is longer than 2¹⁴
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.int64)
+    check_bound(int(squares.max(initial=0)), design.norm**2)
+    # The response is copied, or it would keep the engine's whole batch in memory.
+    return RowBlock(rows, np.array(codes[-1]))
+
+
+def check_bound(largest: int, bound: int) -> None:
+    """What a record adds, as it is about to be summed, against what the noise is made for."""
+    if largest > bound:
+        raise ContributionError(
+            "a record would count for more than the noise is made for, and nothing was released: this is a "
+            "defect of discreet, please report it (SECURITY.md)"
+        )
 
 
 def placed(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
@@ -177,20 +188,25 @@ def exact_sums(
             raw = rows @ point.T
             predictor = np.clip(np.floor(raw * 2.0**-link.shift + 0.5), -link.reach, link.reach)
             residuals = model.residuals(link, predictor, response)
+            check_bound(int(np.abs(residuals).max(initial=0)), residual)
             gradient += (residuals.T @ rows).ravel().astype(np.int64)
             if model.squares:
                 square += int(np.vdot(residuals, residuals))
             if curvature:
-                triangle += _curvature(model, link, rows, predictor)[upper].astype(np.int64)
+                triangle += _curvature(model, link, rows, predictor, weight)[upper].astype(np.int64)
     return RoundSums(tuple(gradient.tolist()), tuple(triangle.tolist()), square)
 
 
-def _curvature(model: ResponseModel, link: Link, rows: FloatArray, predictor: FloatArray) -> FloatArray:
-    """The curvature, of which only the upper triangle is filled."""
+def _curvature(
+    model: ResponseModel, link: Link, rows: FloatArray, predictor: FloatArray, heaviest: int
+) -> FloatArray:
+    """The curvature, of which only the upper triangle is filled; no weight is above ``heaviest``."""
     (_, d), m = rows.shape, model.outputs
     whole = np.zeros((m, d, m, d))
     pairs = combinations_with_replacement(range(m), 2)
     for (k, other), weights in zip(pairs, model.weights(link, predictor), strict=True):
+        if weights is not None:
+            check_bound(int(np.abs(weights).max(initial=0)), heaviest)
         whole[k, :, other] = rows.T @ (rows if weights is None else rows * weights[:, None])
     return whole.reshape(m * d, m * d)
 
