@@ -60,16 +60,13 @@ def test_messages_of_the_trial(
     assert SECRET not in str(caught.value)
 
 
-def test_value_counts_are_counts_where_that_is_certain() -> None:
+def test_counts_are_a_mapping_and_never_guessed() -> None:
     counts = pd.Series(COLUMN).value_counts()
-    assert discreet.release(counts, levels=LEVELS, epsilon=1).n == 100
-    with pytest.raises(discreet.InvalidInput, match="looks like value_counts"):
-        discreet.release(counts, levels=("no", "other"), epsilon=1)
-    with pytest.raises(discreet.InvalidInput, match="looks like value_counts"):
-        discreet.release(pd.Series(COLUMN).value_counts(normalize=True), levels=LEVELS, epsilon=1)
-    numbers = pd.Series([1, 2, 2]).value_counts()  # 2 twice, 1 once: levels and counts look alike
-    with pytest.raises(discreet.InvalidInput, match="counts of levels or a column of levels"):
-        discreet.release(numbers, levels=(1, 2), epsilon=1)
+    for given in (counts, pd.Series(COLUMN).value_counts(normalize=True), pd.Series([1, 2], name="count")):
+        with pytest.raises(discreet.InvalidInput, match="give counts as a mapping"):
+            discreet.release(given, levels=LEVELS, epsilon=1)
+    assert discreet.release(counts.to_dict(), levels=LEVELS, epsilon=1).n == 100
+    assert discreet.release(counts.to_frame(), levels=(*set(counts), 0), epsilon=1).n == len(counts)
 
 
 def test_a_large_epsilon_is_cautioned_against() -> None:

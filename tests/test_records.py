@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.errors import ContributionError
+import discreet
+from discreet.errors import ContributionError, InvalidInput
 from discreet.regression.newton import design as designs
 from discreet.regression.newton.fit import Regression, regression
 from discreet.regression.newton.records import _SqlSums, read
@@ -78,3 +79,19 @@ def test_a_row_that_is_too_long_stops_the_release(
         monkeypatch.setattr(designs, "shortened", lambda rows, norm: rows)
     with pytest.raises(ContributionError, match="nothing was released"):
         sums_of(asked, data, bool(pushdown))
+
+
+# ---- counts are never guessed ------------------------------------------------------------------------------
+
+
+def test_records_are_not_taken_for_counts_whatever_they_are() -> None:
+    """A Series called count whose index happened to be levels: these five were released as 912 people."""
+    values = [900, 5, 1, 2, 4]
+    for index in (range(5), [1, 2, 4, 5, 900]):
+        column = pd.Series(values, index=index, name="count")
+        with pytest.raises(InvalidInput, match="give counts as a mapping"):
+            discreet.release(column, levels=(1, 2, 4, 5, 900), epsilon=1)
+        for data in (column.tolist(), column.rename("people"), column.to_frame()):
+            assert discreet.release(data, levels=(1, 2, 4, 5, 900), epsilon=1).n == 5
+    with pytest.raises(InvalidInput):  # its name alone decides
+        discreet.release(pd.Series(["x"] * 9, name="count"), levels=("a", "b"), epsilon=1, strict=False)

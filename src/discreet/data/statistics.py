@@ -39,8 +39,9 @@ def count_levels(
     """Exact counts of ``domain.levels``, in their order.
 
     ``data`` is a list, iterator, NumPy array, column or table of pandas, Polars, Arrow, DuckDB or PySpark, a
-    mapping from value to count, or files: a path, a folder, a list of :class:`~pathlib.Path`, or a
-    :class:`Glob`. Tables and files with several columns need ``column``, and CSV and TSV files always do.
+    mapping from value to count (nothing else is taken for counts), or files: a path, a folder, a list of
+    :class:`~pathlib.Path`, or a :class:`Glob`. Tables and files with several columns need
+    ``column``, and CSV and TSV files always do.
 
     ``person`` and ``per_person``: at most so many records of each person, by key column, are counted; see
     :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
@@ -48,8 +49,22 @@ def count_levels(
     Where missing values are left out and n is public, their number comes last. ``strict=False``: a value
     without a place counts as missing, so that no record is an error where the domain says what missing is.
     """
+    _check_name(data)
     kept = Contribution(**bound)
     return kept.checked(_count(data, kept.levels(domain), column, kept))
+
+
+def _check_name(data: Any) -> None:
+    """A Series of pandas is records, never counts; one that is called as what ``value_counts()`` makes is
+    refused, whatever it holds, because it may be either."""
+    if getattr(data, "ndim", 0) == 1 and hasattr(data, "index") and hasattr(data, "to_dict"):
+        name = getattr(data, "name", None)
+        if isinstance(name, str) and name in ("count", "proportion"):
+            raise InvalidInput(
+                f"data is a Series named {name!r}, as value_counts() makes: give counts as a mapping, "
+                "data.to_dict(), and a column of records as a list, data.tolist(), or in its table with "
+                f"column={name!r}"
+            )
 
 
 def binned(

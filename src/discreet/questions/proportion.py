@@ -250,31 +250,11 @@ class Proportion(WholeCountQuestion):
 
     def _read(self, data: Any) -> tuple[int, ...]:
         if self.edges is None:
-            data = counted(data, self.domain) if self.strict else data
             return count_levels(data, self.domain, column=self.column, **self.reading)
         missing = self.place_of_missing(self.missing)
         return binned(
             data, edges=self.edges, outside=self.outside, missing=missing, column=self.column, **self.reading
         )
-
-
-def counted(data: Any, domain: Domain) -> Any:
-    """What ``value_counts()`` of pandas gave, as counts, where its index makes that certain."""
-    if getattr(data, "ndim", 0) != 1 or not hasattr(data, "index") or not hasattr(data, "to_dict"):
-        return data
-    if getattr(data, "name", None) not in ("count", "proportion") or not len(data):
-        return data
-    levels = set(domain.levels)
-    if data.name == "proportion" or not set(data.index) <= levels:
-        raise InvalidInput(
-            "data looks like value_counts(): give whole counts of declared levels as a mapping, "
-            "{level: count}, or the column itself"
-        )
-    if set(data.tolist()) <= levels:
-        raise InvalidInput(
-            "data could be counts of levels or a column of levels: give a mapping, {level: count}, or a list"
-        )
-    return data.to_dict()
 
 
 def _bins(edges: Sequence[float], outside: str | None, missing: str | None) -> tuple[str, ...]:
