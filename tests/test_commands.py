@@ -241,7 +241,7 @@ def test_every_kind_from_file_to_report(command: str, run: Run, monkeypatch: pyt
 def test_every_field_is_an_option_and_nothing_else(thrown_away: None) -> None:
     commands = get_command(app)
     common = {"--glob", "--format", "--ledger", "--dataset", "--request-id", "--out", "--force", "--json"}
-    common |= {"--acknowledge-large-delta", "--bind-retries"}
+    common |= {"--acknowledge-large-delta"}
     single = {"--levels": "--level", "--groups": "--group", "--classes": "--class", "--marks": "--mark"}
     for kind in QUESTIONS:
         question = QUESTIONS[kind]

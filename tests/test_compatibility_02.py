@@ -134,8 +134,11 @@ def test_every_format_is_shown_as_json_and_refused_if_edited(path: str, run: Run
 
 @pytest.mark.parametrize("path", SIGNED)
 def test_a_signed_document_is_shown(path: str, run: Run) -> None:
-    code, _, err = run("show", WRITTEN / path)
-    assert (code, err) == (0, "")
+    """No version after 0.2 checks signatures, and says so."""
+    for how, said in (((), ".sig': not checked."), (("--json",), '"signature": "not checked"')):
+        code, out, err = run("show", WRITTEN / path, *how)
+        assert (code, err) == (0, "")
+        assert said in out
 
 
 @pytest.mark.parametrize("path", GUARANTEES)

@@ -187,8 +187,6 @@ def test_the_command_line_page_is_complete() -> None:
             for name in (
                 *(name for name, _ in COMMANDS.values()),
                 "show",
-                "key",
-                "sign",
                 "split",
                 "plan",
                 "audit",

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from discreet.posterior_sampling.sampler import PosteriorSampler, posterior_sampler
     from discreet.privacy.composition import Odometer, compose, parallel
     from discreet.privacy.guarantee import Guarantee
-    from discreet.questions.asking import acknowledge_large_delta, bind_retries
+    from discreet.questions.asking import acknowledge_large_delta
     from discreet.questions.verbs import (
         mean,
         posterior_sample,
@@ -129,7 +129,7 @@ _HOME = {
     "posterior_sampling.sampler": ("PosteriorSampler", "posterior_sampler"),
     "privacy.composition": ("Odometer", "compose", "parallel"),
     "privacy.guarantee": ("Guarantee",),
-    "questions.asking": ("acknowledge_large_delta", "bind_retries"),
+    "questions.asking": ("acknowledge_large_delta",),
     "answers.conditional": ("ConditionalRelease",),
     "answers.selected": ("Discovered", "SparseRelease"),
     "answers.network": ("NetworkRelease",),
@@ -213,7 +213,6 @@ __all__ = [
     "acknowledge_large_delta",
     "audit",
     "audit_sampler",
-    "bind_retries",
     "compose",
     "global_sensitivity",
     "hellinger",

@@ -18,7 +18,6 @@ from discreet._registry import COMMANDS, PLANNED, QUESTIONS
 from discreet._text import nearest
 from discreet.cli.console import (
     EPILOG,
-    BindRetries,
     CommandGroup,
     Dataset,
     Force,
@@ -141,7 +140,6 @@ def _command(name: str, question: type[Question]) -> Any:
         request_id: RequestId = None,
         out: Out = None,
         force: Force = False,
-        bind_retries: BindRetries = None,
         acknowledge_large_delta: LargeDelta = False,
         as_json: Json = False,
         **given: Any,
@@ -155,8 +153,6 @@ def _command(name: str, question: type[Question]) -> Any:
 
             if acknowledge_large_delta:
                 stack.enter_context(discreet.acknowledge_large_delta())
-            if bind_retries is not None:
-                stack.enter_context(discreet.bind_retries(bind_retries))
             answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
             receipt = answer.receipt
             if receipt is not None:  # at once: whatever goes wrong from here on, a retry needs the id

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    add_commands(app, show=_show, key=_key, sign=_sign, run=_run, split=_split, report=_report)
+    add_commands(app, show=_show, run=_run, split=_split, report=_report)
     add_commands(app, plan=_plan, audit=_audit, mechanisms=_mechanisms, version=show_version)
     passed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command("reproduce", context_settings=passed_on, add_help_option=False)(_reproduce)
@@ -59,68 +59,21 @@ def register(app: typer.Typer) -> None:
 def _show(
     file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
     interval: Interval = 0.95,
-    verify: Annotated[
-        Path | None,
-        typer.Option(help="The curator's public key: refuse the file unless FILE.sig is their signature."),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show a release: posterior, guarantee, and what the guarantee means."""
     if not 0 < interval < 1:
         raise InvalidInput(f"--interval {interval:g} must be between 0 and 1, such as 0.95")
     text, result = _read(file)
-    if verify is not None:
-        _verify(text, file, verify)
+    signature = file.with_name(file.name + ".sig")  # of 0.2, which signed documents
     if not as_json:
         print_answers(result, interval)
-        if verify is not None:
-            print_text(f"Signed: by the owner of the key {str(verify)!r}, and not changed since.")
+        if signature.exists():
+            print_text(f"Signature {signature.name!r}: not checked.")
         return
     tables = {name: _table(answer, interval) for name, answer in answers_of(result).items()}
-    print_json({"interval": interval, "table": tables.get("", tables), **json.loads(text)})
-
-
-def _verify(text: str, file: Path, key: Path) -> None:
-    from discreet.documents.base import read_text
-    from discreet.documents.signing import check_signature
-
-    with file_problems("signature", _signature_of(file), "read"):
-        signature = read_text(_signature_of(file))
-    with file_problems("--verify", key, "read"):
-        check_signature(text, signature, key)
-
-
-def _signature_of(file: Path) -> Path:
-    return file.with_name(file.name + ".sig")
-
-
-def _key(
-    file: Annotated[Path, typer.Argument(help="Where the private key goes; the public one is FILE.pub.")],
-    as_json: Json = False,
-) -> None:
-    """Make a key to sign releases with: keep FILE to yourself, and publish FILE.pub."""
-    from discreet.documents.signing import make_key
-
-    with file_problems("file", file, "written"):
-        public = make_key(file)
-    said = f"The private key is in {file}, for you alone; publish {public}."
-    print_found({"private": str(file), "public": str(public)}, as_json, said)
-
-
-def _sign(
-    file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
-    key: Annotated[Path, typer.Option(help="The private key, as made by discreet key.")],
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Sign a release: FILE.sig goes with it, and discreet show --verify checks it."""
-    from discreet.documents.signing import sign
-
-    text, _ = _read(file)
-    signature = _signature_of(file)
-    with new_file(signature, force, "signature") as write, file_problems("--key", key, "read"):
-        write(sign(text, key))
-    print_found({"signature": str(signature)}, as_json, f"The signature is in {signature}.")
+    told = {"signature": "not checked"} if signature.exists() else {}
+    print_json({"interval": interval, "table": tables.get("", tables), **told, **json.loads(text)})
 
 
 def _read(file: Path) -> tuple[str, Any]:

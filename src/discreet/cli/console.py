@@ -111,13 +111,6 @@ LargeDelta = Annotated[
         "--acknowledge-large-delta", help="Allow a delta of 1/n or more: it may give a record away."
     ),
 ]
-BindRetries = Annotated[
-    Path | None,
-    typer.Option(
-        help="Refuse a retry whose data have changed: a file of fingerprints, kept with the data.",
-        metavar="FILE",
-    ),
-]
 Out = Annotated[Path | None, typer.Option(help="Write the release to this new JSON file.", metavar="FILE")]
 LedgerUrl = Annotated[
     str | None,
