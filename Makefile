@@ -35,12 +35,13 @@ bench: $(VENV)/.stamp-test ## speed and memory, then against other tools (10 min
 	$(BIN)/python benchmarks/logistic.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/peers.py $(if $(DATA),--data $(DATA))
 
-docs: $(VENV)/.stamp-docs ## build the documentation into site/, without any address outside it
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(VENV)/.stamp-docs ## build the documentation into site/, which opens from the disk; a warning is an error
+	rm -rf site
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --conf-dir docs --doctree-dir build/doctrees . site
 	@echo "open site/index.html"
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-bench site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench site docs/reference/api out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -18,26 +18,65 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 SOUGHT = {
-    "crosstab": "tutorials/contingency-table",
-    "stratified": "choosing",
-    "confidence interval": "honest-posteriors",
-    "mean of a column": "regression",
-    "regression": "regression",
-    "add/remove": "relations",
-    "OpenDP": "tutorials/opendp-release",
-    "budget": "tutorials/team-ledger",
+    "crosstab": "docs/tutorials/contingency-table",
+    "stratified": "docs/choosing",
+    "confidence interval": "docs/honest-posteriors",
+    "mean of a column": "docs/regression",
+    "regression": "docs/tutorials/regression",
+    "add/remove": "docs/relations",
+    "OpenDP": "docs/tutorials/opendp-release",
+    "budget": "docs/tutorials/team-ledger",
+    "release": "docs/reference/api/discreet.release",
+    "Ledger": "docs/reference/api/discreet.Ledger",
 }
+PARTS = ("docs", "proofs", "reproductions", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+
+
+def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    """Build a site as ``make docs`` does, and go on after a warning to see all of them."""
+    if any(
+        importlib.util.find_spec(name) is None for name in ("sphinx", "myst_parser", "pydata_sphinx_theme")
+    ):
+        need("no site here: Sphinx, MyST or its theme not found (pip install '.[docs]')")
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-E",
+        "-W",
+        "--keep-going",
+        "-c",
+        "docs",
+        ".",
+        str(target),
+    ]
+    return subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if importlib.util.find_spec("material") is None:
-        need("no site here: mkdocs-material not found (pip install '.[docs]')")
-    place = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(place)]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    """The whole site, from a copy: the build writes pages of the reference beside its sources."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    for name in PARTS:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name)
+        else:
+            shutil.copy(ROOT / name, source / name)
+    made = build(source, target)
     assert made.returncode == 0, made.stderr
-    return place
+    return target
+
+
+@pytest.fixture
+def little(tmp_path: Path) -> Path:
+    """A repository of two pages with the settings of ours."""
+    for name in ("_static", "_templates"):
+        shutil.copytree(ROOT / "docs" / name, tmp_path / "docs" / name)
+    shutil.copy(ROOT / "docs" / "conf.py", tmp_path / "docs" / "conf.py")
+    (tmp_path / "docs" / "index.md").write_text("# Top\n\n```{toctree}\nother\n```\n", "utf-8")
+    (tmp_path / "docs" / "other.md").write_text("# Other\n\nIs $\\varepsilon = \\frac{1}{2}$.\n", "utf-8")
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
@@ -55,25 +94,62 @@ def page() -> Iterator[Any]:
         chromium.close()
 
 
+def test_formulas_are_shown_without_a_script(little: Path, tmp_path: Path) -> None:
+    made = build(little, tmp_path / "site")
+    assert made.returncode == 0, made.stderr
+    assert "<mfrac>" in (tmp_path / "site" / "docs" / "other.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "complaint"),
+    [
+        ("forgotten.md", "# Forgotten\n", "forgotten.md: WARNING: document isn't included in any toctree"),
+        ("other.md", "# Other\n\n[there](nowhere.md)\n", "'nowhere.md'"),
+        ("other.md", "# Other\n\n[there](index.md#nowhere)\n", "'nowhere'"),
+        ("other.md", "# Other\n\n$\\nonsense{1}$\n", 'Unknown LaTeX command "\\nonsense"'),
+        ("other.md", '# Other\n\n<img src="https://example.org/a.png">\n', "would fetch from elsewhere"),
+    ],
+    ids=["not listed", "link", "anchor", "formula", "fetched"],
+)
+def test_a_fault_stops_the_build(little: Path, tmp_path: Path, page: str, text: str, complaint: str) -> None:
+    (little / "docs" / page).write_text(text, "utf-8")
+    made = build(little, tmp_path / "site")
+    assert made.returncode != 0
+    assert complaint in made.stderr
+
+
+def test_the_reference_is_made_of_docstrings(site: Path) -> None:
+    text = (site / "docs" / "reference" / "api" / "discreet.Release-class.html").read_text("utf-8")
+    assert "A private posterior with its guarantee and everything public that led to it." in text
+    assert 'id="discreet.Release.noise_aware"' in text
+    estimator = site / "docs" / "reference" / "api" / "discreet.PrivateLogisticRegression.html"
+    assert 'id="discreet.PrivateLogisticRegression.fit"' in estimator.read_text("utf-8")
+    assert "set_params" not in estimator.read_text("utf-8")  # scikit-learn's own is documented there
+
+
 def test_what_people_search_for_is_among_the_first_two_pages(site: Path, page: Any) -> None:
     for words, wanted in SOUGHT.items():
         page.goto(f"file://{site}/index.html")
-        page.click("[data-md-component=search-query]")
+        page.wait_for_url("**/docs/index.html")
+        page.keyboard.press("Control+k")
         page.keyboard.type(words)
-        page.wait_for_selector(".md-search-result__item > a")
-        links = [
-            link.get_attribute("href") for link in page.query_selector_all(".md-search-result__item > a")
-        ]
-        pages = [link.removeprefix(f"file://{site}/").partition(".html")[0] for link in links]
-        assert wanted in list(dict.fromkeys(pages))[:2], (words, pages)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li:nth-child(2) p.context")
+        links = [link.get_attribute("href") for link in page.query_selector_all("#search-results li > a")]
+        pages = [link.partition(".html")[0] for link in links]
+        assert wanted in list(dict.fromkeys(pages))[:2], (words, pages[:5])
 
 
-def test_no_code_is_cut(site: Path, page: Any) -> None:
-    pages = sorted(site.glob("*.html")) + sorted(site.glob("tutorials/*.html"))
-    assert len(pages) > 20
-    cut = "[...document.querySelectorAll('pre code')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+def test_no_code_is_cut_and_no_page_moves_sideways(site: Path, page: Any) -> None:
+    outside: list[str] = []
+    page.on("request", lambda request: outside.append(request.url))
+    pages = sorted(site.glob("docs/*.html")) + sorted(site.glob("docs/*/*.html"))
+    assert len(pages) > 60
+    cut = "[...document.querySelectorAll('pre')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
         for each in pages:
             page.goto(f"file://{each}")
             assert page.evaluate(cut) == 0, (each.name, width)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (each.name, width)
+    assert [address for address in outside if not address.startswith(("file:", "data:"))] == []
