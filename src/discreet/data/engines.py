@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.data.levels import WHITE, Levels
 from discreet.data.values import Coder, Tally, alike, count_weighted, distinct, is_missing, wrong_type
-from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch
+from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch, ours
 from discreet.declarations import as_plain
-from discreet.errors import DataError, InvalidInput, how_to_install
+from discreet.errors import DataError, EngineFailure, InvalidInput, how_to_install
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -239,7 +239,9 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
         if (arrow := sys.modules.get("pyarrow")) is not None:
             data = _arrow_in_duckdb(data, arrow)
         native = nw.from_native(data, allow_series=True, pass_through=True)
-    except Exception:
+    except Exception as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
         if type(data).__module__.startswith("pyspark."):
             raise DataError(
                 "the Spark DataFrame cannot be read: is its session alive? PySpark 3.5 or newer is needed: "

@@ -8,6 +8,7 @@ at most one field, and only if it is close to the column asked for.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import os
@@ -33,8 +34,15 @@ from discreet.data.engines import (
 )
 from discreet.data.levels import Levels
 from discreet.data.values import Coder
-from discreet.data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect
-from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
+from discreet.data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect, failed, ours
+from discreet.errors import (
+    DataError,
+    DiscreetError,
+    EngineFailure,
+    FileError,
+    InvalidInput,
+    TooLargeError,
+)
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson", ".xlsx")
 FEW_MB = 128
@@ -108,24 +116,50 @@ class Files:
         """While the files are read: what goes wrong names them, and quotes nothing of theirs."""
         import duckdb
 
-        several = ": one of them" if len(self.paths) > 1 else ""
-        wrong = f"{self.label}{several} is not a well-formed {self.ending} file"
         try:
             yield
-        except EngineError as error:
-            if error.kind == OUT_OF_MEMORY:
-                raise TooLargeError(
-                    f"{self.label}: the count needs more memory than there is; give a DuckDB relation of a "
-                    "connection that may use the disk, or a Spark DataFrame"
-                ) from None
-            if error.kind in MISSING_PACKAGE:
-                raise
-            why = f": see line {error.line} ({_MALFORMED})" if error.line else ""
-            raise FileError(wrong + why) from None
-        except (duckdb.Error, csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
-            raise FileError(wrong) from None
+        except (EngineError, EngineFailure, duckdb.Error) as error:
+            raise self._explained(ours(error)) from None
+        except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
+            raise self._malformed() from None
         except OSError as error:
             raise FileError(f"{self.label} cannot be read: {error.strerror}") from None
+
+    def _explained(self, failure: DiscreetError) -> DiscreetError:
+        """The error of an engine, said of these files."""
+        if isinstance(failure, EngineFailure):
+            # Text that is not UTF-8 makes some versions of DuckDB fail by an error of their own.
+            line = next(filter(None, map(self._line_not_utf8, self.paths)), None)
+            if line is None:
+                return failed(failure.engine, failure.kind, self.label, twice=failure.twice)
+            return self._malformed(line)
+        assert isinstance(failure, EngineError)
+        if failure.kind == OUT_OF_MEMORY:
+            return TooLargeError(
+                f"{self.label}: the count needs more memory than there is; give a DuckDB relation of a "
+                "connection that may use the disk, or a Spark DataFrame"
+            )
+        return failure if failure.kind in MISSING_PACKAGE else self._malformed(failure.line)
+
+    def _malformed(self, line: int | None = None) -> FileError:
+        several = ": one of them" if len(self.paths) > 1 else ""
+        why = "" if line is None else f": see line {line} ({_MALFORMED})"
+        return FileError(f"{self.label}{several} is not a well-formed {self.ending} file{why}")
+
+    def _line_not_utf8(self, path: Path) -> int | None:
+        """The first line of a text file that is not UTF-8."""
+        if self.ending in (".parquet", ".xlsx"):
+            return None
+        decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+        opener: Any = gzip.open if self.ending.endswith(".gz") else open
+        with opener(path, "rb") as file:
+            while piece := file.read(1 << 20):
+                try:
+                    decoder.decode(piece)
+                except UnicodeDecodeError as error:
+                    return line + error.object[: error.start].count(b"\n")
+                line += piece.count(b"\n")
+        return None
 
     def starts(self) -> dict[Path, bytes]:
         """The first bytes of each file, once they fit its ending."""
@@ -273,6 +307,8 @@ def sql(query: str, **tables: Any) -> Any:
         why = f" ({type(error).__name__}; see the names of columns and tables)" if loose else f": {error}"
         raise InvalidInput(f"the query cannot be run{why}") from None
     except duckdb.Error as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
         raise InvalidInput(f"the query cannot be run ({type(error).__name__}; details withheld)") from None
 
 
