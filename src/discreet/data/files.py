@@ -29,12 +29,14 @@ from discreet.data.engines import (
     identifier,
     nearest,
     no_column,
+    of_columns,
     quoted,
     typed_table,
 )
 from discreet.data.levels import Levels
-from discreet.data.values import Coder
+from discreet.data.values import Coder, is_missing, printed
 from discreet.data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect, failed, ours
+from discreet.declarations import as_plain
 from discreet.errors import (
     DataError,
     DiscreetError,
@@ -274,9 +276,9 @@ def sql(query: str, **tables: Any) -> Any:
 
     ``tables`` are the names that the query may use: pandas, Polars and Arrow tables, and Parquet, CSV, TSV or
     Excel files (a path, a folder, a list of paths, a :class:`Glob`); fields of CSV and Excel are text.
-    Nothing is run before the relation is counted. Types that DuckDB infers from records, as for ``read_csv``
-    in a query or a pandas column of objects, let one record change what the others count as: fix them
-    beforehand.
+    Nothing is run before the relation is counted. A pandas column of objects is text too. Types that DuckDB
+    infers from records, as for ``read_csv`` in a query, let one record change what the others count as: fix
+    them beforehand.
 
     >>> relation = sql("SELECT 1 + i % 2 AS v FROM range(10) t(i) WHERE i < 7")
     >>> sorted(relation.fetchall())
@@ -323,7 +325,19 @@ def _register(connection: Any, name: str, table: Any) -> None:
             f"table {name!r} of type {type(table).__name__} cannot be queried here; give a pandas, Polars or "
             "Arrow table or a file, or count a relation of its own engine"
         ) from None
-    connection.register(name, eager.to_native())
+    native = eager.to_native()
+    if eager.implementation.is_pandas_like():
+        # DuckDB would infer a type from all objects of a column: each is the text that it prints as.
+        objects = [name for name in native.columns if str(native[name].dtype) == "object"]
+        texts = {name: list(map(_as_text, native[name].tolist())) for name in objects}
+        native = native.assign(**{name: type(native[name])(own, index=native.index, dtype="string")
+                                  for name, own in texts.items()})  # fmt: skip
+    connection.register(name, native)
+
+
+def _as_text(value: Any) -> str | None:
+    value = as_plain(value)
+    return None if is_missing(value) else printed(value)
 
 
 def _plain_relation(connection: Any, files: Files) -> Any:
@@ -351,13 +365,18 @@ def _plain_relation(connection: Any, files: Files) -> Any:
 
 
 @contextmanager
-def coded(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[EngineTable | None]:
-    """The declared columns of a table or of files, while they are open; None for Python values."""
+def coded(
+    data: Any, coders: Mapping[str | None, Coder], person: str | None, *, columns: bool = False
+) -> Iterator[EngineTable | None]:
+    """The declared columns of a table or of files, while they are open; None for Python values.
+
+    ``columns``: a mapping is one of columns, and no counts of values.
+    """
     if is_files(data):
         with opened(data, coders, person) as table:
             yield table
     else:
-        frame = as_frame(data)
+        frame = of_columns(data) if columns and isinstance(data, Mapping) else as_frame(data)
         yield None if frame is None else as_table(frame, coders, person)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import IntArray
-from discreet.data import as_frame, as_table
+from discreet.data import as_frame, as_table, of_columns
 from discreet.data.files import is_files, opened
 from discreet.data.grids import Grid
 from discreet.data.withheld import connections, failed, fetch, may_be_repeated, withheld
@@ -126,14 +126,7 @@ def codes_of(design: Design, frame: Any) -> list[IntArray]:
 
 
 def _framed(data: Any, needed: str) -> Any:
-    if isinstance(data, Mapping):
-        import pandas as pd
-
-        try:
-            data = pd.DataFrame({name: list(values) for name, values in data.items()})
-        except (TypeError, ValueError):
-            raise InvalidInput("data must map column names to columns of one length") from None
-    frame = as_frame(data)
+    frame = of_columns(data) if isinstance(data, Mapping) else as_frame(data)
     if frame is None:
         raise InvalidInput(f"{needed} with the columns of the formula")
     return frame
