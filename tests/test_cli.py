@@ -282,7 +282,7 @@ class TestShow:
         text = saved.read_text()
         for content in (
             text.replace("never", "nevre").encode(),
-            text.replace('"version": 1', '"version": 99').encode(),
+            text.replace('"version": 2', '"version": 99').encode(),
             text[: len(text) // 2].encode(),
             b"",
             b"[]",

@@ -72,15 +72,16 @@ class Total(Answer):
 
     column: str
     value: int
+    noise: Fraction
     guarantee: Guarantee
 
-    def content(self) -> dict[str, Any]:
-        return {"column": self.column, "value": self.value, "guarantee": self.guarantee.to_dict()}
+    def cost(self) -> Guarantee:
+        return Guarantee(self.noise)
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         guarantee = Guarantee.from_dict(content["guarantee"])
-        return cls(str(content["column"]), int(content["value"]), guarantee)
+        return cls(str(content["column"]), int(content["value"]), Fraction(content["noise"]), guarantee)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         return [Row(self.column, self.value, low=self.value - 1, high=self.value + 1)]
@@ -127,8 +128,9 @@ class Totalling(Question):
         return self.at_most
 
     def bind(self, size: int) -> Bound:
-        promise = Guarantee(as_epsilon(self.epsilon))
-        return Bound(promise, lambda found: Total(self.column, found * (1 + self.doubled), promise))
+        price = as_epsilon(self.epsilon)
+        promise = Guarantee(price)
+        return Bound(promise, lambda found: Total(self.column, found * (1 + self.doubled), price, promise))
 
 
 @dataclass(frozen=True)

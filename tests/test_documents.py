@@ -324,7 +324,6 @@ def test_large_counts_are_read_and_reported(options: Any, count: int) -> None:
         {"delta": "1e-320"},
         {"epsilon": "1e-30", "delta": "1e-12"},
         {"relation": "replace-one"},
-        {"epsilon": "2"},
     ],
 )
 def test_levels_that_were_found_are_bound_to_their_guarantee(claim: Any) -> None:

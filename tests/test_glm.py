@@ -21,6 +21,7 @@ from discreet import DataError, InvalidInput, NoiseWarning, PrivacyWarning
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian
 from discreet.regression.chain import (
+    EXACT_BASIS,
     FLOATS,
     DrawDesign,
     chain_mu_squared,
@@ -411,8 +412,22 @@ def test_release_round_trip_and_damage() -> None:
         np.array([[[1.0, -0.5]], [[0.25, 0.0]]]),
         np.array([[0.125], [0.0]]),
         1.0,
-        discreet.Guarantee(Fraction(1), exact_delta=Fraction(1, 10**6), curve=Gaussian(Fraction(1, 20))),
-        {"n": 10, "sampler": "rejection", "weight": 0.125, "prior_precision": 4.0, "steps": None},
+        discreet.Guarantee(
+            Fraction(2),
+            exact_delta=Fraction(1, 10**6),
+            basis=EXACT_BASIS,
+            assumptions=("n = 10, the number of rows, is public",),
+            curve=Gaussian(Fraction(1, 20)),
+        ),
+        {
+            "n": 10,
+            "sampler": "rejection",
+            "weight": 0.125,
+            "prior_precision": 4.0,
+            "steps": None,
+            "step_size": None,
+            "draws": 2,
+        },
         ("a", "b"),
     )
     text = release.to_json()

@@ -351,7 +351,7 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     turned = discreet.release_network(records(), parents=PARENTS, levels=levels, epsilon=8)
     for changed, message in (
         ({"parents": {"a": (), "b": (), "c": ("a", "b")}}, "not those of the graph"),
-        ({"guarantee": other.guarantee}, "another guarantee"),
+        ({"guarantee": other.guarantee}, "claims another"),
         ({"releases": (answer.releases[0], turned.releases[1])}, "different levels"),
     ):
         with pytest.raises(discreet.CorruptReleaseError, match=message):

@@ -188,9 +188,8 @@ def test_nothing_but_what_was_published_depends_on_the_data(monkeypatch: pytest.
 
 
 def test_an_edited_document_is_refused() -> None:
-    content = SparseRelease(
-        (7, 9), (30, 40), 5, 1000, Sparse(Fraction(1), 1000).guarantee, Fraction(1), "c"
-    ).content()
+    guarantee = Sparse(Fraction(1), 1000).guarantee
+    content = SparseRelease((7, 9), (30, 40), 5, 1000, Fraction(1), guarantee, Fraction(1), "c").content()
     assert SparseRelease.from_content(content).counts == (30, 40)
     for change in (
         {"counts": [3, 40]},

@@ -124,7 +124,7 @@ def test_a_plan_of_levels_that_stand_out_is_what_releases_give(each: int) -> Non
     halves, ends, published = [], [], 0
     for seed in range(100, 108):
         found, rest = made.run(dict.fromkeys(range(40), each), SeededEntropy(seed))
-        parts = made.k, made.guarantee, made.expected_false
+        parts = made.k, made.epsilon, made.guarantee, made.expected_false
         rows = SparseRelease(tuple(found), tuple(found.values()), rest, *parts).rows(0.9)
         ends.append([(row.high or 0) - (row.low or 0) for row in rows[-2:]])
         own = [(row.high or 0) - (row.low or 0) for row in rows[:-2] if int(row.name) < 40]

@@ -228,24 +228,26 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
         raise InvalidInput(
             f"{name}={value!r} must be a number, a string such as '0.8' or '4/5', or a Fraction"
         )
+    exact: Fraction | None = None
     try:
         if isinstance(value, str):
-            approximate = math.prod(float(p) ** s for p, s in zip(value.split("/"), (1, -1), strict=False))
-            if value.count("/") > 1:
+            first, *rest = (_exact(part.strip(" ")) for part in value.split("/"))
+            if len(rest) > 1:
                 raise ValueError
+            exact = first / rest[0] if rest else first
+            approximate = float(exact)
         else:
             approximate = float(value)
     except (ValueError, ZeroDivisionError):
-        raise InvalidInput(f"{name}={value!r} is not a number; write it like 0.8 or '4/5'") from None
+        raise InvalidInput(f"{name}={_shown(value)} is not a number; write it like 0.8 or '4/5'") from None
     except OverflowError:
         approximate = math.inf
     if math.isnan(approximate) or math.isinf(approximate):
-        raise InvalidInput(f"{name}={value!r} must be finite; a usual choice is between 0.1 and 3")
+        raise InvalidInput(f"{name}={_shown(value)} must be finite; a usual choice is between 0.1 and 3")
     if approximate <= 0:
-        raise InvalidInput(f"{name}={value!r} must be positive; a usual choice is between 0.1 and 3")
-    if isinstance(value, str):
-        parts = [as_rational(part, name) for part in value.split("/")]
-        return parts[0] / parts[1] if len(parts) == 2 else parts[0]
+        raise InvalidInput(f"{name}={_shown(value)} must be positive; a usual choice is between 0.1 and 3")
+    if exact is not None:
+        return exact
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, Decimal):
@@ -254,29 +256,113 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
 
 
 _LONGEST_NUMBER = 8192
-_HUGE_EXPONENT = re.compile(r"[eE][+-]?0*[0-9]{4}")
+_EXACT = re.compile(r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)")
+_MOST_BITS = 1000
+"""Binary places before or behind the point: numbers are 0, or in size from 1e-300 to 1e300."""
 
 
-def as_rational(value: Any, name: str, low: int | None = None, high: int | None = None) -> Fraction:
-    """An exact number from a document: text such as ``"1/3"`` or an int, at least ``low``, at most ``high``.
+def _shown(value: Any) -> str:
+    return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
+
+
+def _exact(text: str) -> Fraction:
+    """The number that a text stands for: ASCII digits, at most three of an exponent, and no underscores.
 
     Bounded before it is computed: the text ``"1e-99999999"`` stands for a number of a hundred million digits.
+    """
+    if len(text) > _LONGEST_NUMBER or not _EXACT.fullmatch(text):
+        raise ValueError
+    return Fraction(text)
+
+
+def as_rational(
+    value: Any, name: str, low: int | None = None, high: int | None = None, tiny: bool = False
+) -> Fraction:
+    """An exact number from a document, within bounds: the one parser of exact numbers.
+
+    Parameters
+    ----------
+    value
+        Text such as ``"1/3"`` or ``"2.5e-6"``, a whole number, or a fraction.
+    name
+        What it is, for the message.
+    low, high
+        The least and the largest value that is allowed.
+    tiny
+        Whether numbers below 1e-300 are allowed: they are 0 as doubles, and only sums of budgets hold them.
+
+    Raises
+    ------
+    InvalidInput
+        If it is none, or outside of the bounds.
     """
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | Fraction):
             raise TypeError
-        if isinstance(value, str) and (len(value) > _LONGEST_NUMBER or _HUGE_EXPONENT.search(value)):
-            raise ValueError
-        number = Fraction(value)
+        number = _exact(value) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, ZeroDivisionError):
-        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
-        raise InvalidInput(f"{name}={shown} must be an exact number such as '1/3' or '0.25'") from None
-    if number.numerator.bit_length() - number.denominator.bit_length() > 1000:
+        raise InvalidInput(
+            f"{name}={_shown(value)} must be an exact number such as '1/3' or '0.25'"
+        ) from None
+    size = number.numerator.bit_length() - number.denominator.bit_length()
+    if size > _MOST_BITS:
         raise InvalidInput(f"{name} must be a number below 1e300")
+    if number and size < -_MOST_BITS and not (tiny or isinstance(value, Fraction)):
+        raise InvalidInput(f"{name} must be 0, or at least 1e-300 in size")
     if (low is not None and number < low) or (high is not None and number > high):
         limits = f"at least {low}" if high is None else f"from {low} to {high}"
         raise InvalidInput(f"{name} must be {limits}")
     return number
+
+
+def as_real(value: Any, name: str, low: float = -1e300, high: float = 1e300) -> float:
+    """A number of a document as a double: a JSON number and no text, within bounds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"{name}={_shown(value)} must be a number")
+    if not low <= value <= high:
+        raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def as_reals(values: Any, name: str) -> Any:
+    """Numbers of a document, in lists that may be nested, as an array of doubles."""
+    import numpy as np
+
+    def checked(value: Any) -> Any:
+        return [checked(part) for part in value] if isinstance(value, list) else as_real(value, name)
+
+    return np.array(checked(values), dtype=np.float64)
+
+
+def people_assumption(at_most: int, unit: str | None = None) -> str:
+    """What every guarantee for people rests on, in words: who is one, and with how many records at most.
+
+    :func:`people_bound` reads the number back.
+    """
+    who = "people have a key" if unit is None else f"a person is who has the same {unit!r}"
+    return who + (_ONE_EACH if at_most == 1 else _SEVERAL_EACH.format(at_most))
+
+
+_ONE_EACH = "; the number of people is public"
+_SEVERAL_EACH = "; a person enters with at most {} records, whose total number is public"
+_AT_MOST = re.compile(re.escape(_SEVERAL_EACH).replace(r"\{\}", "([1-9][0-9]{0,17})"))
+
+
+def people_bound(assumptions: Iterable[str], unit: str | None = None) -> int | None:
+    """How many records of a person enter, as :func:`people_assumption` says it; None where nothing does.
+
+    Documents of 0.1.0 name the column of people there alone, so that without a ``unit`` any may stand.
+    """
+    whom = "a person is who has the same " if unit is None else f"a person is who has the same {unit!r}"
+    for text in assumptions:
+        who, mark, rest = text.rpartition("; ")
+        if who != whom and not (unit is None and (who == "people have a key" or who.startswith(whom))):
+            continue
+        if mark + rest == _ONE_EACH:
+            return 1
+        if said := _AT_MOST.fullmatch(mark + rest):
+            return int(said[1])
+    return None
 
 
 def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
@@ -315,6 +401,8 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
         except TypeError:
             raise InvalidInput(f"prior={prior!r} must be a positive number or a sequence of them") from None
     try:
+        if any(isinstance(value, str | bytes) for value in values):
+            raise TypeError
         parameters = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"prior={prior!r} must hold numbers only") from None
@@ -350,8 +438,8 @@ def as_integer(value: Any, name: str) -> int:
 def as_float(value: Any) -> float:
     """A number as a double; for what is none that which compares with nothing."""
     try:
-        return math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+        return math.nan if isinstance(value, bool | str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
@@ -445,6 +533,8 @@ def as_bounds(bounds: Any, what: str, smallest: float = -math.inf) -> tuple[floa
             "they are never read from the data, because the extremes of the data would be released with them"
         )
     try:
+        if any(isinstance(bound, str | bytes) for bound in bounds):
+            raise TypeError
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"bounds={bounds!r} must be two numbers (low, high)") from None

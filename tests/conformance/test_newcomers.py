@@ -23,8 +23,8 @@ from discreet._registry import DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS
 from discreet.answers.release import Release
 from discreet.cli import main
 from discreet.data import clipped_sum
-from discreet.declarations import as_epsilon
-from discreet.documents.answer import Answer, Row, Words, load_answer
+from discreet.declarations import as_epsilon, as_rational, as_real
+from discreet.documents.answer import Answer, Row, Words, as_count, load_answer
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions
@@ -243,17 +243,20 @@ class Number(Answer):
 
     limit: float
     value: int
+    rate: Fraction
     guarantee: Guarantee
-
-    def content(self) -> dict[str, Any]:
-        return {"limit": self.limit, "value": self.value, "guarantee": self.guarantee.to_dict()}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(float(content["limit"]), int(content["value"]), Guarantee.from_dict(content["guarantee"]))
+        numbers = as_real(content["limit"], "limit"), as_count(content["value"], "value", -(10**9))
+        rate, guarantee = as_rational(content["rate"], "rate", 0), Guarantee.from_dict(content["guarantee"])
+        return cls(*numbers, rate, guarantee)
+
+    def cost(self) -> Guarantee:
+        return Guarantee(self.rate, basis="theorem: geometric noise")
 
     def rows(self, interval: float = 0.95) -> list[Row]:
-        reach = math.ceil(-math.log(1 - interval) / self.guarantee.epsilon)
+        reach = math.ceil(-math.log(1 - interval) / self.rate)
         return [Row(f"above {self.limit:g}", self.value, None, self.value - reach, self.value + reach)]
 
     def words(self) -> Words:
@@ -299,7 +302,7 @@ def above() -> Iterator[type[Question]]:
 
             def make(statistic: tuple[int, int]) -> Number:
                 noise = discrete_laplace(*epsilon.as_integer_ratio(), private_source())
-                return Number(self.limit, statistic[0] + noise, promise)
+                return Number(self.limit, statistic[0] + noise, epsilon, promise)
 
             return Bound(promise, make)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from discreet.answers.release import Release, tables_within
-from discreet.documents.answer import Answer, Figure, Part, Row, Table, Words
+from discreet.declarations import Relation
+from discreet.documents.answer import Answer, Figure, Part, Row, Table, Words, as_count
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from discreet.inference.pooled import Pooled
 
 _FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and cells for which that is quick
+
+
+def group_assumption(given: str) -> str:
+    """What is public of groups whose sizes are."""
+    return f"the {given!r} of every record, and with it the size of every group, is public"
 
 
 @dataclass(frozen=True)
@@ -168,16 +174,36 @@ class ConditionalRelease(Answer):
         super().check_parts()
         if self.sizes is not None and self.sizes != tuple(one.n if one else 0 for one in self.releases):
             raise ValueError("the sizes of the groups are not those of their releases")
-        if self._known:
-            self.guarantee.check_covers(parallel([one.guarantee for one in self._known]))
+        if not self._known or len({one.levels for one in self._known}) > 1:
+            raise ValueError("no group has a release, or their levels differ")
+        hidden = self.guarantee.relation is Relation.ADD_REMOVE
+        if self.guarantee.is_private and (self.sizes is None) is not hidden:
+            raise ValueError(
+                "it claims a relation under which sizes of groups are private, or publishes none"
+            )
+
+    def cost(self) -> Guarantee:
+        """That of the dearest group: each record is in one of them. Who is in which is public, or hidden."""
+        together = parallel([one.cost() for one in self._known])
+        if together.relation is Relation.ADD_REMOVE:
+            return together
+        inside = replace(together, assumptions=self._known[0].cost().assumptions)  # said once, by name
+        return inside.within_group(group_assumption(self.given))
+
+    def upgraded(self) -> Self:
+        """Return it as within-group: version 0.1.0 wrote replace-one where the groups are public."""
+        if self.guarantee.relation is not Relation.REPLACE_ONE:
+            return self
+        return replace(self, guarantee=self.guarantee.within_group(group_assumption(self.given)))
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
+        sizes = content["sizes"]
         return cls(
             outcome=str(content["outcome"]),
             given=str(content["given"]),
             groups=tuple(content["groups"]),
-            sizes=None if content["sizes"] is None else tuple(int(size) for size in content["sizes"]),
+            sizes=None if sizes is None else tuple(as_count(size, "sizes") for size in sizes),
             releases=tuple(None if one is None else Release.from_json(one) for one in content["releases"]),
             guarantee=Guarantee.from_dict(content["guarantee"]),
         )

@@ -33,6 +33,11 @@ _READING = (
 )
 
 
+def network_cost(tables: Sequence[Guarantee]) -> Guarantee:
+    """What all tables of a network cost together."""
+    return replace(compose(tables), basis=f"theorem: proofs/network.md, {len(tables)} tables")
+
+
 @dataclass(frozen=True)
 class NetworkRelease(Answer):
     """P(column | its parents) for every column, from noisy tables of the columns with their parents.
@@ -272,7 +277,11 @@ class NetworkRelease(Answer):
             tuple(own) != self.levels[name] for one in self.releases for name, own in (one.axes or {}).items()
         ):
             raise ValueError("its tables have different levels of one column")
-        parts = compose([one.guarantee for one in self.releases])
-        if replace(parts, basis=self.guarantee.basis) != self.guarantee:
-            raise ValueError("it claims another guarantee than its tables have together")
         super().check_parts()
+
+    def cost(self) -> Guarantee:
+        """What the tables lose adds up."""
+        for one in self.releases:
+            if one.guarantee.protects != self.guarantee.protects:
+                raise ValueError("it claims another relation than its tables have")
+        return network_cost([one.guarantee for one in self.releases])

@@ -170,7 +170,10 @@ class Release(Bridged, Answer):
             raise ValueError("its counts are too large")
         if (self.output.noisy is None) is self.built.keeps_noisy:
             raise ValueError("noisy counts are there, or lacking, against what its mechanism publishes")
-        self.guarantee.check_covers(self.built.guarantee)
+
+    def cost(self) -> Guarantee:
+        """That of the mechanism with these parameters."""
+        return self.built.guarantee
 
     def likelihood(self) -> Likelihood:
         """log P(what was published | shares), its gradient and the true counts: for any model of shares.

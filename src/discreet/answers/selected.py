@@ -9,8 +9,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from discreet._json import fields_as_json
 from discreet._text import amount
-from discreet.declarations import Relation, as_rational
+from discreet.declarations import as_rational
 from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_probability
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
@@ -28,10 +29,19 @@ _DOUBT = (
 
 
 class Selected(Answer):
-    """Levels that a noisy count above a threshold selected, which follows from the guarantee."""
+    """Levels that a noisy count above a threshold selected, which follows from the noise."""
 
     label: ClassVar[str] = "level"
     column: str | None
+
+    @property
+    @abstractmethod
+    def selected_by(self) -> Discovery | Sparse:
+        """What selected them, with the parameters that the document says."""
+
+    def cost(self) -> Guarantee:
+        """That of the selection with these parameters."""
+        return self.selected_by.guarantee
 
     @property
     @abstractmethod
@@ -54,10 +64,10 @@ class Selected(Answer):
         return {**super().content(), "threshold": self.threshold}
 
 
-def _guarantee(content: Mapping[str, Any]) -> Guarantee:
+def _private(content: Mapping[str, Any]) -> Guarantee:
     found = Guarantee.from_dict(content["guarantee"])
-    if not found.exact_epsilon or found.relation is not Relation.ADD_REMOVE:
-        raise ValueError(f"levels are selected for add-remove and a finite ε, not for {found.relation}")
+    if not found.is_private:
+        raise ValueError("levels are selected privately, or not at all")
     return found
 
 
@@ -72,14 +82,18 @@ class Discovered(Selected):
 
     counts: Mapping[str, int]
     """Noisy counts by level, all above the threshold."""
+    selection: Discovery
+    """By which noise, cut off where, they were selected."""
     guarantee: Guarantee
     column: str | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: VERSIONS)
 
-    @cached_property
-    def selection(self) -> Discovery:
-        assert self.guarantee.exact_epsilon is not None
-        return Discovery(self.guarantee.exact_epsilon, self.guarantee.exact_delta)
+    @property
+    def selected_by(self) -> Discovery:
+        return self.selection
+
+    def content(self) -> dict[str, Any]:
+        return {**super().content(), "selection": fields_as_json(self.selection)}
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -129,12 +143,15 @@ class Discovered(Selected):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        guarantee, counts = _guarantee(content), content["counts"]
-        as_rational(guarantee.exact_delta, "delta", 0, 1)
-        found = cls(counts, guarantee, content["column"], content["versions"])
+        # Version 0.2.0 did not say the noise: it is that of the guarantee, on which the threshold depends.
+        given, counts = content.get("selection", content["guarantee"]), content["counts"]
+        selection = Discovery(*(as_rational(given.get(name), name, 0) for name in ("epsilon", "delta")))
+        found = cls(counts, selection, _private(content), content["column"], content["versions"])
+        if "selection" in content and given != found.content()["selection"]:
+            raise ValueError("the noise is malformed")
         threshold = found.threshold
         if content["threshold"] != threshold:
-            raise ValueError("the threshold is not that of the guarantee")
+            raise ValueError("the threshold is not that of the noise")
         if any(type(z) is not int or not threshold < z <= LARGEST for z in counts.values()):
             raise ValueError("counts must be whole numbers above the threshold")
         if list(counts) != sorted(counts):
@@ -156,6 +173,8 @@ class SparseRelease(Selected):
     """The noisy number of records of all levels that are not published."""
     k: int
     """How many levels were declared."""
+    epsilon: Fraction
+    """By which the noise was made."""
     guarantee: Guarantee
     expected_false: Fraction = Fraction(1)
     column: str | None = None
@@ -163,8 +182,11 @@ class SparseRelease(Selected):
 
     @cached_property
     def mechanism(self) -> Sparse:
-        assert self.guarantee.exact_epsilon is not None
-        return Sparse(self.guarantee.exact_epsilon, self.k, self.expected_false)
+        return Sparse(self.epsilon, self.k, self.expected_false)
+
+    @property
+    def selected_by(self) -> Sparse:
+        return self.mechanism
 
     @property
     def threshold(self) -> int:
@@ -232,16 +254,14 @@ class SparseRelease(Selected):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        guarantee = _guarantee(content)
-        if guarantee.exact_delta:
-            raise ValueError("the guarantee is malformed")
         found = cls(
             levels=tuple(content["levels"]),
             counts=tuple(content["counts"]),
             everything_else=content["everything_else"],
             k=content["k"],
-            guarantee=guarantee,
-            expected_false=as_rational(content["expected_false"], "expected_false"),
+            epsilon=as_rational(content.get("epsilon", content["guarantee"]["epsilon"]), "epsilon", 0),
+            guarantee=_private(content),
+            expected_false=as_rational(content["expected_false"], "expected_false", 0),
             column=content["column"],
             versions=content["versions"],
         )
@@ -249,7 +269,7 @@ class SparseRelease(Selected):
         if any(type(z) is not int or abs(z) > LARGEST for z in numbers):
             raise ValueError("counts must be whole numbers")
         if content["threshold"] != found.threshold or any(z < found.threshold for z in found.counts):
-            raise ValueError("the threshold is not that of the guarantee, or a count is below it")
+            raise ValueError("the threshold is not that of the noise, or a count is below it")
         distinct = {*map(str, found.levels)}
         if not len(distinct) == len(found.levels) == len(found.counts) <= found.k:
             raise ValueError("levels and counts differ in number, or a level is there twice")

@@ -23,7 +23,6 @@ from discreet.errors import (
     CorruptReleaseError,
     DataError,
     DiscreetError,
-    EngineFailure,
     FileError,
     LedgerError,
     LedgerRefusal,
@@ -120,7 +119,6 @@ def _exit_code(error: DiscreetError) -> int:
         (CorruptReleaseError, CORRUPT),
         (CorruptLedgerError, CORRUPT),
         (DataError, DATA),
-        (EngineFailure, INTERNAL),
         (LedgerRefusal, REFUSED),
         (LedgerError, LEDGER),
     )

@@ -222,14 +222,6 @@ class Contribution:
         coder = Levels(domain, keeps_missing=not self.private_size)
         return coder if self.strict else coder.accepting()
 
-    @staticmethod
-    def assumption(most: int, person: str | None = None) -> str:
-        """What a guarantee for people rests on, in words."""
-        who = "people have a key" if person is None else f"a person is who has the same {person!r}"
-        if most == 1:
-            return f"{who}; the number of people is public"
-        return f"{who}; a person enters with at most {most} records, whose total number is public"
-
     def check_one_column(self, column: str | None) -> None:
         for name, value in (("column", column), ("person", self.person)):
             if value is not None:

@@ -11,7 +11,7 @@ import json
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy
@@ -23,7 +23,7 @@ from discreet._registry import DOCUMENTS
 from discreet._text import aligned, printable, wrapped
 from discreet._version import __version__
 from discreet.declarations import as_float
-from discreet.documents.base import checksum, format_of, read_document, write_document
+from discreet.documents.base import checksum, format_of, read_versioned, write_document
 from discreet.errors import CorruptReleaseError, InvalidInput
 from discreet.privacy.guarantee import Guarantee
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": numpy.__version__}
 """What makes an answer, for its document."""
+FIRST = "0.1.0"
+"""The version of discreet that had other samplers of logistic regression."""
 LARGEST = 10**300
 """No count of a document is larger: it has a float."""
 
@@ -170,8 +172,11 @@ class Answer(Charged, ABC):
     """
 
     format: ClassVar[str]
-    version: ClassVar[int] = 1
-    """Of the format: documents up to this version are read, later ones refused."""
+    version: ClassVar[int] = 2
+    """Of the format: documents up to this version are read, later ones refused.
+
+    In version 1, of discreet 0.1.0 and 0.2.0, guarantees list less than they assume.
+    """
     label: ClassVar[str] = "name"
     """What the rows are: levels, parameters."""
     drawer: ClassVar[str] = "intervals"
@@ -193,6 +198,15 @@ class Answer(Charged, ABC):
     @abstractmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """The answer of a document's content; KeyError, TypeError or ValueError where it is malformed."""
+
+    @abstractmethod
+    def cost(self) -> Guarantee:
+        """Compute what everything in the document costs, from the parameters that the document publishes.
+
+        Noise, sensitivities and sizes decide it, never the guarantee that the document claims: that is
+        compared with it when the document is read, and refused where it says more. Parameters that cannot
+        be, or whose cost is not known, are a ValueError.
+        """
 
     @abstractmethod
     def rows(self, interval: float = 0.95) -> list[Row]:
@@ -241,22 +255,48 @@ class Answer(Charged, ABC):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Reads what :meth:`to_json` wrote; an edited, malformed or newer document is refused."""
-        content = read_document(text, cls.format, cls.version)
+        written_in, content = read_versioned(text, cls.format, cls.version)
         try:
             read = cls.from_content(content)
             written = read.content()
             if unknown := set(content) - set(written):
                 raise ValueError(f"it has a part {min(unknown)[:60]!r} that it cannot have")
+            if written_in > 1 and set(written) != set(content):
+                raise ValueError(f"it lacks {min(set(written) - set(content))!r}")
             named, made = getattr(read, "column", None), getattr(read, "versions", {})
             if not isinstance(named, str | None) or not isinstance(made, dict):
                 raise ValueError("column or versions is malformed")
             if "private" in written and content["private"] is not written["private"]:
                 raise ValueError("it is stamped otherwise than its guarantee says")
             read.check_parts()
-            return read
+            return (read.upgraded() if written_in == 1 else read).covered(complete=written_in == 1)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             said = printable(str(error))[:300]
             raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {said}") from None
+
+    def upgraded(self) -> Self:
+        """Return an answer of format version 1 with its guarantee as it is written now."""
+        return self
+
+    def covered(self, complete: bool = False) -> Self:
+        """Return the answer if its guarantee says no more than what it publishes costs.
+
+        Basis and assumptions must be those of the cost too. Where ``complete`` is true, what is lacking is
+        added, so that no reader of an older document is told less than is assumed.
+        """
+        if not self.guarantee.is_private:
+            return self
+        claimed = self.guarantee
+        single = self.cost()
+        cost = single.stated_for(claimed)
+        lacking = [text for text in cost.assumptions if text not in claimed.assumptions]
+        whole = replace(claimed, assumptions=(*claimed.assumptions, *lacking))
+        if claimed.basis not in (single.basis, cost.basis):
+            whole = replace(whole, basis=cost.basis)
+        if whole != claimed and not complete:
+            raise ValueError("its guarantee rests on something else than it says")
+        whole.check_covers(cost)
+        return self if whole == claimed else replace(self, guarantee=whole)  # type: ignore[call-arg]
 
     def check_parts(self) -> None:
         """Refuses a document whose parts, each well formed, do not belong together."""
@@ -343,6 +383,13 @@ def as_probability(value: float, name: str = "interval", example: str = "0.95") 
     if not 0 < (number := as_float(value)) < 1:
         raise InvalidInput(f"{name}={value!r} must be between 0 and 1, such as {example}")
     return number
+
+
+def as_count(value: Any, name: str, low: int = 0, high: int = LARGEST) -> int:
+    """A whole number of a document, within bounds: no float, and no text."""
+    if type(value) is not int or not low <= value <= high:
+        raise InvalidInput(f"{name} must be a whole number from {float(low):g} to {float(high):g}")
+    return value
 
 
 def load_answer(text: str) -> Any:

@@ -32,6 +32,11 @@ def format_of(text: str) -> str:
 
 def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
     """The content, written in ``version`` or an older one; an edited or unknown document is refused."""
+    return read_versioned(text, kind, version)[1]
+
+
+def read_versioned(text: str, kind: str, version: int) -> tuple[int, dict[str, Any]]:
+    """The version in which a document was written, and its content."""
     document = parse(text)
     if document["format"] != kind:
         raise CorruptReleaseError(f"this is not a release: its format is not {kind!r}")
@@ -43,7 +48,7 @@ def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
     content = document.get("release")
     if not isinstance(content, dict) or document.get("checksum") != checksum(content):
         raise CorruptReleaseError("the release was edited or cut: its checksum does not match")
-    return content
+    return found, content
 
 
 def checksum(content: Mapping[str, Any]) -> str:

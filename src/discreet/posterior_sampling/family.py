@@ -25,10 +25,10 @@ import numpy as np
 from discreet._json import fields_as_json
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
-from discreet.data import ClippedSum, clipped_sum, read_rows
+from discreet.data import ClippedSum, clipped_sum
 from discreet.data.grids import MOST_STEPS
-from discreet.data.rows import as_number
-from discreet.declarations import as_bounds, as_exact, as_rational, as_size, as_total
+from discreet.data.rows import as_number, read_rows
+from discreet.declarations import Relation, as_bounds, as_exact, as_rational, as_size, as_total
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.numerics.enclosures import Ball, above, ball, enclose
@@ -163,6 +163,16 @@ class Family(ABC):
         whole, bounds = self.records == "counts", self.record_bounds
         summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
         return self.of_grid(summed), summed.n
+
+    @property
+    def protects(self) -> tuple[Relation, str | None, tuple[str, ...]]:
+        """The relation and unit of its guarantees for one record, and what they take on trust."""
+        nearby = getattr(self, "nearby", None)
+        if nearby is None:
+            return Relation.REPLACE_ONE, None, self.assumed
+        far = f"{nearby:g}" if float(f"{nearby:g}") == nearby else repr(nearby)  # no nearer than is said
+        told_apart = f"records that are more than {far} apart may be told apart"
+        return Relation.REPLACE_NEARBY, f"within {far}", (*self.assumed, told_apart)
 
     @property
     def record_bounds(self) -> tuple[float, float]:

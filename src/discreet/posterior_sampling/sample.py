@@ -12,13 +12,15 @@ import numpy as np
 
 from discreet._interop import inference_data
 from discreet._typing import FloatArray
-from discreet.declarations import as_size
+from discreet.declarations import Relation, as_bounds, as_rational, as_real, as_reals, people_bound
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import Rescaled
-from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words
+from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words, as_count
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.posterior_sampling.family import Family
+from discreet.privacy.composite_curves import grouped
 from discreet.privacy.composition import compose
+from discreet.privacy.curves import as_order
 from discreet.privacy.guarantee import Guarantee
 
 _SHOWN = 5
@@ -212,11 +214,39 @@ class Sample(Answer):
             raise ValueError(f"its draws are not {numbers} finite numbers each")
         if len(self.parameters()) != numbers:
             raise ValueError(f"it has {len(self.parameters())} levels for {numbers} numbers")
-        if not (self.r > 0 and self.m > 0 and self.grid > 0):
-            raise ValueError("r, m and grid must be positive")
-        start = self.model.start(self.prior_law, self.m)
-        one = Guarantee(None, curve=self.model.curve(start, self.n, Fraction(self.r)))
-        self.guarantee.check_covers(compose([one], count=len(self.draws)))
+        if self.sampler not in DRAW_METHODS:
+            raise ValueError("its sampler is unknown")
+        if (self.r != 1 and self.sampler != "diffused") or (self.m != 1 and self.sampler != "concentrated"):
+            raise ValueError("its posterior was scaled otherwise than its sampler does")
+        if not (0 < self.r <= 1 and 0 < self.m <= 1 and self.grid > 0):
+            raise ValueError("r and m must be above 0 and at most 1, and the grid positive")
+        if not isinstance(self.target, dict) or not set(self.target) <= {"epsilon", "delta", "order"}:
+            raise ValueError("its target is malformed")
+        if len(self.draws) == 1 and self.target and self.target != self._reached():
+            raise ValueError("it claims another target than its guarantee meets")
+
+    def _reached(self) -> dict[str, Any]:
+        """The target that its guarantee meets, as far as it has one."""
+        if "order" in self.target:
+            return {"epsilon": self.target["epsilon"], "order": as_order(self.target["order"])}
+        least = str(self.guarantee.exact_epsilon)
+        if self.r == self.m == 1 and as_rational(self.target["epsilon"], "epsilon") > Fraction(least):
+            least = self.target["epsilon"]  # the posterior itself needs less than it was allowed
+        return {"epsilon": least, "delta": str(self.guarantee.exact_delta)}
+
+    def cost(self) -> Guarantee:
+        """What draws of such a posterior cost, by the family's theorem; several of them compose."""
+        model, claimed = self.model, self.guarantee
+        curve = model.curve(model.start(self.prior_law, self.m), self.n, Fraction(self.r))
+        relation, unit, assumed = model.protects
+        if claimed.relation is Relation.REPLACE_PERSON and relation is Relation.REPLACE_ONE:
+            most = people_bound(claimed.assumptions, claimed.unit)
+            if most is None:
+                raise ValueError("it claims to protect people, and names no bound on their records")
+            curve, relation, unit = grouped(curve, most), claimed.relation, claimed.unit
+        basis = f"{self.sampler} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
+        one = Guarantee(None, relation, basis=basis, assumptions=assumed, curve=curve, unit=unit)
+        return compose([one], count=len(self.draws))
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
@@ -227,14 +257,14 @@ class Sample(Answer):
             sampler=str(content["sampler"]),
             family=content["family"],
             prior=list(content["prior"]),
-            n=as_size(content["n"]),
-            r=float(content["r"]),
-            m=float(content["m"]),
-            grid=Fraction(content["grid"]),
+            n=as_count(content["n"], "n", 1),
+            r=as_real(content["r"], "r"),
+            m=as_real(content["m"], "m"),
+            grid=as_rational(content["grid"], "grid", 0),
             target=content["target"],
-            draws=list(content["draws"]),
+            draws=as_reals(content["draws"], "draws").tolist(),
             guarantee=Guarantee.from_dict(content["guarantee"]),
             versions=content["versions"],
-            bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+            bounds=None if bounds is None else as_bounds(as_reals(bounds, "bounds").tolist(), "a mean"),
             levels=None if levels is None else tuple(map(str, levels)),
         )

@@ -25,8 +25,7 @@ import numpy as np
 from discreet._registry import FAMILIES
 from discreet._text import nearest
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.data import Contribution
-from discreet.declarations import Relation, as_epsilon, as_integer, as_positive, as_size
+from discreet.declarations import Relation, as_epsilon, as_integer, as_positive, as_size, people_assumption
 from discreet.documents.answer import VERSIONS
 from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.numerics.search import RETREATS, certain, largest_scale
@@ -189,16 +188,11 @@ def posterior_sampler(
     spent = target.epsilon if target and target.order is None else None
     if target and spent and r == m == 1:  # the posterior itself, which may need less than it was allowed
         spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
-    relation, unit, assumptions = Relation.REPLACE_ONE, None, model.assumed
+    relation, unit, assumptions = model.protects
     if per_person is not None:
-        relation, assumptions = Relation.REPLACE_PERSON, (*assumptions, Contribution.assumption(members))
-    nearby = getattr(model, "nearby", None)
-    if nearby is not None:
-        if per_person is not None:
+        if relation is Relation.REPLACE_NEARBY:
             raise InvalidInput("nearby= is about single records: leave out person and per_person")
-        far = f"{nearby:g}" if float(f"{nearby:g}") == nearby else repr(nearby)  # no nearer than is said
-        relation, unit = Relation.REPLACE_NEARBY, f"within {far}"
-        assumptions = (*assumptions, f"records that are more than {far} apart may be told apart")
+        relation, assumptions = Relation.REPLACE_PERSON, (*assumptions, people_assumption(members))
     basis = f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
     delta_spent = target.delta if target else Fraction(0)
     guarantee = Guarantee(spent, relation, delta_spent, basis, assumptions, curve, unit)

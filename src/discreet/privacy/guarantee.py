@@ -12,7 +12,15 @@ from typing import Any
 from discreet._html import card, paragraph
 from discreet._text import amount
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation, as_epsilon, as_positive, as_rational, as_relation, as_unit
+from discreet.declarations import (
+    Relation,
+    as_epsilon,
+    as_positive,
+    as_rational,
+    as_relation,
+    as_unit,
+    people_bound,
+)
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.numerics.enclosures import down, round_up, up
 from discreet.privacy.composite_curves import Group, grouped
@@ -20,13 +28,23 @@ from discreet.privacy.curves import Approximate, Curve, as_probability
 
 _PATIENCE = 6.0
 """Seconds that a text about a guarantee may take: it may be of a stranger's document."""
-_COMPARED = (Fraction(1, 8), Fraction(1), Fraction(4))
+_ROUNDING = 1 - Fraction(1, 10**9)
+"""By which a Gaussian loss that was computed elsewhere may be below the one computed here."""
 _LARGEST = 10**300
 
 
 def _within(number: object, high: int) -> bool:
     """Whether it is an exact number from 0 to ``high`` already."""
     return type(number) is Fraction and 0 <= number <= high
+
+
+def _is_above(curve: Curve, other: Curve) -> bool:
+    """Whether a curve is seen at once to be no lower than another: by μ, or by a pair (ε, δ)."""
+    square, least = curve.gaussian_squared, other.gaussian_squared
+    if square is not None and least is not None:
+        return square >= least * _ROUNDING
+    pair, lower = curve.response, other.response
+    return pair is not None and lower is not None and pair[0] >= lower[0] and pair[1] >= lower[1]
 
 
 @dataclass(frozen=True)
@@ -173,22 +191,54 @@ class Guarantee:
         return str(self.relation) if self.unit is None else f"{self.relation}, unit {self.unit!r}"
 
     def check_covers(self, cost: Guarantee) -> None:
-        """Refuses to promise less than something costs: by the pair (ε, δ), or by the curve at some ε.
+        """Refuse to promise more than ``cost``, which was computed from what is published.
 
-        What would take long is not compared.
+        Parameters
+        ----------
+        cost
+            What holds for a record, or for the same people. For people the bound among the assumptions says
+            how many records each has, and group privacy what that costs.
+
+        Raises
+        ------
+        InvalidInput
+            If the relation or the unit does not follow from that of ``cost``; if a curve is given that is
+            not its own, nor that of a larger Gaussian loss; or if the pair (ε, δ) is below its profile.
         """
         if not self.is_private:
             return
-        if (self.relation is Relation.ADD_REMOVE) != (cost.relation is Relation.ADD_REMOVE):
-            raise InvalidInput(f"it claims {self.relation}, and what it publishes is for {cost.relation}")
-        told = [] if self.exact_epsilon is None else [(self.exact_epsilon, self.delta)]
-        if self.curve is not None and self.curve != cost.curve and self.curve.work <= _PATIENCE:
-            told += [(at, self.curve.delta_at(float(at))) for at in _COMPARED]
-        if not cost.is_private or (
-            cost.known.work <= _PATIENCE
-            and any(cost.delta_at(epsilon) > delta * (1 + 1e-9) for epsilon, delta in told)
-        ):
-            raise InvalidInput(f"it claims {self}, and what it publishes costs {cost}")
+        if not cost.is_private:
+            raise InvalidInput(f"it claims {self}, and what it publishes has no guarantee")
+        cost = cost.stated_for(self)
+        own, known = self.curve, cost.known
+        if own is not None and own not in (known, cost.curve) and not _is_above(own, known):
+            raise InvalidInput("it claims another privacy curve than what it publishes has")
+        if self.exact_epsilon is None or self._is_dominated_by(cost):
+            return
+        if known.work > _PATIENCE or cost.delta_at(self.exact_epsilon or 0) > self.delta * (1 + 1e-9):
+            raise InvalidInput(f"it claims {self}, and what it publishes costs more")
+
+    def _is_dominated_by(self, cost: Guarantee) -> bool:
+        """Whether the pair (ε, δ) is, part by part, no less than that of ``cost``."""
+        epsilon, least = self.exact_epsilon, cost.exact_epsilon
+        if epsilon is None or least is None:
+            return False
+        return least <= epsilon and cost.exact_delta <= self.exact_delta
+
+    def stated_for(self, claim: Guarantee) -> Guarantee:
+        """What holds for those whom ``claim`` protects: if people, with no more records than it says."""
+        if self.unit == claim.unit and self.relation.implies(claim.relation):
+            return self
+        most = people_bound(claim.assumptions, claim.unit)
+        people = claim.relation in (Relation.REPLACE_PERSON, Relation.WITHIN_GROUP)
+        if self.unit is None and people and most:
+            single = self.relation is Relation.REPLACE_ONE
+            if single or self.relation is claim.relation is Relation.WITHIN_GROUP:
+                return replace(self.group(most), relation=claim.relation, unit=claim.unit)
+        raise InvalidInput(
+            f"it claims {claim.protects}, and what it publishes is for {self.protects}"
+            + (" and names no bound on the records of a person" if people and most is None else "")
+        )
 
     def to_dp_event(self) -> Any:
         """The ``dp_accounting.DpEvent`` with this loss, where that library has a form for it."""

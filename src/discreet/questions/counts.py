@@ -22,6 +22,7 @@ from discreet.declarations import (
     as_relation,
     as_size,
     check_hidden_size,
+    people_assumption,
 )
 from discreet.documents.answer import as_probability
 from discreet.errors import InvalidInput, TooLargeError
@@ -285,7 +286,7 @@ class WholeCountQuestion(PeopleQuestion, CountQuestion):
     def _guarantee(self, built: Mechanism) -> Guarantee:
         if self.person is None:
             return built.guarantee
-        note = Contribution.assumption(self._records, self.person)
+        note = people_assumption(self._records, self.person)
         return built.guarantee.for_unit(self.person, self._records, note)
 
 

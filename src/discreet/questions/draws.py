@@ -17,7 +17,7 @@ from discreet._registry import FAMILIES
 from discreet._typing import EpsilonLike
 from discreet.data import Contribution, clipped_sum, read_rows
 from discreet.data.rows import as_number
-from discreet.declarations import Domain, as_bounds, as_positive, as_size
+from discreet.declarations import Domain, as_bounds, as_positive, as_size, people_assumption
 from discreet.errors import DataError, InvalidInput, warn
 from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet.posterior_sampling.family import Family
@@ -108,9 +108,10 @@ class DrawQuestion(TargetQuestion, PeopleQuestion):
         found = posterior_sampler(self.method, family, n=n, per_person=self.per_person, **target, **more)
         if self.person is None or self.per_person is None:
             return found
-        assumptions = (Contribution.assumption(self.per_person, self.person),)
-        named = replace(found.guarantee, assumptions=assumptions, unit=self.person)
-        return replace(found, guarantee=named)
+        unnamed, named = (people_assumption(self.per_person, key) for key in (None, self.person))
+        assumptions = tuple(named if text == unnamed else text for text in found.guarantee.assumptions)
+        guarantee = replace(found.guarantee, assumptions=assumptions, unit=self.person)
+        return replace(found, guarantee=guarantee)
 
     def bind(self, size: int) -> Bound:
         """The calibrated sampler; several draws compose."""

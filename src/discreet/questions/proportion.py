@@ -189,7 +189,8 @@ class Proportion(WholeCountQuestion):
         if self.discovers:
             found = self.discovery
             return Bound(
-                found.guarantee, lambda counts: Discovered(found.run(counts), found.guarantee, self.column)
+                found.guarantee,
+                lambda counts: Discovered(found.run(counts), found, found.guarantee, self.column),
             )
         if (made := self.sparse) is None:
             return None
@@ -198,7 +199,7 @@ class Proportion(WholeCountQuestion):
         def make(counts: dict[int, int]) -> SparseRelease:
             found, rest = made.run(counts)
             levels = tuple(plain(names[place]) for place in found)
-            parts = made.k, made.guarantee, made.expected_false, self.column
+            parts = made.k, made.epsilon, made.guarantee, made.expected_false, self.column
             return SparseRelease(levels, tuple(found.values()), rest, *parts)
 
         return Bound(made.guarantee, make)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet._text import nearest
 from discreet._typing import EpsilonLike
-from discreet.answers.conditional import ConditionalRelease
-from discreet.answers.network import NetworkRelease
+from discreet.answers.conditional import ConditionalRelease, group_assumption
+from discreet.answers.network import NetworkRelease, network_cost
 from discreet.data import contingencies, contingency
 from discreet.declarations import EXCLUDE, Domain, as_epsilon, as_integer
 from discreet.distributions.networks import homes, largest_families
 from discreet.errors import DataError, InvalidInput
-from discreet.privacy.composition import compose, parallel
+from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import Bound, PeopleQuestion, optional, parameter, same
 from discreet.questions.counts import CountQuestion, WholeCountQuestion, domain_of
@@ -185,7 +185,7 @@ class Conditional(CountQuestion):
         """One mechanism for each group: a record is in one, so together they cost ε once."""
         hidden = self.hides_size
         built = [self.build(number, self.exact_epsilon) if number or hidden else None for number in size]
-        note = f"the {self.given!r} of every record, and with it the size of every group, is public"
+        note = group_assumption(self.given)
 
         def assuming(guarantee: Guarantee) -> Guarantee:
             return guarantee if hidden else guarantee.within_group(note)
@@ -349,8 +349,7 @@ class Network(PeopleQuestion):
     def bind(self, size: int) -> Bound:
         """Every table by a mechanism of its own: what they lose adds up to ε."""
         bound = [table.bind(size) for table in self.tables]
-        together = compose([one.guarantee for one in bound])
-        guarantee = replace(together, basis=f"theorem: proofs/network.md, {len(bound)} tables")
+        guarantee = network_cost([one.guarantee for one in bound])
 
         def make(counts: list[NDArray[np.int64]]) -> NetworkRelease:
             rows = [table.flat(own) for table, own in zip(self.tables, counts, strict=True)]

@@ -30,6 +30,8 @@ from discreet.regression.doubles import DoubleNoise
 
 METHODS = ("diffuse", "concentrated", "direct")
 SAMPLERS = ("auto", "rejection", "langevin")
+EXACT_BASIS = "exact posterior draw, rounded to a grid (Gopi, Lee and Liu 2022; proofs/logistic.md)"
+CHAIN_BASIS = "noisy gradient steps of any length (Bok, Su and Altschuler 2024; proofs/logistic.md)"
 FLOATS = (
     "double-precision arithmetic and Gaussian noise stand for real numbers (proofs/logistic.md); the output "
     "is rounded to a declared grid"
@@ -141,7 +143,6 @@ def draw_design(
         least_delta(target.delta)
     weight, precision = scalings(method, target, target.mu_squared / count, norm_squared, prior_precision)
     exact = Gaussian(count * 4 * Fraction(weight) ** 2 * norm_squared / Fraction(precision))
-    basis = "exact posterior draw, rounded to a grid (Gopi, Lee and Liu 2022; proofs/logistic.md)"
     made = DrawDesign(
         method=method,
         sampler="rejection",
@@ -152,7 +153,7 @@ def draw_design(
         weight=weight,
         draws=draws,
         models=models,
-        guarantee=promised(target, exact, basis, assumptions),
+        guarantee=promised(target, exact, EXACT_BASIS, assumptions),
         target=target,
     )
     if sampler == "rejection":
@@ -188,9 +189,8 @@ def _chained(made: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) 
     else:
         length = as_positive(steps, "steps")
     one = chain_mu_squared(made.sensitivity_squared, precision, Fraction(step), length)
-    basis = "noisy gradient steps of any length (Bok, Su and Altschuler 2024; proofs/logistic.md)"
     curve = Gaussian(made.draws * made.models * one)
-    promise = promised(made.target, curve, basis, (*assumptions, FLOATS))
+    promise = promised(made.target, curve, CHAIN_BASIS, (*assumptions, FLOATS))
     return replace(made, sampler="langevin", guarantee=promise, step=step, steps=length)
 
 

@@ -10,7 +10,6 @@ moment and the count cost nothing beside the sum. Proof: ``proofs/regression.md`
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -25,13 +24,22 @@ from scipy.special import ndtr, ndtri
 from discreet._json import fields_as_json
 from discreet._typing import FloatArray
 from discreet.data import count_cells
-from discreet.data.files import coded
+from discreet.data.files import coded, is_files
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
-from discreet.data.values import distinct
 from discreet.data.withheld import withheld
-from discreet.declarations import EXCLUDE, Domain, Relation, as_integer, as_plain, as_rational
-from discreet.documents.answer import VERSIONS, Answer, Row, Words
+from discreet.declarations import (
+    EXCLUDE,
+    Domain,
+    Relation,
+    as_bounds,
+    as_plain,
+    as_rational,
+    as_real,
+    people_assumption,
+    people_bound,
+)
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_count
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -49,6 +57,7 @@ _READING = (
     "interval holds it with the stated probability. Sampling and the noise of privacy are both inside."
 )
 
+BASIS = "exact integer noise on sums over a grid (proofs/regression.md)"
 GRID_STEPS = 1 << 12
 _MEANS, _SPREADS, _COUNTS = 161, 81, 41
 
@@ -82,11 +91,12 @@ class MeanNoise:
         return [math.sqrt(variance) for variance in self.variances()]
 
     def cost(self, hides_size: bool, moved: int = 1) -> Guarantee:
-        """What can be promised about sums with this noise where one record moves those of so many groups."""
+        """Compute what sums with this noise cost, where one record moves those of ``moved`` groups."""
         relation = Relation.ADD_REMOVE if hides_size else Relation.REPLACE_ONE
         if self.mu_squared is None:
-            return Guarantee(self.epsilon * max(Fraction(1), Fraction(moved, self.people)), relation)
-        return Guarantee(None, relation, curve=Gaussian(moved * self.mu_squared))
+            return Guarantee(self.epsilon * Fraction(moved, self.people), relation, basis=BASIS)
+        curve = Gaussian(moved * self.mu_squared / self.people**2)
+        return Guarantee(None, relation, basis=BASIS, curve=curve)
 
     def log_density(self, distance: FloatArray, scale: float) -> FloatArray:
         """log p of a noise, up to a constant."""
@@ -174,23 +184,35 @@ class Mean(Answer):
         noise = MeanNoise(
             as_rational(given["epsilon"], "epsilon", 0),
             None if squared is None else as_rational(squared, "mu_squared", 0),
-            as_integer(given["steps"], "steps"),
-            as_integer(given["people"], "people"),
+            as_count(given["steps"], "steps", 1, 2**20),
+            as_count(given["people"], "people", 1, 2**53),
         )
-        if not (0 < noise.steps <= 2**20 and noise.people >= 1 and noise.epsilon > 0):
+        if given != fields_as_json(noise) or noise.epsilon == 0 or noise.mu_squared == 0:
             raise ValueError("the noise is malformed")
-        first, second, count = (as_integer(value, "sums") for value in content["sums"])
-        n = None if content["n"] is None else as_integer(content["n"], "n")
+        low, high = as_bounds([as_real(end, "bounds") for end in (low, high)], "one record")
+        first, second, count = (as_count(value, "sums", -LARGEST) for value in content["sums"])
+        n = None if content["n"] is None else as_count(content["n"], "n", 1)
         sums = NoisySums(first, second, count, n, noise)
         guarantee = Guarantee.from_dict(content["guarantee"])
-        found = posterior_of_mean(sums, str(content["column"]), (float(low), float(high)), guarantee)
+        found = posterior_of_mean(sums, str(content["column"]), (low, high), guarantee)
         return replace(found, versions=dict(content["versions"]))
 
+    def cost(self) -> Guarantee:
+        """What the noise on its sums leaves."""
+        hides = self.guarantee.relation is Relation.ADD_REMOVE
+        if hides and self.released.n is not None:
+            raise ValueError("it claims that n is private, which is in the document")
+        return self.released.noise.cost(hides)
+
     def check_parts(self) -> None:
-        """No less is claimed than the noise leaves."""
+        """What the noise was made for is what is promised."""
         super().check_parts()
-        hides = self.guarantee.relation is Relation.ADD_REMOVE and self.released.n is None
-        self.guarantee.check_covers(self.released.noise.cost(hides))
+        if self.is_private and self.released.noise.epsilon != self.guarantee.exact_epsilon:
+            raise ValueError("it claims another epsilon than its noise was made for")
+
+    def upgraded(self) -> Mean:
+        """Return it with the bound on the records of a person, for which its noise was made."""
+        return replace(self, guarantee=with_people(self.guarantee, self.released.noise.people))
 
     def mean(self) -> float:
         return float(self.weights @ self.means)
@@ -266,13 +288,38 @@ class Means(Answer):
         return cls(str(content["by"]), groups, means, Guarantee.from_dict(content["guarantee"]))
 
     def check_parts(self) -> None:
-        """No less is claimed, of all groups and of each, than the noise leaves."""
+        """All groups have the same column, bounds, noise and guarantee, and a private number of records."""
         super().check_parts()
-        hides = self.guarantee.relation is Relation.ADD_REMOVE
+        alike = {(one.column, one.bounds, one.released.noise) for one in self.means}
+        if len(alike) > 1 or any(one.released.n is not None for one in self.means):
+            raise ValueError("the groups do not belong together")
         for one in self.means:
-            self.guarantee.check_covers(one.released.noise.cost(hides, 1 if hides else 2))
             if one.guarantee != self.guarantee:
                 raise ValueError("a group has a guarantee of its own")
+            one.check_parts()
+
+    def cost(self) -> Guarantee:
+        """A record that moves to another group changes the sums of two; one that is added those of one."""
+        hides = self.guarantee.relation is Relation.ADD_REMOVE
+        return self.means[0].released.noise.cost(hides, 1 if hides else 2)
+
+    def upgraded(self) -> Means:
+        """Return it with the bound on the records of a person, for which its noise was made."""
+        noise = self.means[0].released.noise
+        most = noise.people if noise.mu_squared is not None else max(1, noise.people // 2)
+        guarantee = with_people(self.guarantee, most)
+        return replace(
+            self, guarantee=guarantee, means=tuple(replace(m, guarantee=guarantee) for m in self.means)
+        )
+
+
+def with_people(guarantee: Guarantee, most: int) -> Guarantee:
+    """A guarantee for people with the bound that version 0.2.0 of discreet left out."""
+    if guarantee.relation is not Relation.REPLACE_PERSON or people_bound(
+        guarantee.assumptions, guarantee.unit
+    ):
+        return guarantee
+    return replace(guarantee, assumptions=(people_assumption(most, guarantee.unit),))
 
 
 @dataclass(frozen=True)
@@ -303,10 +350,15 @@ class MeanDesign:
         missing = None if self.excludes else self.missing
         return Grid(self.bounds, GRID_STEPS, False, missing).accepting(not self.strict)
 
+    @property
+    def _most(self) -> int:
+        """Records of a person."""
+        return 1 if self.per_person is None else self.per_person
+
     @cached_property
     def noise(self) -> MeanNoise:
         """One record that moves to another group leaves one and enters another: two changes of one record."""
-        people = 1 if self.per_person is None else self.per_person
+        people = self._most
         squared = None if self.delta is None else largest_gaussian(self.epsilon, self.delta)
         if self.groups is not None and self.relation is not Relation.ADD_REMOVE:
             if squared is None:
@@ -318,12 +370,13 @@ class MeanDesign:
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised about all sums together."""
-        people = self.person is not None and self.relation is not Relation.ADD_REMOVE
+        people, most = self.person is not None and self.relation is not Relation.ADD_REMOVE, self._most
         return Guarantee(
             self.epsilon,
             Relation.REPLACE_PERSON if people else self.relation,
             self.delta or Fraction(0),
-            "exact integer noise on sums over a grid (proofs/regression.md)",
+            BASIS,
+            (people_assumption(most, self.person),) if people else (),
             curve=None if self.delta is None else Gaussian(largest_gaussian(self.epsilon, self.delta)),
             unit=self.person if people else None,
         )
@@ -331,20 +384,19 @@ class MeanDesign:
     @withheld
     def sums(self, data: Any) -> tuple[dict[Any, tuple[int, int, int]], int]:
         """By group the exact (count, Σu, Σu²), and the number of all records: private."""
+        if isinstance(data, Mapping | list | tuple) and not is_files(data):
+            import pandas as pd
+
+            data = pd.DataFrame(data if isinstance(data, Mapping) else {"value": list(data)})
         coders: dict[str | None, Any] = {self.column: self.grid}
         names: tuple[Any, ...] = (None,)
         if self.groups is not None:
             coders[self.by] = Levels(self.groups).accepting(self.grid.total)
             names = tuple(self.groups.levels)
-        with coded(data, coders, self.person, columns=True) as table:
-            if table is not None:
-                cells = count_cells(table, self.per_person).kept
-            elif self.groups is None and self.person is None:
-                cells = Counter()
-                for value, records in distinct(data):
-                    cells[self.grid.code(value),] += records
-            else:
-                raise InvalidInput("data must be a table or a file with the named columns")
+        with coded(data, coders, self.person) as table:
+            if table is None:
+                raise InvalidInput("data must be a table, a column or a file")
+            cells = count_cells(table, self.per_person).kept
         sums = {name: [0, 0, 0] for name in names}
         for (code, *group), records in cells.items():
             if group and group[0] >= len(names):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -11,11 +12,14 @@ import numpy as np
 
 from discreet._interop import inference_data
 from discreet._typing import FloatArray
-from discreet.documents.answer import Answer, Row, Table, Words
+from discreet.declarations import as_real, as_reals
+from discreet.documents.answer import FIRST, Answer, Row, Table, Words, as_count
 from discreet.errors import InvalidInput
-from discreet.privacy.curves import Gaussian
+from discreet.numerics.enclosures import round_up
+from discreet.privacy.composite_curves import Inexact
+from discreet.privacy.curves import Approximate, Curve, Gaussian
 from discreet.privacy.guarantee import Guarantee
-from discreet.regression.chain import SAMPLERS, chain_mu_squared
+from discreet.regression.chain import CHAIN_BASIS, EXACT_BASIS, FLOATS, chain_mu_squared
 
 _READING = (
     "Coefficients are draws from a private posterior, for the columns as the model saw them: scaled by "
@@ -102,19 +106,28 @@ class LogisticRelease(Answer):
             raise ValueError("the coefficients are not those of its classes and features")
         if self.bounds is not None and (len(self.bounds) != columns or any(a >= b for a, b in self.bounds)):
             raise ValueError("the bounds are not those of its columns")
-        if self.estimator == "PrivateLogisticRegression" and self.settings["sampler"] in SAMPLERS:
-            self.guarantee.check_covers(Guarantee(None, curve=Gaussian(self._mu_squared())))
-
-    def _mu_squared(self) -> Fraction:
-        """μ² of all draws together, by what the document says of them; the guarantee may say no less."""
         made = self.settings
-        weight, precision = Fraction(made["weight"]), Fraction(made["prior_precision"])
-        long = Fraction(self.norm_bound) ** 2 * (Fraction(5, 4) if self.intercepts.any() else 1)
-        moved = 4 * weight**2 * long
-        one = moved / precision
-        if made["steps"]:
-            one = chain_mu_squared(moved, precision, Fraction(made["step_size"]), made["steps"])
-        return self.intercepts.size * one
+        if not isinstance(made, dict) or not set(made) <= {*_SETTINGS, "radius"}:
+            raise ValueError("the settings are malformed")
+        if self.private is not self.guarantee.is_private:
+            raise ValueError("it is stamped otherwise than its guarantee says")
+        if self.is_private and made["draws"] != len(self.coefficients):
+            raise ValueError("it has another number of draws than its settings say")
+
+    def cost(self) -> Guarantee:
+        """That of all draws of all models together, by the settings with which they were made."""
+        made, count = self.settings, self.intercepts.size
+        if (kind := (self.estimator, made["sampler"])) not in _COSTS:
+            raise ValueError("what such an estimator and sampler cost is not known")
+        weight, precision = (Fraction(as_real(made[name], name, 1e-150)) for name in _SETTINGS[:2])
+        reach = Fraction(self.norm_bound) ** 2 * (Fraction(5, 4) if self.intercepts.any() else 1)
+        n = as_count(made["n"], "n", 1)
+        by_first = self.versions.get("discreet") == FIRST
+        dimension = self.coefficients.shape[2] + bool(self.intercepts.any())
+        drawn = Drawn(count, dimension, n, weight, precision, reach, made, by_first)
+        curve, basis, assumed = _COSTS[kind](drawn)
+        public = f"n = {n}, the number of rows, is public"
+        return Guarantee(None, basis=basis, assumptions=(public, *assumed), curve=curve)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """Empty: draws of coefficients have no intervals; :meth:`tables` has them."""
@@ -156,18 +169,19 @@ class LogisticRelease(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         """Reads :meth:`content`."""
-        names, bounds = content["features"], content.get("bounds")
+        names, given = content["features"], content.get("bounds")
+        bounds = None if given is None else as_reals(given, "bounds").tolist()
         return cls(
-            private=bool(content["private"]),
+            private=content["private"] is True,
             estimator=str(content["estimator"]),
             classes=tuple(content["classes"]),
-            coefficients=np.array(content["coefficients"], dtype=np.float64),
-            intercepts=np.array(content["intercepts"], dtype=np.float64),
-            norm_bound=float(content["norm_bound"]),
+            coefficients=as_reals(content["coefficients"], "coefficients"),
+            intercepts=as_reals(content["intercepts"], "intercepts"),
+            norm_bound=as_real(content["norm_bound"], "norm_bound", 1e-100, 1e100),
             guarantee=Guarantee.from_dict(content["guarantee"]),
             settings=content["settings"],
             features=None if names is None else tuple(map(str, names)),
-            bounds=None if bounds is None else tuple((float(low), float(high)) for low, high in bounds),
+            bounds=None if bounds is None else tuple((low, high) for low, high in bounds),
             versions=content["versions"],
         )
 
@@ -181,6 +195,102 @@ class LogisticRelease(Answer):
         together = "none: not private" if not self.private else str(self.guarantee)
         draws = {"coef": self.coefficients[None], "intercept": self.intercepts[None]}
         return inference_data(draws, {"guarantee": together, "draws": len(self.coefficients)})
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the cost of logistic draws depends on."""
+
+    count: int
+    dimension: int
+    n: int
+    weight: Fraction
+    precision: Fraction
+    norm_squared: Fraction
+    settings: Mapping[str, Any]
+    by_first: bool = False
+    """Whether version 0.1.0 drew them: its rejection compared doubles."""
+
+    @property
+    def moved(self) -> Fraction:
+        """Δ² = 4ρ²c²: by how much one record moves the gradient, squared."""
+        return 4 * self.weight**2 * self.norm_squared
+
+    @property
+    def chain(self) -> tuple[Fraction, int]:
+        """The step of a chain and their number."""
+        step = Fraction(as_real(self.settings["step_size"], "step_size", 1e-150))
+        return step, as_count(self.settings["steps"], "steps", 1, 10**9)
+
+
+_Cost = tuple[Curve, str, tuple[str, ...]]
+_NO_CHAIN = "a sampler without steps has some"
+
+
+def _rejection(drawn: Drawn) -> _Cost:
+    if drawn.settings["steps"] or drawn.settings["step_size"]:
+        raise ValueError(_NO_CHAIN)
+    curve = Gaussian(drawn.count * drawn.moved / drawn.precision)
+    if drawn.by_first:
+        return curve, "exact posterior draw (Gopi, Lee and Liu 2022; proofs/logistic.md)", (FLOATS,)
+    return curve, EXACT_BASIS, ()
+
+
+def _langevin(drawn: Drawn) -> _Cost:
+    step, steps = drawn.chain
+    steepest = 2 * drawn.precision + drawn.weight * drawn.n * drawn.norm_squared / 4
+    if step * steepest > 2:  # η ≤ 2/(m + M), M = m + ρnc²/4: the theorem says nothing of longer ones
+        raise ValueError("its steps are longer than what their cost is known of")
+    one = chain_mu_squared(drawn.moved, drawn.precision, step, steps)
+    return Gaussian(drawn.count * one), CHAIN_BASIS, (FLOATS,)
+
+
+# What version 0.1.0 had besides, by the formulas of proofs/logistic.md.
+
+
+def _proximal(drawn: Drawn) -> _Cost:
+    step, steps = drawn.chain
+    start = math.sqrt(drawn.dimension / drawn.precision)
+    rate = math.log1p(float(drawn.precision * step))
+    log_tau = math.log(0.505 * start / math.sqrt(step)) - (steps - 1) * rate
+    tau = round_up(math.exp(min(log_tau, 0.0)) * (1 + 1e-9))
+    exact = Gaussian(drawn.count * drawn.moved / drawn.precision)
+    basis = "proximal sampler with a certified total variation (proofs/logistic.md)"
+    return Inexact(exact, min(Fraction(1), drawn.count * tau)), basis, (FLOATS,)
+
+
+def _perturbed(drawn: Drawn) -> _Cost:
+    more = 1 + 2 * max(Fraction(1, 10**6), Fraction(drawn.n, 10**12))
+    curve = Gaussian(drawn.count * drawn.moved * more**2 / drawn.precision)
+    return curve, "output perturbation of the posterior mode (proofs/logistic.md)", ()
+
+
+def _on_ball(drawn: Drawn) -> _Cost:
+    radius = Fraction(as_real(drawn.settings["radius"], "radius", 1e-150))
+    squared = (2 * drawn.count * drawn.weight * radius) ** 2 * drawn.norm_squared
+    basis = "one posterior sample on a ball (Wang, Fienberg and Smola 2015; proofs/logistic.md)"
+    return Approximate(round_up(math.sqrt(squared))), basis, ()
+
+
+_COSTS: dict[tuple[str, str], Callable[[Drawn], _Cost]] = {
+    ("PrivateLogisticRegression", "rejection"): _rejection,
+    ("PrivateLogisticRegression", "langevin"): _langevin,
+    ("PrivateLogisticRegression", "proximal"): _proximal,
+    ("OutputPerturbationLogisticRegression", "output perturbation"): _perturbed,
+    ("OPSLogisticRegression", "rejection"): _on_ball,
+}
+_SETTINGS: tuple[str, ...] = (
+    "weight",
+    "prior_precision",
+    "method",
+    "sampler",
+    "target",
+    "n",
+    "steps",
+    "step_size",
+    "draws",
+)
+_SETTINGS += ("grid",)
 
 
 def clipped(rows: FloatArray, bound: float) -> FloatArray:

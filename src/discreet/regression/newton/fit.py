@@ -23,21 +23,33 @@ from discreet.declarations import (
     as_integer,
     as_positive,
     as_rational,
+    as_reals,
     as_target_delta,
     check_hidden_size,
+    people_assumption,
 )
-from discreet.documents.answer import VERSIONS, Answer, Figure, Row, Table, Words, as_probability
+from discreet.documents.answer import (
+    LARGEST,
+    VERSIONS,
+    Answer,
+    Figure,
+    Row,
+    Table,
+    Words,
+    as_count,
+    as_probability,
+)
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
-from discreet.regression.newton.models import Link, ResponseModel, model_of
+from discreet.regression.newton.models import ResponseModel, model_of
 from discreet.regression.newton.posterior import CoefficientPrior, Posterior, PublicSetting
 from discreet.regression.newton.records import RecordSource, codes_of, read
-from discreet.regression.newton.rounds import Outcome, ask, descends
-from discreet.regression.newton.sums import Round, RoundNoise, RoundSums
+from discreet.regression.newton.rounds import Outcome, Schedule, ask, descends
+from discreet.regression.newton.sums import Round, RoundNoise, RoundSums, round_cost
 
 if TYPE_CHECKING:
     from discreet.randomness.entropy import Source
@@ -47,6 +59,9 @@ _READING = (
     "others held. The interval holds it with the stated probability, given the prior and the model; sampling "
     "and the noise of privacy are both inside."
 )
+_PUBLIC = "the number of records is public"
+_MOST_ROUNDS = 16
+"""Of a document; no question has as many."""
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
 
 
@@ -151,13 +166,14 @@ class Regression:
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        people = self.per_person is not None and not self.hides_size
+        people, most = self.per_person is not None and not self.hides_size, self.per_person or 1
+        public = () if self.hides_size else (_PUBLIC,)
         return Guarantee(
             exact_epsilon=self.epsilon,
             relation=Relation.REPLACE_PERSON if people else self.relation,
             exact_delta=self.delta,
             basis=BASIS,
-            assumptions=() if self.hides_size else ("the number of records is public",),
+            assumptions=(*public, people_assumption(most, self.person)) if people else public,
             curve=GaussianCurve(self.mu_squared),
             unit=self.person if people else None,
         )
@@ -191,6 +207,11 @@ class Regression:
         return PublicSetting(
             self.design, self.model, prior, self.mu_squared, self.relation, n, people, self.n
         )
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of records that enter is public, and so in the answer."""
+        return self._counted(self.design)
 
     def _counted(self, design: Design) -> bool:
         """Whether the number of records that enter is public: no add/remove, and none is left out."""
@@ -551,33 +572,67 @@ class Fit(Answer):
         asked, reached = Regression.from_dict(content["question"]), content["reached"]
         read = cls(
             asked,
-            None if content["n"] is None else as_integer(content["n"], "n"),
-            None if reached is None else tuple(map(float, reached)),
-            tuple(_round_from(one, asked) for one in content["rounds"]),
-            bool(content["private"]),
+            None if content["n"] is None else as_count(content["n"], "n", 1),
+            None if reached is None else tuple(as_reals(reached, "reached").tolist()),
+            tuple(_round_from(one, asked) for one in content["rounds"][:_MOST_ROUNDS]),
+            content["private"] is True,
             dict(content["versions"]),
         )
-        if read.guarantee.to_dict() != content["guarantee"]:
+        promised = read.guarantee.to_dict()
+        earlier = {**promised, "assumptions": [_PUBLIC]}  # of 0.2.0, for people
+        if content["guarantee"] not in (promised, *([earlier] if asked.per_person else [])):
             raise ValueError("its guarantee is not that of its question")
-        spent = sum((turn.mu_squared for turn, _ in read.rounds), Fraction(0))
-        if spent > asked.mu_squared or not (read.rounds or read.reached):
-            raise ValueError("its rounds are not those of its question")
         return read
+
+    def check_parts(self) -> None:
+        """The number of records and the rounds are those of the question, and so is their noise."""
+        asked = self.question
+        if (self.n is not None) is not asked.is_counted:
+            raise ValueError("its number of records is public, or private, against its question")
+        if self.n is not None and (self.n < asked.design.d or asked.n not in (None, self.n)):
+            raise ValueError("its number of records is not that of its question")
+        plan = Schedule.of(asked.setting(self.n), asked.aim)
+        if [turn.mu_squared for turn, _ in self.rounds] != [one * asked.mu_squared for one in plan.shares]:
+            raise ValueError("its rounds are not those of its question")
+        size = asked.design.d * asked.model.outputs if plan.steps else None
+        if (None if self.reached is None else len(self.reached)) != size:
+            raise ValueError("where it ended is not what its question asks for")
+        people = Fraction(asked.per_person or 1) ** 2
+        for turn, _ in self.rounds:
+            variance = turn.noise.gradient
+            cost = round_cost(asked.model, asked.design, turn, asked.relation) * people
+            wanted = variance * cost / turn.mu_squared
+            if variance.denominator != 1 or abs(variance - wanted) > 1 + variance / 10**6:
+                raise ValueError("the noise of a round is not that of its part of the privacy loss")
+        super().check_parts()
+
+    def cost(self) -> Guarantee:
+        """What the noise of its rounds costs one record; of descent, what its question's noise does."""
+        asked = self.question
+        spent = sum(
+            (round_cost(asked.model, asked.design, turn, asked.relation) for turn, _ in self.rounds),
+            Fraction(0),
+        )
+        if self.reached is not None:
+            spent += asked.mu_squared / Fraction(asked.per_person or 1) ** 2
+        relation = Relation.ADD_REMOVE if asked.hides_size else Relation.REPLACE_ONE
+        return Guarantee(None, relation, basis=BASIS, curve=GaussianCurve(spent))
 
 
 def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, RoundSums]:
     def whole(name: str) -> tuple[int, ...]:
-        return tuple(as_integer(value, name) for value in content[name])
+        return tuple(as_count(value, name, -LARGEST) for value in content[name])
 
     noise = RoundNoise(*(None if one is None else as_rational(one, "noise", 0) for one in content["noise"]))  # type: ignore[arg-type]
     point, size = whole("point"), asked.design.d * asked.model.outputs
-    sums = RoundSums(whole("gradient"), whole("curvature"), as_integer(content["square"], "square"))
+    sums = RoundSums(whole("gradient"), whole("curvature"), as_count(content["square"], "square", -LARGEST))
     triangle = 0 if noise.curvature is None else size * (size + 1) // 2
     given = len(point), len(sums.gradient), len(sums.curvature)
     if noise.gradient is None or given != (size, size, triangle):
         raise ValueError("a round is malformed")
-    reach = asked.model.reach(asked.design, np.array(point, dtype=np.float64))
-    link = Link(point, 0, reach, as_integer(content["clip"], "clip"))
+    if noise.square is None and sums.square:
+        raise ValueError("a round publishes a sum without noise")
+    link = asked.model.link_at(asked.design, point, as_count(content["clip"], "clip"))
     return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
 
 

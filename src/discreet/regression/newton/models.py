@@ -120,9 +120,19 @@ class ResponseModel(ABC):
         """The public integers of a round at a point, which is rounded to the grid."""
         whole = np.clip(np.rint(np.asarray(point, dtype=np.float64) * 2**POINT_BITS), -_FARTHEST, _FARTHEST)
         reach = self.reach(design, whole)
-        limit = self.limit(clip, reach)
+        return self._link(design, tuple(int(w) for w in whole), reach, self.limit(clip, reach))
+
+    def link_at(self, design: Design, point: tuple[int, ...], limit: int) -> Link:
+        """The public integers of a round as a document has them: its point, and where it cut off."""
+        reach = self.reach(design, np.array(point, dtype=np.float64))
+        most = self.limit(None, reach)
+        if not min(most, 1) <= limit <= most or max(map(abs, point)) > _FARTHEST:
+            raise InvalidInput("the point of a round, or where it cuts off, is out of range")
+        return self._link(design, point, reach, limit)
+
+    def _link(self, design: Design, point: tuple[int, ...], reach: int, limit: int) -> Link:
         tables = self.tables(np.arange(-reach, reach + 1) / 2**self.link_bits, limit)
-        return Link(tuple(int(w) for w in whole), self.shift(design), reach, limit, tables)
+        return Link(point, self.shift(design), reach, limit, tables)
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
         """Integers (as doubles) by predictor."""

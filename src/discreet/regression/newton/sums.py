@@ -103,13 +103,50 @@ def noise_for(
         worth = [math.log(whole(r, square_ratio, 61)) + curvature_share * math.log(r) for r in ratios]
         ratio = ratios[int(np.argmin(worth))]
     exact = Fraction(ratio).limit_denominator(1 << 30) if ratio < 1e9 else Fraction(round(ratio))
-    reached = whole(float(exact), square_ratio) * (1 + 1e-9) * (2 if twice else 1) * per_person**2
-    variance = Fraction(math.ceil(Fraction(reached) / mu_squared))
-    return RoundNoise(
-        variance,
-        variance * exact if curvature_share else None,
-        variance * Fraction(square_ratio) if square_share else None,
+    ratios_chosen = exact if curvature_share else None, Fraction(square_ratio) if square_share else None
+    reached = exposure(model, design, link, relation, *ratios_chosen) * Fraction(per_person) ** 2
+    variance = Fraction(math.ceil(reached / mu_squared))
+    return RoundNoise(variance, *(None if one is None else variance * one for one in ratios_chosen))
+
+
+def exposure(
+    model: ResponseModel,
+    design: Design,
+    link: Link,
+    relation: Relation,
+    curvature_ratio: Fraction | None,
+    square_ratio: Fraction | None,
+) -> Fraction:
+    """Compute μ² of one record where the noise on the gradient has variance 1, rounded up.
+
+    The ratios are variances of the other sums' noise to that of the gradient; None where a sum is not taken.
+    """
+    residuals, weights, squares = model.extremes(link)
+    rows, twice = float(design.norm) ** 2, 1 if relation is Relation.ADD_REMOVE else 2
+    parts = residuals * (rows * twice)
+    if curvature_ratio is not None:
+        parts = parts + weights * rows**2 / float(curvature_ratio)
+    if square_ratio is not None:
+        parts = parts + squares / float(square_ratio)
+    return Fraction(float(parts.max()) * (1 + 1e-9) * twice)
+
+
+def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Relation) -> Fraction:
+    """Compute μ² of a round for one record, from the noise that it says it has.
+
+    Raises
+    ------
+    ValueError
+        If a variance is not positive, or the noise is another than what its part of μ² asks for.
+    """
+    noise = turn.noise
+    given = [one for one in (noise.gradient, noise.curvature, noise.square) if one is not None]
+    if min(given) <= 0:
+        raise ValueError("the variance of a round's noise must be positive")
+    curvature, square = (
+        None if one is None else one / noise.gradient for one in (noise.curvature, noise.square)
     )
+    return exposure(model, design, turn.link, relation, curvature, square) / noise.gradient
 
 
 @dataclass(frozen=True)
