@@ -43,6 +43,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 PAGES = {"docs", "proofs", "reproductions", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 exclude_patterns = ["docs/_*", *(path.name for path in ROOT.iterdir() if path.name not in PAGES)]
 include_patterns = ["*.md", "docs/**", "proofs/**", "reproductions/README.md"]
+default_role = "py:obj"  # `name` in a docstring: a link where it is a name of ours, else code
 templates_path = [str(ROOT / "docs" / "_templates")]
 
 myst_enable_extensions = ["dollarmath", "fieldlist"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import duckdb
@@ -10,7 +11,10 @@ import pandas as pd
 import pytest
 
 import discreet
+from discreet.data import contingency, count_levels, count_texts, sql
+from discreet.declarations import Domain
 from discreet.errors import ContributionError, InvalidInput
+from discreet.questions.sums import MeanQuestion, Regress
 from discreet.regression.newton import design as designs
 from discreet.regression.newton.fit import Regression, regression
 from discreet.regression.newton.records import _SqlSums, read
@@ -95,3 +99,120 @@ def test_records_are_not_taken_for_counts_whatever_they_are() -> None:
             assert discreet.release(data, levels=(1, 2, 4, 5, 900), epsilon=1).n == 5
     with pytest.raises(InvalidInput):  # its name alone decides
         discreet.release(pd.Series(["x"] * 9, name="count"), levels=("a", "b"), epsilon=1, strict=False)
+
+
+# ---- text is compared as bytes -----------------------------------------------------------------------------
+
+MANY = ("e", "E", "é", "É", "e\u0301", *"abcdfgh")  # composed and decomposed
+FEW = MANY[:5]
+COLLATIONS = ("nocase", "noaccent", "nocase.noaccent", "nfc", "de", "")
+
+
+def collated(records: Any, collation: str, default: str = "", **columns: Any) -> duckdb.DuckDBPyRelation:
+    """A table of a DuckDB that compares text by a collation, of the column or by default."""
+    connection = duckdb.connect()
+    declared = f" COLLATE {collation}" if collation else ""
+    connection.execute(f"CREATE TABLE t (v VARCHAR{declared}, person VARCHAR{declared}, x DOUBLE)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", [(one, one, 1.0) for one in records])
+    if default:
+        connection.execute(f"SET default_collation = '{default}'")
+    return connection.table("t")
+
+
+@pytest.mark.parametrize("levels", [MANY, FEW], ids=["many levels", "few"])
+@pytest.mark.parametrize("collation", COLLATIONS)
+@pytest.mark.parametrize("default", ["", "nocase", "noaccent"])
+def test_a_collation_makes_no_two_texts_equal(collation: str, default: str, levels: tuple[str, ...]) -> None:
+    """Of 100 records of 'e' 100 were counted in each of four levels: one record cost 4ε."""
+    relation = collated(["e"] * 100, collation, default)
+    wanted = (100, *[0] * (len(levels) - 1))
+    assert count_levels(relation, Domain(levels), column="v") == wanted
+    assert count_levels(relation, Domain(levels), column="v", person="person", per_person=2, n=2)[0] == 2
+    groups = contingency(relation, {"v": Domain(levels), "person": Domain(levels)})
+    assert groups.sum() == groups[0, 0] == 100
+    by = MeanQuestion(column="x", bounds=(0, 2), by="v", levels=levels, epsilon=1)
+    cells, number = by.read(relation)
+    assert number == 100
+    assert [own[0] for own in cells.values()] == list(wanted)
+    asked = regression("x ~ v", bounds={"x": (0, 2)}, levels={"v": levels}, epsilon=1, delta="1e-6")
+    plain = collated(["e"] * 100, "")
+    for pushdown in (False, True):
+        assert sums_of(asked, relation, pushdown) == sums_of(asked, plain, pushdown)
+    assert count_texts(relation, "v") == {"e": 100}
+    people = collated(["e", "E", "é"], collation, default)
+    assert count_levels(people, Domain(levels), column="v", person="person", per_person=1)[:3] == (1, 1, 1)
+    assert count_texts(people, "v") == {"e": 1, "E": 1, "é": 1}
+
+
+def test_a_lookup_returns_as_many_rows_as_it_got() -> None:
+    """Even where a level stood twice in its table: Polars fails, and DuckDB takes one of them."""
+    import narwhals as nw
+    import polars as pl
+
+    from discreet.data.engines import _lookup
+
+    class Twice(dict[str, int]):
+        def __iter__(self) -> Any:
+            yield from [*super().__iter__(), "a"]
+
+        def __len__(self) -> int:
+            return super().__len__() + 1
+
+        def values(self) -> Any:
+            return [*super().values(), 99]
+
+    wanted = Twice({level: i for i, level in enumerate(MANY)})
+    for table in (pl.LazyFrame({"v": ["a", "b"]}), duckdb.sql("SELECT unnest(['a', 'b']) AS v")):
+        frame = nw.from_native(table).lazy()
+        found = _lookup(frame, "v", nw.col("v"), wanted, nw.String())
+        assert found is not None
+        fetched: Any = found(frame).to_native()
+        run = fetched.collect if isinstance(fetched, pl.LazyFrame) else fetched.fetchall
+        with pytest.raises((pl.exceptions.ComputeError, duckdb.Error)):
+            run()
+
+
+# ---- no type is inferred from Python values ----------------------------------------------------------------
+
+
+def mean_of(data: Any, **more: Any) -> Any:
+    return MeanQuestion(**{"bounds": (0, 10), "epsilon": 1, "strict": False, **more}).read(data)
+
+
+@pytest.mark.parametrize("strange", [1j, None, "x", math.nan, 2**80, b"3", pd.NA, pd.NaT, [1], {"a": 1}])
+def test_a_value_changes_nothing_about_the_others(strange: Any) -> None:
+    """One complex number made the other hundred missing."""
+    alone = mean_of([3.0] * 100)[0][None]
+    own = mean_of([strange])[0][None]
+    together = mean_of([3.0] * 100 + [strange])[0][None]
+    assert together == tuple(a + b for a, b in zip(alone, own, strict=True))
+    table = {"x": [3.0] * 100 + [strange], "y": [1] * 101}
+    assert mean_of(table, column="x")[0][None] == together
+    asked = Regress(
+        formula="y ~ x", bounds={"x": (0, 10), "y": (0, 2)}, epsilon=1, delta="1e-6", strict=False
+    )
+    parts = [{"x": [3.0] * 100, "y": [1] * 100}, {"x": [strange], "y": [1]}]
+    whole, *apart = (sums_of(asked.asked, data)[1] for data in (table, *parts))
+    assert whole.gradient == tuple(map(sum, zip(*(one.gradient for one in apart), strict=True)))
+    assert whole.curvature == tuple(map(sum, zip(*(one.curvature for one in apart), strict=True)))
+
+
+@pytest.mark.parametrize("strange", [None, 0.5, math.nan, 2**53, 2.0**53])
+def test_whole_numbers_beyond_doubles_keep_their_level(strange: Any) -> None:
+    """With levels above 2**53 one None or 0.5 moved all others to another level."""
+    levels = (2**53, 2**53 + 1)
+    domain = Domain(levels, missing="exclude")
+    records = [2**53 + 1] * 20 + [strange]
+    assert mean_of({"x": [1] * 21, "g": records}, column="x", by="g", levels=levels)[0][levels[1]][0] == 20
+    column = pd.Series(records, dtype=object)
+    for data in (records, column, column.to_frame(), np.array(records, dtype=object)):
+        assert count_levels(data, domain, strict=False)[1] == 20
+    asked = Regress(formula="y ~ g", bounds={"y": (0, 2)}, levels={"g": levels}, epsilon=1, delta="1e-6",
+                    strict=False)  # fmt: skip
+    data = {"y": [1] * 21, "g": records}
+    both = {"y": [1] * 20, "g": records[:20]}
+    one, other = (sums_of(asked.asked, given)[1] for given in (data, both))
+    moved = tuple(a - b for a, b in zip(one.curvature, other.curvature, strict=True))
+    assert sum(moved[:1]) in (0, asked.asked.design.unit**2)  # one record more, or none
+    query = sql("SELECT g FROM t", t=pd.DataFrame({"g": column}))
+    assert count_levels(query, domain, strict=False)[1] == 20

@@ -7,12 +7,16 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import discreet
 from conformance.cases import CASES, INDEPENDENT
@@ -166,3 +170,69 @@ def test_the_bill_of_materials_lists_what_is_installed(tmp_path: Path) -> None:
     versions = {one["name"]: one["version"] for one in packages}
     assert versions["numpy"] == version("numpy")
     assert all(one["purl"] == one["bom-ref"] and one["licenses"] for one in packages)
+
+
+# Dependencies: a bound on both sides of each, and a lock that lies between them.
+
+LOCK = ROOT / "constraints.txt"
+PYTHONS = ("3.11.0", "3.12.0", "3.13.0", "3.14.0")
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def requirements() -> list[Requirement]:
+    """Everything that any part of the project may install, but the project itself."""
+    declared = [*SETTINGS["project"]["dependencies"], *SETTINGS["build-system"]["requires"]]
+    declared += [line for extra in SETTINGS["project"]["optional-dependencies"].values() for line in extra]
+    return [one for one in map(Requirement, declared) if one.name != "discreet"]
+
+
+def locked(python: str) -> dict[str, Version]:
+    """The version of each package that the lock holds for this Python on Linux."""
+    here = {"python_full_version": python, "python_version": python.rpartition(".")[0]}
+    linux = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"}
+    found: dict[str, Version] = {}
+    for line in LOCK.read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        one = Requirement(line)
+        if one.marker is None or one.marker.evaluate({**here, **linux}):
+            (exact,) = one.specifier
+            assert exact.operator == "==", line
+            assert one.name not in found, f"{one.name} has two versions for Python {python}"
+            found[one.name] = Version(exact.version)
+    return found
+
+
+@pytest.mark.parametrize("one", requirements(), ids=str)
+def test_a_dependency_is_bounded_on_both_sides(one: Requirement) -> None:
+    operators = {bound.operator for bound in one.specifier}
+    assert {">=", "<"} <= operators <= {">=", "<", "!="}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_lies_within_the_bounds(python: str) -> None:
+    versions = locked(python)
+    for one in requirements():
+        if one.marker is None or one.marker.evaluate({"python_version": python.rpartition(".")[0]}):
+            assert one.specifier.contains(versions[canonicalize_name(one.name)]), f"{one} on Python {python}"
+
+
+def test_a_bound_is_the_same_wherever_it_is_declared() -> None:
+    bounds: dict[str, set[str]] = {}
+    for one in requirements():
+        if one.marker is None:
+            bounds.setdefault(one.name, set()).add(str(one.specifier))
+    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+
+
+def test_the_lock_names_versions_and_no_place_to_get_them() -> None:
+    exact = re.compile(r"[a-z0-9-]+==[0-9][0-9a-z.!+]*(?: ; [\w .*'()<>=!]+)?")
+    lines = [line for line in LOCK.read_text("utf-8").splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not exact.fullmatch(line)] == []
+
+
+def test_the_pythons_are_those_that_are_promised() -> None:
+    versions = [python.rpartition(".")[0] for python in PYTHONS]
+    named = [line.rpartition(" ")[2] for line in SETTINGS["project"]["classifiers"] if "Python :: 3." in line]
+    assert named == versions
+    assert SETTINGS["project"]["requires-python"] == f">={versions[0]}"

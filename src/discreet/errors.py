@@ -42,6 +42,21 @@ class FileError(DiscreetError):
     """A file is missing, cannot be read or written, or is not what its ending says. Quotes no content."""
 
 
+class EngineFailure(DiscreetError):
+    """An engine that reads data failed by an error of its own: nothing is said of the data.
+
+    Nothing was counted or charged for the question. ``engine`` and ``version`` say which engine it was,
+    ``kind`` is the name of its error, ``where`` names the files that were read, and ``twice`` is whether a
+    new connection was tried as well.
+    """
+
+    engine: str = ""
+    version: str = ""
+    kind: str = ""
+    where: str = ""
+    twice: bool = False
+
+
 class CorruptReleaseError(DiscreetError, ValueError):
     """A release file was edited, cut, or written by an unknown version."""
 

@@ -23,6 +23,7 @@ from discreet.errors import (
     CorruptReleaseError,
     DataError,
     DiscreetError,
+    EngineFailure,
     FileError,
     LedgerError,
     LedgerRefusal,
@@ -119,6 +120,7 @@ def _exit_code(error: DiscreetError) -> int:
         (CorruptReleaseError, CORRUPT),
         (CorruptLedgerError, CORRUPT),
         (DataError, DATA),
+        (EngineFailure, INTERNAL),
         (LedgerRefusal, REFUSED),
         (LedgerError, LEDGER),
     )

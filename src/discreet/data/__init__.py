@@ -23,6 +23,7 @@ from discreet.data.withheld import withheld
 as_frame = withheld(engines.as_frame)
 as_table = withheld(engines.as_table)
 count_cells = withheld(engines.count_cells)
+of_columns = withheld(engines.of_columns)
 sql = withheld(files.sql)
 read_rows = withheld(rows.read_rows)
 binned = withheld(statistics.binned)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.data.levels import WHITE, Levels
 from discreet.data.values import Coder, Tally, alike, count_weighted, distinct, is_missing, wrong_type
-from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch
+from discreet.data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch, ours
 from discreet.declarations import as_plain
-from discreet.errors import DataError, InvalidInput, how_to_install
+from discreet.errors import DataError, EngineFailure, InvalidInput, how_to_install
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -28,6 +28,9 @@ _SPLIT = 2**20
 PERSON_TYPES = "a person key must be text or whole numbers"
 
 
+Lookup = Callable[["nw.LazyFrame[Any]"], "nw.LazyFrame[Any]"]
+
+
 @dataclass(frozen=True)
 class EngineTable:
     """A table of which each wanted column has a declaration.
@@ -35,8 +38,8 @@ class EngineTable:
     ``codes`` holds an expression for each, ``texts`` the same column as text where it is text. ``person`` is
     the name of the key column. ``groups``: to group by the raw columns before anything else is known to be
     cheap, since the codes of a few distinct values cost less than those of all records. ``objects`` are the
-    columns, by position, that are codes already, as pandas has them. ``lookups`` are joined before codes are
-    taken: a key, and a table of levels in the engine of the records. ``sparing`` turns a tight limit on the
+    columns, by position, that are codes already, as pandas has them. ``lookups`` each add a column of places
+    before codes are taken, and return as many rows as they got. ``sparing`` turns a tight limit on the
     engine's memory on and off: where it is, ``groups`` is an attempt that may fail.
     """
 
@@ -47,7 +50,7 @@ class EngineTable:
     person: str | None = None
     groups: bool = False
     objects: Mapping[int, Any] = field(default_factory=dict)
-    lookups: Mapping[str, tuple[nw.Expr, nw.LazyFrame[Any]]] = field(default_factory=dict)
+    lookups: Sequence[Lookup] = ()
     sparing: Callable[[bool], None] | None = None
 
     @cached_property
@@ -57,15 +60,21 @@ class EngineTable:
 
     def looked_up(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """A frame with the column of places that each lookup adds."""
-        for key, (value, levels) in self.lookups.items():
-            frame = frame.with_columns(**{key: value}).join(levels, on=key, how="left")
+        for lookup in self.lookups:
+            frame = lookup(frame)
         return frame
 
 
-def _levels_table(
-    frame: nw.LazyFrame[Any], name: str, wanted: Mapping[Any, int], dtype: Any
-) -> nw.LazyFrame[Any] | None:
-    """The positions of levels as a table for a hash join; None where it would not pay."""
+def _lookup(
+    frame: nw.LazyFrame[Any], name: str, value: nw.Expr, wanted: Mapping[Any, int], dtype: Any
+) -> Lookup | None:
+    """The positions of levels by a hash join, in a column that is called after the value's; None where it
+    would not pay.
+
+    A record that met two levels would count twice. So text is compared as bytes (:func:`compared_exactly`),
+    Polars is told to fail where a level stands twice, and DuckDB takes a scalar subquery, of which there is
+    one value for each row, whatever equals what.
+    """
     import narwhals as nw
 
     if len(wanted) <= _CHAIN:
@@ -74,21 +83,38 @@ def _levels_table(
     if frame.implementation.is_polars():
         kind = dtype if dtype.is_integer() else nw.Float64() if dtype.is_numeric() else nw.String()
         listed = {key: list(wanted), place: list(wanted.values())}
-        return nw.from_dict(listed, {key: kind, place: nw.Int64()}, backend="polars").lazy()
+        levels = nw.from_dict(listed, {key: kind, place: nw.Int64()}, backend="polars").lazy().to_native()
+
+        def joined(records: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+            native = records.with_columns(**{key: value}).to_native()
+            return _lazy(native.join(levels, on=key, how="left", validate="m:1"))
+
+        return joined
     text = _BETWEEN.join(map(str, wanted))
     if not frame.implementation.is_duckdb() or "\0" in text or text.count(_BETWEEN) != len(wanted) - 1:
         return None
-    # A relation of the same connection, which reads no record; one long text is quicker to parse than many.
+    # A table that reads no record; one long text is quicker to parse than many.
     native = frame.to_native()
     whole = native.types[native.columns.index(name)]
     typed = whole if dtype.is_integer() else "DOUBLE" if dtype.is_numeric() else "VARCHAR"
     places = _BETWEEN.join(map(str, wanted.values()))
-    columns = ", ".join(
+    table = ", ".join(
         f"unnest(string_split({quoted(texts)}, '{_BETWEEN}'))::{kind} AS {label}"
-        for label, texts, kind in ((key, text, typed), (place, places, "BIGINT"))
+        for label, texts, kind in (("level", text, typed), ("place", places, "BIGINT"))
     )
-    table: nw.LazyFrame[Any] = nw.from_native(native.limit(0).aggregate("count(*) AS one").project(columns))
-    return table
+    found = f"*, (SELECT place FROM (SELECT {table}) WHERE level = {key}) AS {place}"
+
+    def single(records: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return _lazy(records.with_columns(**{key: value}).to_native().project(found))
+
+    return single
+
+
+def _lazy(native: Any) -> nw.LazyFrame[Any]:
+    import narwhals as nw
+
+    frame: nw.LazyFrame[Any] = nw.from_native(native).lazy()
+    return frame
 
 
 def quoted(text: str) -> str:
@@ -239,7 +265,9 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
         if (arrow := sys.modules.get("pyarrow")) is not None:
             data = _arrow_in_duckdb(data, arrow)
         native = nw.from_native(data, allow_series=True, pass_through=True)
-    except Exception:
+    except Exception as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
         if type(data).__module__.startswith("pyspark."):
             raise DataError(
                 "the Spark DataFrame cannot be read: is its session alive? PySpark 3.5 or newer is needed: "
@@ -249,6 +277,28 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
     if isinstance(native, nw.Series):
         native = native.alias("value").to_frame()
     return native.lazy() if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
+
+
+def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
+    """Columns of Python values as a table of objects; arrays of NumPy keep the type that they have.
+
+    No type is inferred: it would depend on all records, and one complex number make all others missing.
+    """
+    import numpy as np
+    import pandas as pd
+
+    made = {}
+    for name, values in columns.items():
+        if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(values, Iterable):
+            raise InvalidInput(f"column {name!r} must be a list or an array of values")
+        typed = type(values) is np.ndarray and values.dtype.kind in "biufU"
+        if getattr(values, "ndim", 1) != 1:
+            raise InvalidInput(f"column {name!r} must have one dimension")
+        column = values if typed else list(values)
+        made[name] = pd.Series(column, dtype=None if typed else object)
+    if len(set(map(len, made.values()))) > 1:
+        raise InvalidInput("data must map column names to columns of one length")
+    return _lazy(pd.DataFrame(made))
 
 
 def _arrow_in_duckdb(data: Any, arrow: Any) -> Any:
@@ -289,25 +339,38 @@ def as_table(
         frame = nw.from_native(frame.to_native().toDF(*(f"c{i}" for i in range(len(names)))))
         chosen = {label: f"c{names.index(name)}" for label, name in chosen.items()}
     selected = frame.select(**{label: nw.col(name) for label, name in chosen.items()})
-    if frame.implementation.is_duckdb():
-        selected = _without_nan(selected)
     return typed_table(selected, tuple(coders.values()), groups=groups, ordered=ordered)
 
 
-def _without_nan(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """Columns of a DuckDB relation with null for NaN.
+def compared_exactly(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """Columns whose values an engine takes for equal only where they are: text by its bytes, NaN as null.
 
-    Of a Parquet column it takes isnan for false from the smallest and the largest number, which leave NaN
-    out, so that what a NaN counts as would depend on the other records. That does not reach behind nullif.
+    DuckDB and Spark may compare text by a collation, of the column or of the session, in which *e*, *E* and
+    *é* are one. Of a Parquet column DuckDB takes isnan for false from the smallest and the largest number,
+    which leave NaN out, so that what a NaN counts as would depend on the other records; that does not reach
+    behind nullif.
     """
     import narwhals as nw
 
-    columns = (
-        f"CASE WHEN isnan(nullif({name}, 1)) THEN NULL ELSE {name} END AS {name}" if kind.is_float() else name
-        for name, kind in frame.collect_schema().items()
-    )
-    found: nw.LazyFrame[Any] = nw.from_native(frame.to_native().project(", ".join(columns)))
-    return found
+    native: Any = frame.to_native()
+    if frame.implementation.is_duckdb():
+        columns = []
+        for name, kind in frame.collect_schema().items():
+            column = identifier(name)
+            if kind.is_float():
+                column = f"CASE WHEN isnan(nullif({column}, 1)) THEN NULL ELSE {column} END AS {column}"
+            elif kind in (nw.String, nw.Categorical, nw.Enum):
+                column = f"{column}::VARCHAR COLLATE C AS {column}"
+            columns.append(column)
+        return _lazy(native.project(", ".join(columns)))
+    if frame.implementation.is_spark_like():
+        from pyspark.sql import functions, types
+
+        if hasattr(functions, "collate"):  # from Spark 4 on there are collations
+            text = [one.name for one in native.schema if isinstance(one.dataType, types.StringType)]
+            exact = {name: functions.collate(functions.col(name), "UTF8_BINARY") for name in text}
+            return _lazy(native.withColumns(exact) if exact else native)
+    return frame
 
 
 def typed_table(
@@ -324,6 +387,7 @@ def typed_table(
     """
     import narwhals as nw
 
+    frame = compared_exactly(frame)
     schema = frame.collect_schema()
     if "person" in schema:
         dtype = schema["person"]
@@ -331,16 +395,16 @@ def typed_table(
             frame = frame.with_columns(nw.col("person").cast(nw.String))
         elif not (dtype == nw.String or dtype.is_integer()):
             raise wrong_type(type(dtype).__name__, f"the key of a person: {PERSON_TYPES}")
-    lookups = {}
+    lookups: list[Lookup] = []
 
     def code_of(name: str, coder: Coder) -> nw.Expr:
         if ordered or not isinstance(coder, Levels):
             return coder.expression(nw.col(name), schema[name])
         value, missing, wanted, other = coder.reading(nw.col(name), schema[name])
-        levels = _levels_table(frame, name, wanted, schema[name])
-        if levels is None:
+        lookup = _lookup(frame, name, value, wanted, schema[name])
+        if lookup is None:
             return coder.expression(nw.col(name), schema[name])
-        lookups[f"{name}_key"] = value, levels
+        lookups.append(lookup)
         place = nw.col(f"{name}_place")
         found = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
         return nw.when(missing).then(nw.lit(coder.absent)).otherwise(found)
@@ -398,8 +462,10 @@ def _pandas_codes(series: Any, coder: Coder) -> Any:
         if categories.dtype.kind in "mM":
             raise wrong_type(f"category of {categories.dtype.name}")
     elif str(series.dtype) == "object":
-        if not (levels and alike(series)):
-            return np.array([coder.code(value) for value in series], dtype=np.int64)
+        values = series.tolist()
+        known = {value: coder.code(value) for value in set(values)} if alike(values) else None
+        found = map(coder.code, values) if known is None else map(known.__getitem__, values)
+        return np.fromiter(found, dtype=np.int64, count=len(values))
     elif not (levels and _has_plain_type(series)):
         return None
     places, values = series.factorize()
@@ -420,11 +486,9 @@ def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | 
     if frame is None or not frame.implementation.is_pandas_like():
         return None
     series = _decoded(frame.to_native()[choose(frame.collect_schema().names(), column)])
-    if str(series.dtype) == "object":
-        values = series.tolist()
-        if not alike(values):
-            return distinct(values)
-    elif not hasattr(series.dtype, "categories"):
+    if str(series.dtype) == "object":  # pandas would infer a type from all of them
+        return distinct(series.tolist())
+    if not hasattr(series.dtype, "categories"):
         if not _has_plain_type(series):
             return None
     elif series.dtype.categories.dtype.kind in "mM":

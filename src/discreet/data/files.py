@@ -8,6 +8,7 @@ at most one field, and only if it is close to the column asked for.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import os
@@ -28,13 +29,22 @@ from discreet.data.engines import (
     identifier,
     nearest,
     no_column,
+    of_columns,
     quoted,
     typed_table,
 )
 from discreet.data.levels import Levels
-from discreet.data.values import Coder
-from discreet.data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect
-from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
+from discreet.data.values import Coder, is_missing, printed
+from discreet.data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect, failed, ours
+from discreet.declarations import as_plain
+from discreet.errors import (
+    DataError,
+    DiscreetError,
+    EngineFailure,
+    FileError,
+    InvalidInput,
+    TooLargeError,
+)
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson", ".xlsx")
 FEW_MB = 128
@@ -108,24 +118,50 @@ class Files:
         """While the files are read: what goes wrong names them, and quotes nothing of theirs."""
         import duckdb
 
-        several = ": one of them" if len(self.paths) > 1 else ""
-        wrong = f"{self.label}{several} is not a well-formed {self.ending} file"
         try:
             yield
-        except EngineError as error:
-            if error.kind == OUT_OF_MEMORY:
-                raise TooLargeError(
-                    f"{self.label}: the count needs more memory than there is; give a DuckDB relation of a "
-                    "connection that may use the disk, or a Spark DataFrame"
-                ) from None
-            if error.kind in MISSING_PACKAGE:
-                raise
-            why = f": see line {error.line} ({_MALFORMED})" if error.line else ""
-            raise FileError(wrong + why) from None
-        except (duckdb.Error, csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
-            raise FileError(wrong) from None
+        except (EngineError, EngineFailure, duckdb.Error) as error:
+            raise self._explained(ours(error)) from None
+        except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
+            raise self._malformed() from None
         except OSError as error:
             raise FileError(f"{self.label} cannot be read: {error.strerror}") from None
+
+    def _explained(self, failure: DiscreetError) -> DiscreetError:
+        """The error of an engine, said of these files."""
+        if isinstance(failure, EngineFailure):
+            # Text that is not UTF-8 makes some versions of DuckDB fail by an error of their own.
+            line = next(filter(None, map(self._line_not_utf8, self.paths)), None)
+            if line is None:
+                return failed(failure.engine, failure.kind, self.label, twice=failure.twice)
+            return self._malformed(line)
+        assert isinstance(failure, EngineError)
+        if failure.kind == OUT_OF_MEMORY:
+            return TooLargeError(
+                f"{self.label}: the count needs more memory than there is; give a DuckDB relation of a "
+                "connection that may use the disk, or a Spark DataFrame"
+            )
+        return failure if failure.kind in MISSING_PACKAGE else self._malformed(failure.line)
+
+    def _malformed(self, line: int | None = None) -> FileError:
+        several = ": one of them" if len(self.paths) > 1 else ""
+        why = "" if line is None else f": see line {line} ({_MALFORMED})"
+        return FileError(f"{self.label}{several} is not a well-formed {self.ending} file{why}")
+
+    def _line_not_utf8(self, path: Path) -> int | None:
+        """The first line of a text file that is not UTF-8."""
+        if self.ending in (".parquet", ".xlsx"):
+            return None
+        decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+        opener: Any = gzip.open if self.ending.endswith(".gz") else open
+        with opener(path, "rb") as file:
+            while piece := file.read(1 << 20):
+                try:
+                    decoder.decode(piece)
+                except UnicodeDecodeError as error:
+                    return line + error.object[: error.start].count(b"\n")
+                line += piece.count(b"\n")
+        return None
 
     def starts(self) -> dict[Path, bytes]:
         """The first bytes of each file, once they fit its ending."""
@@ -240,9 +276,9 @@ def sql(query: str, **tables: Any) -> Any:
 
     ``tables`` are the names that the query may use: pandas, Polars and Arrow tables, and Parquet, CSV, TSV or
     Excel files (a path, a folder, a list of paths, a :class:`Glob`); fields of CSV and Excel are text.
-    Nothing is run before the relation is counted. Types that DuckDB infers from records, as for ``read_csv``
-    in a query or a pandas column of objects, let one record change what the others count as: fix them
-    beforehand.
+    Nothing is run before the relation is counted. A pandas column of objects is text too. Types that DuckDB
+    infers from records, as for ``read_csv`` in a query, let one record change what the others count as: fix
+    them beforehand.
 
     >>> relation = sql("SELECT 1 + i % 2 AS v FROM range(10) t(i) WHERE i < 7")
     >>> sorted(relation.fetchall())
@@ -273,6 +309,8 @@ def sql(query: str, **tables: Any) -> Any:
         why = f" ({type(error).__name__}; see the names of columns and tables)" if loose else f": {error}"
         raise InvalidInput(f"the query cannot be run{why}") from None
     except duckdb.Error as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
         raise InvalidInput(f"the query cannot be run ({type(error).__name__}; details withheld)") from None
 
 
@@ -287,7 +325,19 @@ def _register(connection: Any, name: str, table: Any) -> None:
             f"table {name!r} of type {type(table).__name__} cannot be queried here; give a pandas, Polars or "
             "Arrow table or a file, or count a relation of its own engine"
         ) from None
-    connection.register(name, eager.to_native())
+    native = eager.to_native()
+    if eager.implementation.is_pandas_like():
+        # DuckDB would infer a type from all objects of a column: each is the text that it prints as.
+        objects = [name for name in native.columns if str(native[name].dtype) == "object"]
+        texts = {name: list(map(_as_text, native[name].tolist())) for name in objects}
+        native = native.assign(**{name: type(native[name])(own, index=native.index, dtype="string")
+                                  for name, own in texts.items()})  # fmt: skip
+    connection.register(name, native)
+
+
+def _as_text(value: Any) -> str | None:
+    value = as_plain(value)
+    return None if is_missing(value) else printed(value)
 
 
 def _plain_relation(connection: Any, files: Files) -> Any:
@@ -315,13 +365,18 @@ def _plain_relation(connection: Any, files: Files) -> Any:
 
 
 @contextmanager
-def coded(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[EngineTable | None]:
-    """The declared columns of a table or of files, while they are open; None for Python values."""
+def coded(
+    data: Any, coders: Mapping[str | None, Coder], person: str | None, *, columns: bool = False
+) -> Iterator[EngineTable | None]:
+    """The declared columns of a table or of files, while they are open; None for Python values.
+
+    ``columns``: a mapping is one of columns, and no counts of values.
+    """
     if is_files(data):
         with opened(data, coders, person) as table:
             yield table
     else:
-        frame = as_frame(data)
+        frame = of_columns(data) if columns and isinstance(data, Mapping) else as_frame(data)
         yield None if frame is None else as_table(frame, coders, person)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from discreet.data.engines import as_frame, choose, identifier, no_column
+from discreet.data.engines import as_frame, choose, compared_exactly, no_column
 from discreet.data.files import Files, is_files, no_field, sql
 from discreet.data.values import distinct, is_missing, printed, weighted
 from discreet.data.withheld import fetch
@@ -109,13 +109,10 @@ def _values(frame: nw.LazyFrame[Any], name: str) -> Iterable[tuple[Any, int]]:
     if frame.implementation.is_pandas_like():
         return distinct(frame.to_native()[name].tolist())
     dtype = frame.collect_schema()[name]
-    value = frame.select(value=nw.col(name))
-    if dtype == nw.String and frame.implementation.is_duckdb():  # as bytes, which no collation makes equal
-        value = nw.from_native(frame.to_native().project(f"encode({identifier(name)}) AS value"))
-    elif not (dtype.is_numeric() or dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date)):
+    value = compared_exactly(frame.select(value=nw.col(name)))
+    if not (dtype.is_numeric() or dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date)):
         return ((row[0], 1) for row in fetch(value))
-    counted = fetch(value.group_by("value").agg(nw.len().alias("records")))
-    return ((one.decode() if isinstance(one, bytes) else one, records) for one, records in counted)
+    return fetch(value.group_by("value").agg(nw.len().alias("records")))
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,10 @@
 
 Every function at the door of this room is :func:`withheld`. What leaves by an exception is one of ours,
 and nothing hangs behind it: no cause, no context, no note, no frame of an engine.
+
+Here alone it is decided whose failure it is. Data that an engine cannot read are an :class:`EngineError`. An
+error of the engine's own is an :class:`EngineFailure`, which says nothing of the data; a call that opened
+DuckDB itself is made once more then, on a new connection.
 """
 
 from __future__ import annotations
@@ -14,10 +18,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from discreet._typing import Arguments, Result
-from discreet.errors import DataError, DiscreetError
+from discreet.errors import DataError, DiscreetError, EngineFailure
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -26,28 +31,51 @@ OUT_OF_MEMORY = "OutOfMemoryException"
 MISSING_PACKAGE = ("ImportError", "ModuleNotFoundError")
 
 
+_ENGINES = {"duckdb": "DuckDB", "polars": "Polars", "pyspark": "Spark"}
+_OWN_ERRORS = {
+    ("duckdb", "InternalException"): "duckdb",
+    ("duckdb", "FatalException"): "duckdb",
+    ("pyo3_runtime", "PanicException"): "polars",
+    ("polars", "PanicException"): "polars",
+    ("py4j", "Py4JNetworkError"): "pyspark",
+}
+"""Package and name of the errors that are an engine's own, and the engine."""
+_connections: ContextVar[int] = ContextVar("_connections", default=0)
+
+
 class EngineError(DataError):
     """An engine failed; ``kind`` is the name of its error and ``line`` that of a CSV file, if it said one."""
 
     kind: str = ""
-    line: str | None = None
+    line: int | None = None
 
 
 def withheld(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, with every error of an engine replaced by one of ours that says no more than its name."""
+    """The function, with every error of an engine replaced by one of ours that says no more than its name.
+
+    Where DuckDB fails by itself and was opened in this call, the call is made a second time: it opens the
+    same files or tables in memory again. What was open before, such as a relation of the caller's, is not
+    read twice: it may give its records only once.
+    """
 
     @functools.wraps(function)
     def guarded(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        try:
-            with _silent_spark():
-                return function(*arguments, **options)
-        except DiscreetError as error:
-            failure = error
-        except BaseException as error:
-            # Polars panics are no Exception; an interrupt is no engine's.
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            failure = _named(error)
+        again = False
+        while True:
+            before = connections()
+            try:
+                with _silent_spark():
+                    return function(*arguments, **options)
+            except BaseException as error:
+                # Polars panics are no Exception; an interrupt is no engine's.
+                if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                    raise
+                failure = ours(error)
+            if again or not may_be_repeated(failure) or connections() == before:
+                break
+            again = True
+        if again and isinstance(failure, EngineFailure):
+            failure = failed(failure.engine, failure.kind, failure.where, twice=True)
         # Out here, where no exception is being handled, nothing becomes the context of this one: whoever
         # logs the whole chain would log what the engine said of a record, which ``from None`` only hides.
         failure.__cause__ = failure.__context__ = None
@@ -56,16 +84,59 @@ def withheld(function: Callable[Arguments, Result]) -> Callable[Arguments, Resul
     return guarded
 
 
-def _named(error: BaseException) -> EngineError:
+def connections() -> int:
+    """How many times DuckDB was opened here so far, in this thread: more after a call that opened it."""
+    return _connections.get()
+
+
+def may_be_repeated(failure: DiscreetError) -> bool:
+    """Whether DuckDB may do on a new connection what it failed to do on this one."""
+    return isinstance(failure, EngineFailure) and failure.engine == "duckdb" and not failure.twice
+
+
+def ours(error: BaseException) -> DiscreetError:
+    """The error of ours that stands for one of an engine; one of ours stands for itself."""
+    if isinstance(error, DiscreetError):
+        return error
     name = type(error).__name__
+    engine = _OWN_ERRORS.get((type(error).__module__.strip("_").partition(".")[0], name))
+    if _is_internal_to_spark(error):
+        engine = "pyspark"
+    if engine is not None:
+        return failed(engine, name)
     said = f"the engine cannot read the data, and nothing was counted ({name}; details withheld)"
     if isinstance(error, ImportError) and error.name:
         said = f"{error.name} is not installed, and the engine needs it to read these data: pip install it"
     bare = EngineError(said)
     bare.kind = name
     if line := re.match(r"[\w ]*: CSV Error on Line: (\d+)", str(error)):
-        bare.line = line[1]
+        bare.line = int(line[1])
     return bare
+
+
+def _is_internal_to_spark(error: BaseException) -> bool:
+    """Spark tells its own errors by a condition, which PySpark 3 calls a class."""
+    condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    if not type(error).__module__.startswith("pyspark.") or condition is None:
+        return False
+    try:
+        return str(condition()).startswith("INTERNAL_ERROR")
+    except Exception:  # it is asked of a Java process, which may be gone
+        return False
+
+
+def failed(engine: str, kind: str, where: str = "", *, twice: bool = False) -> EngineFailure:
+    """An error of an engine's own, by the name of its package; ``where`` names the files that it read."""
+    name, version = _ENGINES[engine], getattr(sys.modules.get(engine), "__version__", "")
+    files, times = f"{where}: " if where else "", ", twice," if twice else ""
+    failure = EngineFailure(
+        f"{files}{name} {version} failed{times} by an error of its own ({kind}; details withheld), which "
+        "says nothing of the data; nothing was counted or charged for this question. Ask it again; if it "
+        f"fails each time, take another version of {name}"
+    )
+    failure.engine, failure.version, failure.kind = engine, version, kind
+    failure.where, failure.twice = where, twice
+    return failure
 
 
 @contextmanager
@@ -93,6 +164,7 @@ def connect() -> Any:
     """A DuckDB in memory. It fetches nothing, writes no record to the disk, and prints no progress."""
     import duckdb
 
+    _connections.set(connections() + 1)
     settings: dict[str, Any] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",

@@ -25,9 +25,9 @@ import numpy as np
 from discreet._json import fields_as_json
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
-from discreet.data import ClippedSum, clipped_sum
+from discreet.data import ClippedSum, clipped_sum, read_rows
 from discreet.data.grids import MOST_STEPS
-from discreet.data.rows import as_number, read_rows
+from discreet.data.rows import as_number
 from discreet.declarations import Relation, as_bounds, as_exact, as_rational, as_size, as_total
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError

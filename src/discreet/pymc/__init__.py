@@ -56,7 +56,7 @@ class _LogProb(Op):  # type: ignore[misc]
     def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
         outputs[0][0] = np.asarray(self.both(*inputs)[self.derivative], dtype=np.float64)
 
-    def grad(self, inputs: Any, gradients: Any) -> Any:
+    def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> Any:
         z, parameter = inputs
         (upstream,) = gradients
         for _ in range(self.lost):
@@ -68,8 +68,11 @@ class _LogProb(Op):  # type: ignore[misc]
                 full = full.sum(axis=axis, keepdims=True)
         return [z.zeros_like().astype("float64"), full]
 
-    def infer_shape(self, fgraph: Any, node: Any, shapes: Any) -> Any:
-        z, parameter = shapes
+    L_op = pullback  # its name in PyTensor before 3
+
+    def infer_shape(self, *given: Any) -> Any:
+        """``given`` ends with the shapes of the inputs; PyTensor before 3 gives the graph as well."""
+        z, parameter = given[-1]
         shape = [pt.maximum(a, b) for a, b in zip(z, parameter, strict=True)]
         return [tuple(shape[: len(shape) - (0 if self.derivative else self.lost)])]
 

@@ -10,6 +10,7 @@ moment and the count cost nothing beside the sum. Proof: ``proofs/regression.md`
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -24,9 +25,10 @@ from scipy.special import ndtr, ndtri
 from discreet._json import fields_as_json
 from discreet._typing import FloatArray
 from discreet.data import count_cells
-from discreet.data.files import coded, is_files
+from discreet.data.files import coded
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
+from discreet.data.values import distinct
 from discreet.data.withheld import withheld
 from discreet.declarations import (
     EXCLUDE,
@@ -384,19 +386,20 @@ class MeanDesign:
     @withheld
     def sums(self, data: Any) -> tuple[dict[Any, tuple[int, int, int]], int]:
         """By group the exact (count, Σu, Σu²), and the number of all records: private."""
-        if isinstance(data, Mapping | list | tuple) and not is_files(data):
-            import pandas as pd
-
-            data = pd.DataFrame(data if isinstance(data, Mapping) else {"value": list(data)})
         coders: dict[str | None, Any] = {self.column: self.grid}
         names: tuple[Any, ...] = (None,)
         if self.groups is not None:
             coders[self.by] = Levels(self.groups).accepting(self.grid.total)
             names = tuple(self.groups.levels)
-        with coded(data, coders, self.person) as table:
-            if table is None:
-                raise InvalidInput("data must be a table, a column or a file")
-            cells = count_cells(table, self.per_person).kept
+        with coded(data, coders, self.person, columns=True) as table:
+            if table is not None:
+                cells = count_cells(table, self.per_person).kept
+            elif self.groups is None and self.person is None:
+                cells = Counter()
+                for value, records in distinct(data):
+                    cells[self.grid.code(value),] += records
+            else:
+                raise InvalidInput("data must be a table or a file with the named columns")
         sums = {name: [0, 0, 0] for name in names}
         for (code, *group), records in cells.items():
             if group and group[0] >= len(names):

@@ -17,6 +17,7 @@ from discreet._version import __version__
 from discreet.errors import (
     DataError,
     DiscreetError,
+    EngineFailure,
     FileError,
     LedgerError,
     LedgerRefusal,
@@ -142,6 +143,7 @@ PROBLEMS: tuple[tuple[type[DiscreetError], int, str], ...] = (
     (LedgerError, 503, "The ledger cannot be used"),
     (DataError, 422, "The data do not fit the declaration"),
     (FileError, 400, "The file cannot be used"),
+    (EngineFailure, 503, "The engine failed"),
     (DiscreetError, 400, "This cannot be used as it is"),
 )
 

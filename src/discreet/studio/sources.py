@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from discreet.data import FORMATS, sql
-from discreet.errors import DiscreetError, FileError, InvalidInput
+from discreet.data.withheld import ours, withheld
+from discreet.errors import DiscreetError, EngineFailure, FileError, InvalidInput
 
 DATABASES = (".duckdb", ".ddb")
 """Endings of DuckDB files, whose tables can be chosen."""
@@ -158,6 +159,7 @@ def _locked(file: BinaryIO) -> bool:
 
 
 @lru_cache(maxsize=200)
+@withheld
 def _tables(path: Path, changed: int, size: int) -> list[str]:
     """The tables of a DuckDB file in this state; none if it is not one, or is in use by another program."""
     try:
@@ -175,7 +177,9 @@ def _duckdb(path: Path) -> Iterator[Any]:
     settings: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     try:
         connection = duckdb.connect(str(path), read_only=True, config=settings)
-    except duckdb.Error:
+    except duckdb.Error as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
         raise FileError(f"{path.name!r} cannot be opened: no DuckDB file, or in use elsewhere") from None
     with closing(connection):
         yield connection
@@ -235,5 +239,7 @@ def columns(source: DataSource) -> list[tuple[str, str]]:
             kinds = [str(kind).lower() if typed else "" for kind in relation.types]
             found = zip(map(str, relation.columns), kinds, strict=True)
             return [(name, kind) for name, kind in found if len(name) <= MAX_NAME][:200]
-    except (OSError, EOFError, ValueError, duckdb.Error):
+    except (OSError, EOFError, ValueError, duckdb.Error) as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
         raise FileError(f"{source.name!r}: the names of its columns cannot be read") from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import IntArray
-from discreet.data import as_frame, as_table
+from discreet.data import as_frame, as_table, of_columns
 from discreet.data.files import is_files, opened
 from discreet.data.grids import Grid
-from discreet.data.withheld import fetch, withheld
-from discreet.errors import DataError, InvalidInput
+from discreet.data.withheld import connections, failed, fetch, may_be_repeated, withheld
+from discreet.errors import DataError, EngineFailure, InvalidInput
 from discreet.regression.newton.design import Design
 from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.sums import (
@@ -66,13 +66,49 @@ def read(
     per_person: int | None = None,
     pushdown: bool = False,
 ) -> Iterator[RecordSource]:
-    """The records of any open table or file. ``pushdown``: DuckDB adds up by SQL, as Spark does."""
+    """The records of any open table or file. ``pushdown``: DuckDB adds up by SQL, as Spark does.
+
+    Files, and tables in memory that DuckDB reads, are opened once more where it fails by itself, also in a
+    later round; the sums of a round are those of one connection.
+    """
+    with ExitStack() as stack:
+
+        @withheld
+        def start() -> RecordSource:
+            stack.close()
+            return _of(design, stack.enter_context(_opened(design, data, person)), per_person, pushdown)
+
+        before = connections()
+        source = start()
+        is_ours = connections() > before
+
+        def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+            nonlocal source
+            try:
+                return source.sums(model, link, curvature)
+            except EngineFailure as failure:
+                if not (is_ours and may_be_repeated(failure)):
+                    raise
+            found = start()
+            if found.n != source.n:
+                raise DataError("the data have changed while they were read; ask again")
+            source = found
+            try:
+                return source.sums(model, link, curvature)
+            except EngineFailure as failure:
+                raise failed(failure.engine, failure.kind, twice=True) from None
+
+        yield replace(source, sums=sums)
+
+
+@contextmanager
+def _opened(design: Design, data: Any, person: str | None) -> Iterator[Table]:
     if is_files(data):
         with opened(data, design.coders, person) as table:
-            yield _of(design, table, per_person, pushdown)
-        return
-    frame = _framed(data, "a regression needs a table or a file")
-    yield _of(design, as_table(frame, design.coders, person), per_person, pushdown)
+            yield table
+    else:
+        frame = _framed(data, "a regression needs a table or a file")
+        yield as_table(frame, design.coders, person)
 
 
 @withheld
@@ -90,14 +126,7 @@ def codes_of(design: Design, frame: Any) -> list[IntArray]:
 
 
 def _framed(data: Any, needed: str) -> Any:
-    if isinstance(data, Mapping):
-        import pandas as pd
-
-        try:
-            data = pd.DataFrame({name: list(values) for name, values in data.items()})
-        except (TypeError, ValueError):
-            raise InvalidInput("data must map column names to columns of one length") from None
-    frame = as_frame(data)
+    frame = of_columns(data) if isinstance(data, Mapping) else as_frame(data)
     if frame is None:
         raise InvalidInput(f"{needed} with the columns of the formula")
     return frame
