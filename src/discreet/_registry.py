@@ -17,12 +17,15 @@ Thing = TypeVar("Thing", bound=type)
 
 
 class Registry:
-    """Things of one sort by their kind."""
+    """Things of one sort by their kind; those that are ``withdrawn`` are read and no longer made."""
 
-    def __init__(self, what: str, named_by: str, homes: dict[str, str]) -> None:
+    def __init__(
+        self, what: str, named_by: str, homes: dict[str, str], withdrawn: dict[str, str] | None = None
+    ) -> None:
         self.what = what
         self._named_by = named_by
         self._homes = homes
+        self._withdrawn = withdrawn or {}
         self._loaded: dict[str, Any] = {}
 
     def register(self, thing: Thing) -> Thing:
@@ -51,10 +54,23 @@ class Registry:
     def __getitem__(self, kind: str) -> Any:
         if not isinstance(kind, str):  # it may be data, given in the wrong place
             raise InvalidInput(f"{self.what} must be given by its name, not by a {type(kind).__name__}")
-        if kind not in self:
+        self.check_made(kind)
+        return self.reader(kind)
+
+    def check_made(self, kind: str) -> None:
+        """Refuses a kind that is read, and no longer made."""
+        if kind in self._withdrawn:
+            raise InvalidInput(
+                f"{self.what} {kind!r} is no longer made: documents that hold it are read, shown and verified"
+            )
+
+    def reader(self, kind: str) -> Any:
+        """The thing of a kind that a document names, also of one that is no longer made."""
+        homes = self._homes | self._withdrawn
+        if kind not in homes:
             raise InvalidInput(f"{self.what} {kind!r} is unknown{nearest(kind, self._homes)}")
         if kind not in self._loaded:
-            module, _, name = self._homes[kind].partition(":")
+            module, _, name = homes[kind].partition(":")
             self._loaded[kind] = getattr(import_module(module), name)
         return self._loaded[kind]
 
@@ -90,14 +106,16 @@ FAMILIES = Registry(
         "gaussian-vector": "discreet.posterior_sampling.families.means:GaussianVector",
         "binomial": "discreet.posterior_sampling.families.categorical:BinomialFamily",
         "multinomial": "discreet.posterior_sampling.families.categorical:MultinomialFamily",
-        "soft-categories": "discreet.posterior_sampling.families.categorical:SoftCategories",
         "geometric": "discreet.posterior_sampling.families.categorical:GeometricFamily",
         "negative-binomial": "discreet.posterior_sampling.families.categorical:NegativeBinomialFamily",
         "gamma": "discreet.posterior_sampling.families.rates:GammaTimes",
         "defined": "discreet.posterior_sampling.families.defined:DefinedFamily",
-        "defined-vector": "discreet.posterior_sampling.families.defined_vector:DefinedVector",
         "normal": "discreet.posterior_sampling.families.means:NormalFamily",
-        "correlated-vector": "discreet.posterior_sampling.families.means:CorrelatedVector",
+    },
+    withdrawn={
+        "soft-categories": "discreet.posterior_sampling.families.withdrawn:SoftCategories",
+        "correlated-vector": "discreet.posterior_sampling.families.withdrawn:CorrelatedVector",
+        "defined-vector": "discreet.posterior_sampling.families.withdrawn:DefinedVector",
     },
 )
 

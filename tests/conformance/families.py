@@ -23,9 +23,8 @@ from discreet.posterior_sampling.families.categorical import (
     MultinomialFamily,
     NegativeBinomialFamily,
     ShareFamily,
-    SoftCategories,
 )
-from discreet.posterior_sampling.families.means import CorrelatedVector, NormalFamily
+from discreet.posterior_sampling.families.means import NormalFamily
 from discreet.posterior_sampling.families.rates import GammaTimes
 from discreet.posterior_sampling.family import Family, Natural
 
@@ -137,14 +136,8 @@ def _student(eta: Natural) -> Any:
 
 
 HALF = Fraction(1, 2)
-THIRD = Fraction(1, 3)
 PAIRS_OF_THREE = ((2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0), (1, 0, 1), (0, 1, 1))
-TWO = Family.define(
-    log_partition="log(1 + exp(t1)) + log(1 + exp(t2))", statistic=("x1", "x2"), bounds=((0, 1), (0, 1))
-)
 BERNOULLI = Family.define(log_partition="log(1 + exp(t))", bounds=(0, 1))
-AROUND = ((2, 0), (-2, 0), (0, 2), (1, 1))
-POINTS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (HALF, HALF, 0), (THIRD, THIRD, THIRD))
 ROWS = [
     Row(discreet.BetaFamily(), (2.5, 4.0), (Fraction(0), Fraction(1, 3), HALF, Fraction(1)), _beta),
     Row(discreet.DirichletFamily(), (2.0, 3.5), (0, 1), _beta, sizes=(1, 2, 3, 10, 30)),
@@ -163,10 +156,6 @@ ROWS = [
     Row(NegativeBinomialFamily((0, 2), successes=3), (2.0, 3.0), (0, 1, 2), _beta, sizes=(1, 2, 3, 6)),
     Row(MultinomialFamily(2, trials=2), (4.0, 3.0), ((0, 2), (1, 1), (2, 0)), _beta, sizes=(1, 2, 3, 6)),
     Row(MultinomialFamily(3, trials=2), (3.0, 4.0, 3.5), PAIRS_OF_THREE, _beta, sizes=(1, 2, 3)),
-    Row(SoftCategories(2), (2.5, 3.0), ((0, 1), (HALF, HALF), (1, 0)), _beta, sizes=(1, 2, 3, 6)),
     Row(NormalFamily((-1.0, 2.0)), (-1.0, 0.5, 2.0, 4.0), (-1, -HALF, 0, HALF, 1, 2), _student, (1, 2, 3)),
-    Row(CorrelatedVector(1.0, 2.0, covariance=((4, 1), (1, 2))), ((0, 1), 2.0), AROUND, _normal),
     Row(BERNOULLI, (0.4, 5.0), (Fraction(0), HALF, Fraction(1)), _logit, sizes=(1, 3)),
-    Row(TWO, (0.4, 0.5, 8.0), ((0, 0), (0, 1), (1, 0), (1, 1)), _logit, sizes=(2,)),
-    Row(SoftCategories(3), (2.0, 0.5, 3.0), POINTS, _beta, sizes=(1, 2, 3)),
 ]

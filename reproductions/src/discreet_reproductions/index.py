@@ -151,9 +151,9 @@ LISTED = (
     ),
     Item(
         "C A.6.2, first approach",
-        "A bounded range of neighbours: the relation replace-nearby, which does not mix with others",
-        "implemented",
-        "docs/posterior-sampling.md",
+        "A bounded range of neighbours: a weaker promise (replace-nearby), read from documents of 0.2",
+        "no longer made",
+        "proofs/posterior-sampling.md",
     ),
     Item(
         "C A.7.1, theorem A.16",

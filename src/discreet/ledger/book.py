@@ -198,6 +198,8 @@ class Ledger:
         name = _as_name(dataset, "dataset")
         cap = Budget.cap(epsilon, delta, zcdp)
         related = as_relation(relation)
+        if related is Relation.REPLACE_NEARBY:
+            raise InvalidInput("relation='replace-nearby' is no longer made: ledgers that hold it are read")
         scope = related, as_unit(unit, related)
         attempts: set[str] = set()
 

@@ -79,7 +79,7 @@ class Family(ABC):
     least: ClassVar[float] = -math.inf
 
     def __post_init__(self) -> None:
-        """Checks declared bounds, and how far apart records may be that are to be hard to tell apart."""
+        """Checks declared bounds."""
         if not hasattr(self, "bounds"):
             return
         low, high = bounds = as_bounds(self.bounds, self.bounds_of, self.least)
@@ -87,13 +87,6 @@ class Family(ABC):
         if whole and not (low.is_integer() and high.is_integer()):
             raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
         self.keep(bounds=bounds)
-        nearby = getattr(self, "nearby", None)
-        if nearby is not None:
-            far = float(as_exact(nearby, "nearby"))
-            if not 0 < far <= high - low or (whole and not far.is_integer()):
-                kind = "a whole number" if whole else "positive"
-                raise InvalidInput(f"nearby={nearby!r} must be {kind}, at most the width of {bounds=}")
-            self.keep(nearby=far)
 
     def keep(self, **checked: Any) -> None:
         """Fields as they are once they are checked."""
@@ -332,21 +325,18 @@ class Family(ABC):
     def define(
         *,
         log_partition: str,
-        bounds: Any = None,
-        statistic: str | Sequence[str] = "x",
+        bounds: Any,
+        statistic: str = "x",
         means: tuple[float, float] | None = None,
-        support: Any = None,
-        values: Sequence[Sequence[float]] | None = None,
+        support: tuple[float, float] = (-math.inf, math.inf),
     ) -> Family:
-        """Any exponential family with one, two or three natural parameters, from its formulas.
+        """Any exponential family with one natural parameter, from its formulas.
 
         The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
         ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
         where it is finite; ``means``, between which numbers the mean of S can be (``bounds`` if not given).
-        Of several parameters ``statistic`` is a formula for each, A is one of t1, t2, …, and ``bounds`` and
-        ``support`` are pairs for each; ``values`` in place of bounds are all the values that S can have. The
-        prior is (mean of each part of S, …, as how many records they count). Draws are of t, exact; the
-        Rényi curve is a bound: see :mod:`discreet.posterior_sampling.families.defined`.
+        The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
+        bound: see :mod:`discreet.posterior_sampling.families.defined`.
 
         >>> logarithmic = Family.define(
         ...     log_partition="log(-log(1 - exp(t)))", bounds=(1, 20), means=(1, float("inf")),
@@ -355,18 +345,20 @@ class Family(ABC):
         >>> logarithmic.prior((3, 2))
         (3.0, 2.0)
         """
-        if isinstance(statistic, str) and "," not in statistic and values is None:
-            ends = {} if support is None else {"support": support}
-            return cast(Family, FAMILIES["defined"](bounds, log_partition, statistic, means, **ends))
-        if means is not None:
-            raise InvalidInput("means= is for one parameter; of several it is found out")
-        return cast(Family, FAMILIES["defined-vector"](log_partition, statistic, bounds, values, support))
+        return cast(Family, FAMILIES["defined"](bounds, log_partition, statistic, means, support))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
         options = dict(content)
-        family: type[Family] = FAMILIES[options.pop("name")]
-        return family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
+        family: type[Family] = FAMILIES.reader(options.pop("name"))
+        nearby = options.pop("nearby", None)
+        found = family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
+        if nearby is not None:  # of 0.2, which could protect records against others near by alone
+            low, high = found.record_bounds
+            if not 0 < as_exact(nearby, "nearby") <= Fraction(high) - Fraction(low):
+                raise InvalidInput(f"nearby={nearby!r} must be positive, at most the width of the bounds")
+            found.keep(nearby=float(nearby))
+        return found
 
 
 def of_two(kind: type[Kind], parameters: Any, said: str) -> Kind:

@@ -190,8 +190,6 @@ def posterior_sampler(
         spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
     relation, unit, assumptions = model.protects
     if per_person is not None:
-        if relation is Relation.REPLACE_NEARBY:
-            raise InvalidInput("nearby= is about single records: leave out person and per_person")
         relation, assumptions = Relation.REPLACE_PERSON, (*assumptions, people_assumption(members))
     basis = f"{name} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
     delta_spent = target.delta if target else Fraction(0)
@@ -237,9 +235,13 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
     if isinstance(family, Family):
         if options:
             raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
+        FAMILIES.check_made(family.name)
+        nearby = getattr(family, "nearby", None)
+        if nearby is not None:
+            raise InvalidInput(f"nearby={nearby!r} is no longer made: it is read from documents")
         return family
     cls: type[Family] = FAMILIES[family]
-    known = {own.name for own in fields(cls)}
+    known = {own.name for own in fields(cls) if own.init}
     for option in options:
         if option not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"

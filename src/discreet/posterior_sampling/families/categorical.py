@@ -423,27 +423,6 @@ class MultinomialFamily(DividedFamily):
 
 
 @dataclass(frozen=True)
-class SoftCategories(DividedFamily):
-    """A record is a point of the simplex, shares of each of ``dimension`` levels; Dirichlet prior.
-
-    It adds itself to the parameters. The statistic is the sum of the shares.
-    """
-
-    name: ClassVar[str] = "soft-categories"
-    whole: ClassVar[bool] = False
-    unit: ClassVar[int] = 2**32
-    words: ClassVar[str] = "the mean share of each level in a record"
-
-    def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
-        units: npt.NDArray[np.int64] = np.trunc(np.minimum(rows, 2.0) * self.unit).astype(np.int64)
-        near = np.abs(rows.sum(axis=1) - 1) < 1e-6
-        # What rounding left over of a record goes to its largest share.
-        largest = units.argmax(axis=1)[near]
-        units[near.nonzero()[0], largest] += self.unit - units[near].sum(axis=1)
-        return units
-
-
-@dataclass(frozen=True)
 class _Failures(OneShare):
     """Failures before a known number of successes of probability θ, clipped to declared bounds; Beta prior.
 

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,14 +111,10 @@ def _axes(law: Any) -> tuple[Normal, ...]:
 
 @dataclass(frozen=True)
 class GaussianMean(_MeanFamily):
-    """The mean of numbers with known standard deviation ``sigma``, clipped to declared bounds.
-
-    ``nearby``: protect records against others that are no farther away, and not against all; see
-    ``docs/posterior-sampling.md``.
-    """
+    """The mean of numbers with known standard deviation ``sigma``, clipped to declared bounds."""
 
     bounds: tuple[float, float] = None  # type: ignore[assignment]
-    nearby: float | None = field(default=None, kw_only=True)
+    nearby: float | None = field(default=None, init=False)
     name: ClassVar[str] = "gaussian"
     words: ClassVar[str] = "the mean of numbers with standard deviation {sigma:g}"
 
@@ -240,70 +235,6 @@ def sum_in_ball(rows: FloatArray, radius: float) -> tuple[tuple[Fraction, ...], 
     steps = np.trunc(direction * inside * 2.0**32).astype(np.int64)
     unit = Fraction(radius) / 2**32
     return tuple(int(total) * unit for total in steps.astype(object).sum(axis=0)), len(rows)
-
-
-@dataclass(frozen=True)
-class CorrelatedVector(GaussianVector):
-    """The mean of vectors with known ``covariance``, clipped to so many standard deviations, ``radius``.
-
-    With the triangular factor L of the covariance, the records L⁻¹x are uncorrelated with standard deviation
-    1, and the model is that of :class:`GaussianVector` on them: they are clipped to norm ``radius``
-    (x'Σ⁻¹x ≤ radius²) and summed, and a draw φ of their mean is published as Lφ. The prior is (means, scale):
-    the covariance of the mean is scale² times that of a record, the form that is conjugate.
-    """
-
-    sigma: float = 1.0
-    dimension: int = 0
-    covariance: tuple[tuple[float, ...], ...] = ()
-    name: ClassVar[str] = "correlated-vector"
-    words: ClassVar[str] = "the mean of correlated vectors, clipped to {radius:g} standard deviations"
-
-    def __post_init__(self) -> None:
-        try:
-            matrix = np.array(self.covariance, dtype=np.float64)
-            np.linalg.cholesky(matrix)
-        except (ValueError, TypeError, np.linalg.LinAlgError):
-            matrix = np.zeros((1, 0))
-        if not matrix.size or not np.array_equal(matrix, matrix.T) or not np.isfinite(matrix).all():
-            raise InvalidInput(
-                f"covariance={self.covariance!r} must be a symmetric, positive definite matrix: that of one "
-                "record"
-            )
-        if self.dimension not in (0, len(matrix)) or self.sigma != 1:
-            raise InvalidInput("sigma and dimension follow from the covariance: leave them out")
-        self.keep(covariance=tuple(map(tuple, matrix.tolist())), dimension=len(matrix))
-        super().__post_init__()
-
-    @cached_property
-    def _factor(self) -> FloatArray:
-        return np.asarray(np.linalg.cholesky(np.array(self.covariance)), dtype=np.float64)
-
-    def uncorrelated(self, rows: FloatArray) -> FloatArray:
-        return np.asarray(np.clip(np.linalg.solve(self._factor, rows.T).T, -1e300, 1e300), dtype=np.float64)
-
-    def centred(self, means: Any) -> list[float]:
-        return list(self.uncorrelated(np.array([means], dtype=np.float64))[0].tolist())
-
-    def prior_in_words(self, prior: list[Any]) -> str:
-        centre = ", ".join(f"{mean:g}" for mean in self._factor @ [mean for mean, _ in prior])
-        return f"mean ({centre}), {prior[0][1]:g} times the spread of a record"
-
-    def value(self, draws: FloatArray) -> FloatArray:
-        return np.asarray(draws @ self._factor.T, dtype=np.float64)
-
-    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> tuple[Normal, ...]:
-        """The law of φ: independent numbers with one standard deviation."""
-        found: tuple[Normal, ...] = super().given_draws(prior, n, r, m, self.uncorrelated(draws))
-        return found
-
-    def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
-        centre = self._factor @ [part.loc for part in law]
-        scales = law[0].scale * np.sqrt(np.diag(self.covariance))
-        return [Normal(float(c), float(s)) for c, s in zip(centre, scales, strict=True)]
-
-    def sample(self, law: tuple[Normal, ...], size: int, seed: int | None) -> FloatArray:
-        free = np.random.default_rng(seed).standard_normal((size, self.dimension))
-        return self.value([part.loc for part in law] + law[0].scale * free)
 
 
 @dataclass(frozen=True)

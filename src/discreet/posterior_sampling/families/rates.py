@@ -28,7 +28,7 @@ class _GammaFamily(Family):
     """Coordinates η = (shape, rate) and C = lnΓ(shape) − shape·ln(rate)."""
 
     bounds: tuple[float, float]
-    nearby: float | None = field(default=None, kw_only=True)
+    nearby: float | None = field(default=None, init=False)
     parameter: ClassVar[str] = "rate"
     least: ClassVar[float] = 0
     profiled: ClassVar[bool] = True

@@ -1,0 +1,142 @@
+"""Families that are no longer made: what their documents, which 0.2 wrote, need to be read and shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import FloatArray
+from discreet.distributions.law import Law
+from discreet.distributions.normal import Normal
+from discreet.errors import InvalidInput
+from discreet.numerics.enclosures import Ball
+from discreet.posterior_sampling.families.categorical import DividedFamily
+from discreet.posterior_sampling.families.means import GaussianVector
+from discreet.posterior_sampling.family import Family, Natural, RecordKind
+from discreet.randomness.entropy import Source
+
+
+@dataclass(frozen=True)
+class SoftCategories(DividedFamily):
+    """A record was a point of the simplex, shares of each of ``dimension`` levels; Dirichlet prior."""
+
+    name: ClassVar[str] = "soft-categories"
+    whole: ClassVar[bool] = False
+    unit: ClassVar[int] = 2**32
+    words: ClassVar[str] = "the mean share of each level in a record"
+
+    def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
+        raise not_made(self)
+
+
+@dataclass(frozen=True)
+class CorrelatedVector(GaussianVector):
+    """The mean of vectors with known ``covariance``, clipped to so many standard deviations, ``radius``.
+
+    With the triangular factor L of the covariance, L⁻¹x are uncorrelated records with standard deviation 1,
+    on which the model is that of :class:`GaussianVector`; a draw φ of their mean was published as Lφ.
+    """
+
+    sigma: float = 1.0
+    dimension: int = 0
+    covariance: tuple[tuple[float, ...], ...] = ()
+    name: ClassVar[str] = "correlated-vector"
+    words: ClassVar[str] = "the mean of correlated vectors, clipped to {radius:g} standard deviations"
+
+    @cached_property
+    def _factor(self) -> FloatArray:
+        return np.asarray(np.linalg.cholesky(np.array(self.covariance)), dtype=np.float64)
+
+    def gathered(self, *_: Any) -> tuple[Any, int]:
+        raise not_made(self)
+
+    def prior_in_words(self, prior: list[Any]) -> str:
+        centre = ", ".join(f"{mean:g}" for mean in self._factor @ [mean for mean, _ in prior])
+        return f"mean ({centre}), {prior[0][1]:g} times the spread of a record"
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return np.asarray(draws @ self._factor.T, dtype=np.float64)
+
+    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> tuple[Normal, ...]:
+        """The law of φ: independent numbers with one standard deviation."""
+        uncorrelated = np.asarray(np.linalg.solve(self._factor, draws.T).T, dtype=np.float64)
+        found: tuple[Normal, ...] = super().given_draws(prior, n, r, m, uncorrelated)
+        return found
+
+    def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
+        centre = self._factor @ [part.loc for part in law]
+        scales = law[0].scale * np.sqrt(np.diag(self.covariance))
+        return [Normal(float(c), float(s)) for c, s in zip(centre, scales, strict=True)]
+
+    def sample(self, law: tuple[Normal, ...], size: int, seed: int | None) -> FloatArray:
+        free = np.random.default_rng(seed).standard_normal((size, self.dimension))
+        return self.value([part.loc for part in law] + law[0].scale * free)
+
+
+@dataclass(frozen=True)
+class DefinedVector(Family):
+    """Two or three natural parameters from formulas. Of its privacy no more is known than was promised.
+
+    Its Rényi divergences were bounded by 0.2; that bound is not computed any more, so that a guarantee is the
+    pair (ε, δ) that its document states, and nothing beside it.
+    """
+
+    cumulant: str
+    statistic: tuple[str, ...]
+    box: Any = None
+    values: Any = None
+    support: Any = None
+    name: ClassVar[str] = "defined-vector"
+    records: ClassVar[RecordKind] = "vectors"
+    reads: ClassVar[tuple[str, ...]] = ()
+    work: ClassVar[float] = math.inf
+
+    @property
+    def parameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"t{i + 1}" for i in range(len(self.statistic)))
+
+    def prior(self, parameters: Any) -> tuple[float, ...]:
+        return tuple(map(float, parameters))
+
+    def natural(self, distribution: Any) -> Natural:
+        *means, strength = map(Fraction, distribution)
+        return *(mean * strength for mean in means), strength
+
+    def from_natural(self, eta: Natural) -> Any:
+        raise not_made(self)
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        raise not_made(self)
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        raise not_made(self)
+
+    def normalisable(self, eta: Natural) -> bool:
+        return eta[-1] > 0
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        raise not_made(self)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        raise not_made(self)
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        raise not_made(self)
+
+    def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float:
+        return math.inf
+
+    def order_limit(self, eta: Natural, n: int, r: Fraction) -> float:
+        return 1.0
+
+
+def not_made(family: Family) -> InvalidInput:
+    """What is said where something new is asked of such a family."""
+    return InvalidInput(f"family {family.name!r} is no longer made: its documents are read and shown")
