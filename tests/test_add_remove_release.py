@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from discreet.mechanisms.independent import GaussianCounts, Geometric
 from discreet.questions.base import question_of
 from discreet.questions.tables import Conditional, CrossTable
 from discreet.reporting.report import report
+from effort import processor_seconds
 
 LEVELS = ("no", "yes", "maybe")
 RECORDS = ["no"] * 4321 + ["yes"] * 2987 + ["maybe"] * 13
@@ -342,13 +342,12 @@ def test_a_hundred_thousand_levels() -> None:
     rng = np.random.default_rng(3)
     true = rng.poisson(rng.gamma(0.5, 20.0, k))
     counts = {f"level{i}": int(records) for i, records in enumerate(true)}
-    start = time.process_time()
-    release = asked(counts, levels=tuple(counts), prior=0.5)
-    low, high = release.noise_aware().interval(0.9)
-    text = release.to_json()
-    assert Release.from_json(text) == release
-    assert len(release.rows()) == k
-    assert time.process_time() - start < 60
+    with processor_seconds(60):
+        release = asked(counts, levels=tuple(counts), prior=0.5)
+        low, high = release.noise_aware().interval(0.9)
+        text = release.to_json()
+        assert Release.from_json(text) == release
+        assert len(release.rows()) == k
     assert (low < high).all()
     first, last = known_total(release).interval(0.999999)
     assert first <= sum(counts.values()) <= last

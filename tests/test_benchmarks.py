@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,12 +38,14 @@ def test_the_peers_are_given_the_same_candidates_and_scores() -> None:
     assert scores == pytest.approx(expected, rel=1e-9, abs=1e-7)
 
 
-def test_a_job_makes_the_releases_it_asks_for() -> None:
+def test_a_job_makes_the_releases_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count()
+    monkeypatch.setattr(peers_tools, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     job = {"tool": "naive enumeration", "prior": [1, 1], "epsilon": 1.0, "sensitivity": 0.4}
     result = peers_tools.perform({**job, "rows": [[3, 2], [0, 5]], "repetitions": 4})
     assert len(result["counts"]) == 8
     assert all(sum(counts) == 5 for counts in result["counts"])
-    assert result["first_s"] > 0
+    assert (result["first_s"], result["each_s"]) == (1, 1)
     assert result["peak_mb"] >= result["base_mb"] > 1
     stopped = peers_tools.perform({**job, "rows": [[3, 2]], "repetitions": 9, "seconds": 0, "at_least": 3})
     assert len(stopped["counts"]) == 3

@@ -9,7 +9,6 @@ import sqlite3
 import stat
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -38,6 +37,7 @@ from discreet import (
 )
 from discreet.ledger import Budget, book, budgets, chain, store
 from discreet.privacy.curves import Gaussian
+from effort import processor_seconds
 from evidence import drivers
 
 HALF = Guarantee(Fraction(1, 2))
@@ -788,15 +788,13 @@ class TestExport:
         lines = exported.read_bytes().splitlines(keepends=True)
         hostile = tmp_path / "hostile.jsonl"
         hostile.write_bytes(lines[0] + line + b"\n" + b"".join(lines[1:]))
-        begun = time.monotonic()
-        with pytest.raises(CorruptLedgerError):
+        with processor_seconds(5), pytest.raises(CorruptLedgerError):
             Ledger.verify_export(hostile)
         changed = lines[2].replace(b'"epsilon":"', b'"epsilon":"1e-99999999', 1)
         assert changed != lines[2]
         hostile.write_bytes(lines[0] + lines[1] + changed + b"".join(lines[3:]))
-        with pytest.raises(CorruptLedgerError):
+        with processor_seconds(5), pytest.raises(CorruptLedgerError):
             Ledger.verify_export(hostile)
-        assert time.monotonic() - begun < 5
 
     def test_a_damaged_ledger_is_not_exported(self, ledger: Ledger, tmp_path: Path) -> None:
         raw(ledger, *UNSEALED, "UPDATE discreet_entries SET time = 'never'")

@@ -118,7 +118,7 @@ def test_notebook_runs_in_a_kernel(tmp_path: Path) -> None:
 
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     results = [
         output["data"]

@@ -71,22 +71,17 @@ def test_every_mechanism_has_a_conformance_row_and_every_row_a_mechanism() -> No
 def test_import_is_light() -> None:
     heavy = ["scipy.stats", "matplotlib", "duckdb", "pandas", "polars", "pyarrow", "sklearn"]
     program = (
-        "import json, sys, time\n"
-        "start = time.process_time()\n"
+        "import json, sys\n"
         "import discreet\n"
-        "elapsed = time.process_time() - start\n"
+        "modules = len(sys.modules)\n"
         "for name in discreet.__all__:\n"
         "    getattr(discreet, name)\n"  # names load on first use: none of them may load these either
-        f"print(json.dumps([elapsed, [m for m in {heavy} if m in sys.modules]]))\n"
+        f"print(json.dumps([modules, [m for m in {heavy} if m in sys.modules]]))\n"
     )
-    seconds = []
-    for _ in range(3):
-        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        elapsed, loaded = json.loads(run.stdout)
-        assert loaded == [], f"import discreet loads {loaded}"
-        seconds.append(elapsed)
-    print(f"import discreet: {min(seconds):.3f} s of processor time, best of {len(seconds)}")
-    assert min(seconds) < 0.5
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules, loaded = json.loads(run.stdout)
+    assert loaded == [], f"import discreet loads {loaded}"
+    assert modules < 150  # NumPy alone has more
 
 
 # Public names.

@@ -18,7 +18,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -1446,19 +1445,15 @@ def test_a_port_in_use_is_said() -> None:
 
 def test_the_command_starts_and_ends(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--data", str(tmp_path)]
-    began = time.monotonic()
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as studio:
         assert studio.stdout is not None
         address = urlsplit(studio.stdout.readline().strip())
-        seconds = time.monotonic() - began
-        print(f"discreet studio printed its address after {seconds:.2f} s")
-        assert seconds < 20  # about 1 s on a machine that has nothing else to do
         token = parse_qs(address.query)["token"][0]
         assert (address.scheme, address.hostname, address.path) == ("http", "127.0.0.1", "/")
         browser = Browser(StudioSettings(port=address.port or 0, token=token)).enter()
         assert browser.upload().status == 303
         studio.send_signal(signal.SIGINT)
-        rest, said = studio.communicate(timeout=20)
+        rest, said = studio.communicate(timeout=300)
     assert (studio.returncode, rest) == (0, "")  # the address was all of the output
     assert "The studio has ended" in said
     assert "Traceback" not in said

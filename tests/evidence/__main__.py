@@ -3,7 +3,8 @@
 kills: processes that spend are killed by SIGKILL at every labelled step of a charge, and at random moments.
 race: processes that spend from one cap at the same time. fuzz: damaged documents, study files, ledgers,
 tables and requests. triples: the exact law of every mechanism over pairs of neighbours, by outcome.
-soak: a studio and its ledger under eight clients, for so many minutes.
+soak: a studio and its ledger under eight clients, for so many minutes. crowded: releases from files beside
+busy processes, each compared with the truth.
 """
 
 from __future__ import annotations
@@ -393,7 +394,7 @@ def gathered(work: Callable[..., Counter[str]], number: int, processes: int, *mo
     return total
 
 
-NUMBERS = {"kills": 10_000, "race": 64, "fuzz": 10**6, "triples": 10**9, "soak": 20}
+NUMBERS = {"kills": 10_000, "race": 64, "fuzz": 10**6, "triples": 10**9, "soak": 20, "crowded": 500}
 WRONG = (
     "uncharged",
     "lost",
@@ -403,13 +404,14 @@ WRONG = (
     "secrets",
     "above the claim",
     "charges not accounted for",
+    "called malformed",
 )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.evidence", description=__doc__)
     parser.add_argument("what", choices=NUMBERS)
-    parser.add_argument("--number", type=int, help="trials, processes, inputs, triples or minutes")
+    parser.add_argument("--number", type=int, help="trials, processes, inputs, triples, minutes or releases")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share the work")
     parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own")
     given = parser.parse_args()
@@ -425,6 +427,10 @@ def main() -> int:
             from evidence.soak import soak
 
             found = soak(number, url)
+        elif given.what == "crowded":
+            from evidence.crowded import crowded
+
+            found = crowded(number)
         elif given.what == "kills":
             found = gathered(kills, number, given.processes, url)
         else:

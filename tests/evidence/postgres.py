@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,17 @@ class Server:
             "initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-instructions"
         )
         self._call("pg_ctl", "-D", self._data, "-l", self._log, "-o", self._options(), "-w", "start")
+
+    def wait_until(self, setting: str, value: str) -> None:
+        """Until new connections see a setting that was changed, which takes as long as the server likes."""
+        import psycopg
+
+        for _ in range(2400):
+            with psycopg.connect(self.url) as connection:
+                if connection.execute(f"SHOW {setting}").fetchone() == (value,):
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"the server does not take {setting} = {value}")
 
     def restart_at_once(self) -> None:
         """Without a goodbye to clients or writing of buffers, as after a crash; waits until it is up."""

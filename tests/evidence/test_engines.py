@@ -291,7 +291,7 @@ DYING = """
     sys.path.insert(0, {tests!r})
     from evidence.test_engines import start
     from discreet.declarations import Domain
-    from discreet.errors import DataError
+    from discreet.errors import DiscreetError
     from discreet.data import count_levels
     session = start()
     java = session.sparkContext._gateway.proc.pid
@@ -300,11 +300,11 @@ DYING = """
     begin = time.monotonic()
     try:
         print("COUNTED", count_levels(table, Domain(("0", "1")), column="v"))
-    except DataError as error:
+    except DiscreetError as error:
         print("REFUSED", error)
     try:
         print("COUNTED", count_levels(table, Domain(("0", "1")), column="v"))
-    except DataError as error:
+    except DiscreetError as error:
         print("REFUSED", error)
     sys.stdout.flush()
     os._exit(0)
