@@ -32,7 +32,7 @@ from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
-from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
+from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.hellinger import PairWindow, candidate_distances
 from discreet.numerics.log_gamma import log_predictive, log_rising
 from discreet.privacy.guarantee import Guarantee
@@ -48,11 +48,8 @@ MAX_CANDIDATES = 2048
 MAX_WINDOW = 1 << 15
 """Two levels: up to this many counts of non-negligible probability (ε down to about 0.003) the minimiser is
 exact; beyond, the median of π is released."""
-MAX_MARGINAL = 1 << 18
-"""More levels: windows wider than this per level are replaced by a projection of the noisy counts."""
-
-FEW_LEVELS = 20
-"""Up to so many levels π is convolved; beyond, its marginals come from characteristic functions."""
+_MOST_WEIGHED = 1 << 18
+"""More levels: about so many counts of a level are weighed at most."""
 
 _TIE = 1 + 1e-10  # costs within this factor count as equal, so that every caller breaks ties alike
 _NEGLIGIBLE = 45.0  # log-weights this far below the largest are left out
@@ -132,7 +129,7 @@ class Lattice(Mechanism):
         if self.k == 2:
             return 3e-3 + 3e-6 * min(self.n, 90 / epsilon, MAX_WINDOW)
         reach = (2 * (45 + 4 * self.k) + 4 * sum(self.prior)) / epsilon
-        return self.k * (2e-4 + 1e-6 * min(self.n, 2 * reach, MAX_MARGINAL))
+        return self.k * (2e-4 + 1e-6 * min(self.n, 2 * reach, _MOST_WEIGHED))
 
     def sample_sizes(self, quick: bool) -> tuple[int, int]:
         seconds, most = (QUICK_SECONDS, 400) if quick else (0.6, 4000)
@@ -450,49 +447,30 @@ class Decoder:
         near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE)
         return whole[int(near[0]) : int(near[-1]) + 1]
 
-    def true_counts(self, noisy: Sequence[int]) -> Separable | GivenTotal | None:
-        """π(x|z), or None where its windows would be too wide."""
-        k, n, prior, epsilon = len(self.prior), self.n, self.prior, self.epsilon
-        if k > FEW_LEVELS and n < 2**53:
-            from discreet.distributions.given_total import GivenTotal
-            from discreet.numerics.noises import LatticeNoise
+    def true_counts(self, noisy: Sequence[int]) -> GivenTotal | None:
+        """π(x|z), or None where there are too many possible counts to weigh."""
+        from discreet.distributions.given_total import GivenTotal
+        from discreet.numerics.noises import LatticeNoise
 
-            # Noisy counts matter between 0 and n only: so more of them are alike.
-            law = GivenTotal([min(max(z, 0), n) for z in noisy], LatticeNoise(2 / epsilon), prior, n)
-            try:
-                law.check()
-            except TooLargeError:
-                return None
-            return law
-        excess = max(sum(noisy) - n, n - sum(noisy), sum(max(-z, 0) for z in noisy))
-        reach = excess + math.ceil((2 * (_NEGLIGIBLE + 4 * k) + 4 * sum(prior)) / epsilon)
-        windows = [(max(z - reach, 0), min(z + reach, n)) for z in (min(max(z, 0), n) for z in noisy)]
-        if max(high - low for low, high in windows) > MAX_MARGINAL:
+        if self.n >= 2**53:
             return None
-        log_weights = []
-        for (low, high), z, a in zip(windows, noisy, prior, strict=True):
-            steps = np.arange(high - low + 1)
-            away = np.abs(steps + float(low - z))
-            log_weights.append(log_rising(a, float(low) + steps) - 0.5 * epsilon * away)
-        return Separable.of(log_weights, n, [low for low, _ in windows])
+        # Noisy counts matter between 0 and n only: so more of them are alike.
+        clipped = [min(max(z, 0), self.n) for z in noisy]
+        law = GivenTotal(clipped, LatticeNoise(2 / self.epsilon), self.prior, self.n)
+        try:
+            law.check()
+        except TooLargeError:
+            return None
+        return law
 
     def by_medians(self, clipped: tuple[int, ...]) -> tuple[int, ...]:
         """Interpolated medians of the marginals of π, rounded to sum n."""
         law = self.true_counts(clipped)
         if law is None:
             return round_to_total(clipped, [0.0] * len(clipped), self.n)
-        from discreet.distributions.given_total import GivenTotal, interpolated_median
-
-        if isinstance(law, GivenTotal):
-            nearest = np.floor(law.medians())
-            above = (law.medians() - nearest).tolist()
-            return round_to_total(nearest.astype(np.int64).tolist(), above, self.n)
-        starts, medians = [], []
-        for start, mass in law.marginals():
-            median = interpolated_median(mass)
-            starts.append(start)
-            medians.append(max(median, 0.0) if start == 0 else median)
-        return round_to_total(starts, medians, self.n)
+        nearest = np.floor(law.medians())
+        above = (law.medians() - nearest).tolist()
+        return round_to_total(nearest.astype(np.int64).tolist(), above, self.n)
 
 
 def _first_minimum(cost: FloatArray) -> IntArray:
