@@ -214,8 +214,13 @@ def _grouped(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
     columns["person"] = nw.col(table.person)
     grouped = frame.select(**columns).group_by("person", "code").agg(records.alias("records"))
     grouped = grouped.with_columns(records=number)
-    before = nw.col("records").cum_sum().over("person", order_by="code") - nw.col("records")
-    grouped = grouped.with_columns(room=most - before.cast(nw.Int64))
+    upto = nw.col("records").cum_sum()
+    if grouped.implementation.is_pandas_like():
+        # Without copy on write (pandas 2) an ordered window is put back in place while it is still read.
+        grouped = grouped.collect().sort("code").with_columns(upto=upto.over("person")).lazy()
+    else:
+        grouped = grouped.with_columns(upto=upto.over("person", order_by="code"))
+    grouped = grouped.with_columns(room=most - (nw.col("upto") - nw.col("records")).cast(nw.Int64))
     room, size = nw.col("room"), nw.col("records")
     fits = nw.when(room >= size).then(size).otherwise(nw.when(room > 0).then(room).otherwise(nw.lit(0)))
     nobody = nw.when(nw.col("person").is_null()).then(size).otherwise(nw.lit(0))
