@@ -8,7 +8,6 @@ multiplying and cutting off: integer arithmetic, equal on every engine, with not
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from discreet.data.grids import Grid
 from discreet.data.levels import Levels
 from discreet.declarations import EXCLUDE, Domain, as_float
 from discreet.errors import InvalidInput, missing_extra
+from discreet.regression.newton.formulas import check_call, check_formula
 
 if TYPE_CHECKING:
     from discreet.data.values import Coder
@@ -228,6 +228,8 @@ def design(
     shortens rows, of columns scaled to [−1, 1], to that length; without it none is.
     """
     bounds, levels, missing, other = (dict(one or {}) for one in (bounds, levels, missing, other))
+    if isinstance(formula, str) and formula.count("~") == 1:
+        check_formula(formula, {name: len(given) for name, given in levels.items()})
     response, wanted, right = _parsed(formula)
     both = sorted(set(bounds) & set(levels))
     if both:
@@ -313,15 +315,6 @@ def variable(
     return Variable(name, coder, rule == EXCLUDE)
 
 
-_SPLINES = {"bs", "cr", "cc", "cs"}
-_MATHS = ("log", "exp", "sqrt", "log1p")
-_NUMPY = {f"np.{name}" for name in (*_MATHS, "sin", "cos", "abs", "maximum", "minimum")}
-_CONTRASTS = {"contr.treatment", "contr.sum"}
-_FUNCTIONS = {"C", "I", *_CONTRASTS, *_SPLINES, *_MATHS, *_NUMPY}
-_ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-_PIECES = (ast.Call, ast.keyword, ast.Name, ast.expr_context, ast.Constant, ast.List, ast.Tuple, *_ARITHMETIC)
-
-
 def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
     """The response, the other columns in the order of their first use, and the right side."""
     try:
@@ -350,7 +343,7 @@ def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
             if kind == "lookup":
                 wanted.setdefault(str(factor.expr).strip("`"))
             elif kind == "python":
-                names = _checked_call(str(factor.expr))
+                names, _ = check_call(str(factor.expr))
                 if len(names) > 1:
                     raise InvalidInput(
                         f"formula={formula!r}: {factor.expr} mixes the columns {', '.join(names)}; make such "
@@ -360,33 +353,6 @@ def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
     if response in wanted:
         raise InvalidInput(f"formula={formula!r}: {response!r} is on both sides")
     return response, tuple(wanted), parsed.rhs
-
-
-def _checked_call(text: str) -> list[str]:
-    """The columns in a piece of Python of a formula, which may use declared functions only."""
-    try:
-        nodes = list(ast.walk(ast.parse(text, mode="eval").body))
-    except SyntaxError:
-        raise InvalidInput(f"{text}: this cannot be read") from None
-    functions: set[ast.AST] = set()
-    for node in nodes:
-        if isinstance(node, ast.Call):
-            function = ast.unparse(node.func)
-            if function not in _FUNCTIONS:
-                raise InvalidInput(
-                    f"{text}: {function} may learn from the data, or is unknown; allowed are "
-                    f"{', '.join(sorted(_FUNCTIONS))}. Declared bounds already scale each column"
-                )
-            if function in _SPLINES and "knots" not in {keyword.arg for keyword in node.keywords}:
-                raise InvalidInput(f"{text}: declare the knots, such as {function}(x, knots=[30, 50])")
-            functions.update(ast.walk(node.func))
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) in _CONTRASTS:
-            functions.update(ast.walk(node))
-    rest = [node for node in nodes if node not in functions]
-    if not all(isinstance(node, _PIECES) for node in rest):
-        raise InvalidInput(f"{text}: this cannot stand in a formula; use columns, numbers and functions")
-    names = dict.fromkeys(node.id for node in rest if isinstance(node, ast.Name))
-    return [name for name in names if name not in ("np", "contr")]
 
 
 _Factored = tuple[tuple[str, ...], list[list[tuple[int, FloatArray]]], FloatArray]

@@ -45,6 +45,7 @@ from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
+from discreet.regression.newton.formulas import check_formula
 from discreet.regression.newton.models import ResponseModel, model_of
 from discreet.regression.newton.posterior import CoefficientPrior, Posterior, PublicSetting
 from discreet.regression.newton.records import RecordSource, codes_of, read
@@ -246,12 +247,30 @@ class Regression:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Regression:
+        """Read :meth:`to_dict`, each part within its bounds."""
         given = dict(content)
-        given["bounds"] = {name: tuple(pair) for name, pair in given.get("bounds", {}).items()}
+        for name in ("bounds", "prior"):
+            pairs = given.get(name, {}).items()
+            given[name] = {key: tuple(as_reals(pair, name).tolist()) for key, pair in pairs}
         given["levels"] = {name: tuple(one) for name, one in given.get("levels", {}).items()}
-        given["epsilon"], given["delta"] = Fraction(given["epsilon"]), Fraction(given["delta"])
+        given["epsilon"] = as_rational(given["epsilon"], "epsilon", 0)
+        given["delta"] = as_rational(given["delta"], "delta", 0, 1)
         given["relation"] = Relation(given["relation"])
-        return cls(**given)
+        for name in ("n", "per_person"):
+            if given.get(name) is not None:
+                given[name] = as_count(given[name], name, 1)
+        asked = cls(**{**given, "prior": given["prior"] or None})
+        people = asked.per_person is not None
+        if (
+            asked.relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+            or (asked.person is None) is people
+        ):
+            raise ValueError("its relation, or whom it protects, is malformed")
+        if asked.hides_size and (people or asked.n is not None):
+            raise ValueError("it hides the number of records, and says it")
+        if not (asked.epsilon and 0 < asked.delta < 1):
+            raise ValueError("its epsilon and delta are malformed")
+        return asked
 
 
 def regression(
@@ -569,7 +588,14 @@ class Fit(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Fit:
         """Reads :meth:`content`; what the guarantee says must be what the question promises."""
-        asked, reached = Regression.from_dict(content["question"]), content["reached"]
+        question, reached = content["question"], content["reached"]
+        # Nothing is computed that has many more columns than the document has numbers.
+        held = max([len(reached or ()), *(len(one["point"]) for one in content["rounds"])])
+        sizes = {name: len(levels) for name, levels in question.get("levels", {}).items()}
+        least, most = check_formula(question["formula"], sizes)
+        if max([least, *(number - 1 for number in sizes.values())]) > held or most > 64 * (held + 4):
+            raise ValueError("its formula has more columns than it has coefficients")
+        asked = Regression.from_dict(question)
         read = cls(
             asked,
             None if content["n"] is None else as_count(content["n"], "n", 1),

@@ -1,0 +1,311 @@
+"""Formulas before anything is evaluated: a whitelist of what may stand in one, and bounds on its size.
+
+A formula may be a stranger's, in a document. Its operators are expanded here as sets of factors, with a bound
+at every step, so that ``(a + b + …)**20`` is refused before a library multiplies it out; Python in it may
+consist of a few kinds of nodes, with bounds on powers, knots and numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from discreet.errors import InvalidInput
+
+MOST_TERMS = 2000
+MOST_COLUMNS = 2000
+"""Coefficients of one output."""
+MOST_WAYS = 6
+"""Factors that one term multiplies."""
+_LONGEST, _DEEPEST, _LARGEST_POWER, _MOST_KNOTS, _LARGEST = 100_000, 20, 10, 100, 1e15
+
+_MORE = 24
+"""Columns that a spline may have besides its knots: by its degree and its ends."""
+
+Terms: TypeAlias = dict[frozenset[str], None]
+"""Each term as its factors, in order."""
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<quoted>`[^`\n]+`)|(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)|(?P<number>[0-9]+)"
+    r"|(?P<sign>\*\*|[-+*/:^()~]))"
+)
+_SPLINES = {"bs", "cr", "cc", "cs"}
+_MATHS = ("log", "exp", "sqrt", "log1p")
+_NUMPY = {f"np.{name}" for name in (*_MATHS, "sin", "cos", "abs", "maximum", "minimum")}
+_CONTRASTS = {"contr.treatment", "contr.sum"}
+FUNCTIONS = {"C", "I", *_CONTRASTS, *_SPLINES, *_MATHS, *_NUMPY}
+
+
+class _Reader:
+    """The right side of a formula, token by token; recursion is by brackets only, and bounded."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = list(_tokens(text))
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
+
+    def take(self) -> tuple[str, str]:
+        if self.at == len(self.tokens):
+            raise InvalidInput("it ends too early")
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def sums(self, depth: int = 0) -> Terms:
+        if depth > _DEEPEST:
+            raise InvalidInput(f"brackets stand more than {_DEEPEST} deep in each other")
+        sign = self.take()[1] if self.peek() in ("+", "-") else "+"
+        found: Terms = {}
+        while True:
+            part = self.products(depth)
+            found = {t: None for t in found if t not in part} if sign == "-" else _bounded(found | part)
+            if self.peek() not in ("+", "-"):
+                return found
+            sign = self.take()[1]
+
+    def products(self, depth: int) -> Terms:
+        found = self.interactions(depth)
+        while self.peek() in ("*", "/"):
+            sign, other = self.take()[1], self.interactions(depth)
+            whole = found if sign == "*" else {frozenset().union(*found): None}
+            found = _bounded(found | (other if sign == "*" else {}) | _product(whole, other))
+        return found
+
+    def interactions(self, depth: int) -> Terms:
+        found = self.powers(depth)
+        while self.peek() == ":":
+            self.take()
+            found = _product(found, self.powers(depth))
+        return found
+
+    def powers(self, depth: int) -> Terms:
+        found = self.factor(depth)
+        while self.peek() in ("**", "^"):
+            self.take()
+            kind, text = self.take()
+            if kind != "number" or len(text) > 2 or not 1 <= int(text) <= _LARGEST_POWER:
+                raise InvalidInput(f"a power must be a number from 1 to {_LARGEST_POWER}")
+            once = found
+            for _ in range(min(int(text), len(once)) - 1):
+                found = _bounded(found | _product(found, once))
+        return found
+
+    def factor(self, depth: int) -> Terms:
+        kind, text = self.take()
+        if text == "(":
+            found = self.sums(depth + 1)
+            if self.take()[1] != ")":
+                raise InvalidInput("a bracket is not closed")
+            return found
+        if kind == "number":
+            if text not in ("0", "1"):
+                raise InvalidInput("numbers other than 0 and 1 stand inside I(…)")
+            return {}
+        if kind not in ("quoted", "name", "call"):
+            raise InvalidInput(f"{text!r} stands where a column should")
+        return {frozenset([text.strip("`")]): None}
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while text[at:].strip():
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise InvalidInput(f"{text[at:].strip()[:10]!r} cannot be read")
+        at, kind = found.end(), str(found.lastgroup)
+        if kind == "name" and text[at : at + 1] == "(":
+            end = _closing(text, at)
+            yield "call", text[found.start(kind) : end]
+            at = end
+        else:
+            yield kind, found[kind]
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the bracket that opens at ``at`` is closed; brackets in quoted text do not count."""
+    depth, quote = 0, ""
+    for place in range(at, len(text)):
+        sign = text[place]
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        else:
+            depth += (sign in "([") - (sign in ")]")
+            if depth == 0:
+                return place + 1
+    raise InvalidInput("a bracket is not closed")
+
+
+def _bounded(terms: Terms) -> Terms:
+    if len(terms) > MOST_TERMS:
+        raise InvalidInput(f"it has more than {MOST_TERMS:,} terms")
+    return terms
+
+
+def _product(first: Terms, second: Terms) -> Terms:
+    if len(first) * len(second) > 10 * MOST_TERMS:
+        raise InvalidInput(f"it has more than {MOST_TERMS:,} terms")
+    found = {a | b: None for a in first for b in second}
+    if any(len(term) > MOST_WAYS for term in found):
+        raise InvalidInput(f"a term multiplies more than {MOST_WAYS} factors")
+    return _bounded(found)
+
+
+def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tuple[int, int]:
+    """Refuse a formula that is too large to be evaluated, or has in it what does not belong there.
+
+    Parameters
+    ----------
+    formula
+        The text, such as ``"income ~ age + C(sex)"``.
+    levels
+        How many levels the columns that are no numbers have, by column.
+
+    Returns
+    -------
+    tuple of int
+        No more columns than it has, and no fewer: how levels are coded, which decides, is not known yet.
+
+    Raises
+    ------
+    InvalidInput
+        If it has too many characters, terms, factors or columns, or cannot be read.
+    """
+    shown = formula if len(formula) <= 200 else f"{formula[:200]}…"
+    try:
+        if len(formula) > _LONGEST or formula.count("~") != 1:
+            raise InvalidInput(f"it must have one '~', and at most {_LONGEST:,} characters")
+        reader = _Reader(formula.partition("~")[2])
+        terms = reader.sums()
+        if reader.at < len(reader.tokens):
+            raise InvalidInput(f"{reader.peek()[:20]!r} is not expected there")
+        widths: dict[str, tuple[int, int]] = {}
+        least, most = 0, 1
+        for term in terms:
+            for factor in term:
+                if factor not in widths:
+                    widths[factor] = _width(factor, levels or {})
+            low, high = (math.prod(widths[factor][end] for factor in term) for end in (0, 1))
+            least, most = least + low, most + high
+            if least > MOST_COLUMNS or most > 16 * MOST_COLUMNS:
+                raise InvalidInput(f"it has more than {MOST_COLUMNS:,} columns")
+    except InvalidInput as reason:
+        raise InvalidInput(f"formula={shown!r} cannot be used: {reason}") from None
+    return least, most
+
+
+def _width(factor: str, levels: Mapping[str, Any]) -> tuple[int, int]:
+    """How many columns a factor has at least, and at most."""
+    if not factor.endswith(")") or factor in levels:
+        number = int(levels.get(factor, 1))
+        return max(1, number - (factor in levels)), number
+    names, width = check_call(factor)
+    known = [int(levels[name]) for name in names if name in levels]
+    return (max(1, max(known) - 1), width * max(known)) if known else (max(1, width - _MORE), width)
+
+
+def check_call(text: str) -> tuple[list[str], int]:
+    """The columns in a piece of Python of a formula, and how many columns it makes of one number."""
+    try:
+        body = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InvalidInput(f"{text[:100]}: this cannot be read") from None
+    names: dict[str, None] = {}
+    try:
+        width = _checked(body, names, 0)
+    except _Refused as why:
+        raise InvalidInput(f"{text[:100]}: {why}") from None
+    return list(names), width
+
+
+class _Refused(ValueError):
+    """Why a piece of Python may not stand in a formula."""
+
+
+def _checked(node: ast.AST, names: dict[str, None], depth: int) -> int:
+    """Walk through an expression and refuse what is not listed; the columns that it has."""
+    if depth > _DEEPEST:
+        raise _Refused("it is nested too deep")
+    inner: Callable[[ast.AST], int] = lambda part: _checked(part, names, depth + 1)  # noqa: E731
+    match node:
+        case ast.Name(id=name):
+            names.setdefault(name)
+            return 1
+        case ast.Constant():
+            _number(node)
+            return 1
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub()):
+            return inner(node.operand)
+        case ast.BinOp(op=ast.Pow()):
+            power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
+            if not isinstance(power, ast.Constant) or abs(_number(power)) > _LARGEST_POWER:
+                raise _Refused(f"a power must be a number up to {_LARGEST_POWER}")
+            if not any(isinstance(part, ast.Name) for part in ast.walk(node.left)):
+                raise _Refused("write powers of numbers out")
+            return inner(node.left)
+        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+            return max(inner(node.left), inner(node.right))
+        case ast.Call(args=[first, *others], keywords=keywords):
+            function = ast.unparse(node.func)
+            if function not in FUNCTIONS:
+                raise _Refused(
+                    f"{function[:40]} may learn from the data, or is unknown; allowed are "
+                    f"{', '.join(sorted(FUNCTIONS))}. Declared bounds already scale each column"
+                )
+            given = {keyword.arg: keyword.value for keyword in keywords}
+            if function in _SPLINES:
+                return inner(first) * _spline(function, others, given)
+            if function == "C":
+                _contrast([*others, *given.values()])
+                return inner(first)
+            if given or (others and function not in ("np.maximum", "np.minimum")):
+                raise _Refused(f"{function} takes a column and no options")
+            return max(map(inner, [first, *others]))
+    raise _Refused("this cannot stand in a formula; use columns, numbers and functions")
+
+
+def _number(node: ast.AST) -> float:
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
+        raise _Refused(f"a number must be one, of at most {_LARGEST:g}")
+    return value
+
+
+def _signed(node: ast.AST) -> float:
+    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    return -_number(node.operand) if negative else _number(node)  # type: ignore[attr-defined]
+
+
+def _spline(function: str, others: list[ast.expr], given: Mapping[str | None, ast.expr]) -> int:
+    """Columns of a spline, whose knots must be declared."""
+    if others or "knots" not in given:
+        raise _Refused(f"declare the knots, such as {function}(x, knots=[30, 50])")
+    width = _MORE
+    for name, value in given.items():
+        if name == "knots":
+            if not isinstance(value, ast.List | ast.Tuple) or len(value.elts) > _MOST_KNOTS:
+                raise _Refused(f"knots must be a list of at most {_MOST_KNOTS} numbers")
+            width += len([_signed(knot) for knot in value.elts])
+        elif name in ("degree", "df"):
+            if not 0 <= _number(value) <= _LARGEST_POWER + (name == "df") * _MOST_KNOTS:
+                raise _Refused(f"{name} is too large")
+        elif name in ("lower_bound", "upper_bound"):
+            _signed(value)
+        elif not isinstance(value, ast.Constant) or not isinstance(value.value, bool | str):
+            raise _Refused(f"{name} must be a plain value")
+    return width
+
+
+def _contrast(options: list[ast.expr]) -> None:
+    """Refuse a coding of levels other than by treatment or sum, with at most one plain value in it."""
+    for option in options:
+        call = option if isinstance(option, ast.Call) else ast.Call(option, [], [])
+        values = [*call.args, *(keyword.value for keyword in call.keywords)]
+        plain = all(isinstance(value, ast.Constant) for value in values)
+        if ast.unparse(call.func) not in _CONTRASTS or len(values) > 1 or not plain:
+            raise _Refused("levels are coded by contr.treatment, with a base if you like, or contr.sum")
