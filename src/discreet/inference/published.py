@@ -31,6 +31,7 @@ _NAMES: dict[str, tuple[type[noises.Noise], str]] = {
     "gaussian": (noises.GaussianNoise, "scale"),
     "rounded-gaussian": (noises.RoundedGaussian, "scale"),
 }
+_LEAST_AMOUNT, _LARGEST_AMOUNT = 1e-6, 1e12
 _UNITS = ("scale", "std", "variance", "epsilon")
 _ROUNDED: dict[type[noises.Noise], type[noises.Noise]] = {
     noises.GaussianNoise: noises.RoundedGaussian,
@@ -70,6 +71,10 @@ class Published(Bridged):
         ``total_range`` where one is given. What is known of it is then ``total``.
         """
         alphas = as_prior(prior, len(self.values))
+        if not _LEAST_AMOUNT <= min(alphas) <= max(alphas) <= 1e6:
+            raise InvalidInput(f"prior={_short(prior)} must be between {_LEAST_AMOUNT:g} and 1e6 to be used")
+        if self.total is None and self.noise.scale.ndim:
+            raise InvalidInput("a total that is not public needs noise of one scale for all cells")
         if self.total is None:
             if total_range is None:
                 scales = self.noise.scales(len(self.values))
@@ -177,10 +182,13 @@ def as_noise(noise: Any, table: Any = None) -> noises.Noise:
         amount = _column(table, amount)
     try:
         array = np.asarray(amount, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{unit} must be a number, or one for each cell") from None
     if array.ndim > 1 or not np.all(np.isfinite(array) & (array > 0)):
         raise InvalidInput(f"{unit}={_short(amount)} of the noise must be positive and finite")
+    if not np.all((array > _LEAST_AMOUNT) & (array < _LARGEST_AMOUNT)):
+        limits = f"between {_LEAST_AMOUNT:g} and {_LARGEST_AMOUNT:g}"
+        raise InvalidInput(f"{unit}={_short(amount)} of the noise must be {limits} to be computed with")
     return kind(_scale(kind, unit, array))
 
 
@@ -257,13 +265,15 @@ def _censored(
             first, second = (clamped, None) if np.ndim(clamped) == 0 else clamped
             low = -math.inf if first is None else float(first)
             high = math.inf if second is None else float(second)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(f"clamped={clamped!r} must be a number, or two such as (0, 100)") from None
     gaps = np.isnan(given)
     if below is not None:
         try:
             edge = float(below)
-        except (TypeError, ValueError):
+            if not math.isfinite(edge):
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(f"suppressed_below={below!r} must be a number, such as 10") from None
         low = max(low, math.ceil(edge) - 1 if law.integer else edge)
         if np.any(given[~gaps] < edge):

@@ -31,7 +31,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name, value in self._parts().items():
-            object.__setattr__(self, name, as_rational(value, name, 0))
+            object.__setattr__(self, name, as_rational(value, name, 0, tiny=True))
 
     @classmethod
     def cap(
@@ -86,7 +86,7 @@ class Budget:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, str]) -> Budget:
-        return cls(**{name: as_rational(value, name, 0) for name, value in content.items()})
+        return cls(**{name: as_rational(value, name, 0, tiny=True) for name, value in content.items()})
 
     def _parts(self) -> dict[str, Fraction]:
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}

@@ -212,7 +212,38 @@ def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) ->
         return "its guarantee is for another relation or unit"
     if entry.charged != price:
         return "it charges another amount than its guarantee says"
+    if not _is_paid(entry):
+        return "its stored document has another price than was charged"
     return None
+
+
+def _is_paid(entry: Entry) -> bool:
+    """Whether a result that is a document has the price that was charged; in zCDP it may have a lower one.
+
+    Results that are no documents have no guarantee of their own.
+    """
+    content = _document(entry.result or b"")
+    if content is None:
+        return True
+    try:
+        guarantee = Guarantee.from_dict(content["guarantee"])
+        price = price_of(guarantee, entry.cap.unit)
+        paid = price.fits(entry.charged) if price.unit == "zcdp" else price == entry.charged
+        return paid and covers(entry.scope, guarantee)
+    except (DiscreetError, KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return False
+
+
+def _document(result: bytes) -> Mapping[str, Any] | None:
+    """What a result publishes, if it is a document."""
+    if not result.lstrip().startswith(b"{"):
+        return None
+    try:
+        document = read_json(result)
+    except ValueError:
+        return None
+    content = document.get("release")
+    return content if "format" in document and isinstance(content, Mapping) else None
 
 
 def covers(scope: Scope, guarantee: Guarantee) -> bool:

@@ -175,6 +175,8 @@ class Store:
                         self._take_lock(connection)
                     value = work(connection)
                 return value  # noqa: RET504 (the transaction commits first)
+            except UnicodeDecodeError:  # the driver quotes a damaged name, and stumbles over it
+                raise self._damaged() from None
             except SQLAlchemyError as error:
                 if not _connection_lost(error) or time.monotonic() + pause > deadline:
                     raise self._trouble(error) from None
@@ -306,12 +308,18 @@ class Store:
 
     # Errors.
 
+    def _damaged(self) -> LedgerError:
+        said = f"the ledger {self.name} is damaged: text in it is not UTF-8; put it aside and restore a copy"
+        return CorruptLedgerError(said)
+
     def _trouble(self, error: SQLAlchemyError) -> LedgerError:
         """What went wrong, in our words: the driver's message may quote a statement or its values."""
         original = error.orig if isinstance(error, DBAPIError) else None
         code = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None) or ""
         if not code and _REFUSED_AT_CONNECT.search(str(original)):
             return LedgerError(f"the ledger {self.name} refuses this user, password or name of a database")
+        if "decode to UTF-8" in str(original):
+            return self._damaged()
         for pattern, text in _TROUBLE.items():
             if re.match(pattern, code):
                 kind = CorruptLedgerError if "CORRUPT" in pattern else LedgerError

@@ -313,7 +313,8 @@ class Composition:
         """An upper bound on δ(ε) from the law at one tilt, and how much of it is allowance for errors."""
         law, log_scale = self._law(tilt)
         step = self._step
-        start = max(0, math.floor(epsilon / step * (1 - 1e-15)) - 1 - law.first)
+        steps = min(epsilon / step * (1 - 1e-15), 1e300)  # infinite where the step is far below ε
+        start = min(max(0, math.floor(steps) - 1 - law.first), len(law.masses))
         places = step * (law.first + np.arange(start, len(law.masses)))
         farthest = step * max(abs(law.first), abs(law.first + len(law.masses)))
         # A grid point is rounded: it counts as a little larger.

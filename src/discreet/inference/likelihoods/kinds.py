@@ -327,7 +327,7 @@ def as_values(values: Any, gaps: bool = False) -> FloatArray:
     try:
         given = [math.nan if v is None or v == "" else v for v in values] if gaps else values
         array = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput("values must be numbers, one for each cell") from None
     known = np.isfinite(array) | (np.isnan(array) & gaps)
     if array.ndim != 1 or len(array) < 1 or not np.all(known):
