@@ -20,7 +20,6 @@ from discreet.distributions.noise_aware import UncertainShares
 from discreet.documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
-from discreet.inference.comparisons import BinnedDistribution
 from discreet.inference.likelihoods.kinds import Bridged, Likelihood, likelihood_of
 from discreet.inference.noise_aware import MixedShares, noise_aware
 from discreet.mechanisms import Mechanism, Output, check_options
@@ -29,6 +28,7 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.inference.comparisons import Independence, JointDraws, Quantity, Shares
     from discreet.inference.pooled import Pooled
+    from discreet.inference.quantiles import BinnedDistribution
 
 _AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
 _PLUG_IN = "Both intervals take the released counts as if they were exact: they leave out the noise."
@@ -325,9 +325,30 @@ class Release(Bridged, Answer):
             raise InvalidInput("this is for a release of a table of several columns (release_table)")
         return self.axes
 
-    def distribution(self, size: int = 4000, seed: int | None = 0) -> BinnedDistribution:
-        """Of a number that was released in bins: its distribution function and quantiles, with intervals."""
-        return BinnedDistribution.of(self.levels, self._noise_aware.sample(size, seed))
+    def distribution(self) -> BinnedDistribution:
+        """Of a number that was released in bins: its distribution function and quantiles, with intervals.
+
+        Levels that are no bins, such as one for missing values, are left out.
+        """
+        from discreet.inference.quantiles import BinnedDistribution, Bins
+
+        bins, apart = Bins.of_levels(self.levels)
+        carried = self.built.count_noise(self.output.counts, self.output.noisy)
+        if carried is None:
+            raise InvalidInput(
+                f"{self.mechanism} publishes no noisy counts, which quantiles need; release with 'lattice'"
+            )
+        values = np.asarray(carried.values, dtype=np.float64)
+        others = [i for i in range(len(values)) if i in apart or i >= len(self.levels)]
+        expected = None if self.total_prior is None else LogUniform(*self.total_prior)
+        return BinnedDistribution(
+            bins,
+            np.delete(values, others),
+            carried.noise,
+            n=self.n,
+            apart=values[others].tolist(),
+            total_prior=expected,
+        )
 
     def joint(self, size: int = 4000, seed: int | None = 0) -> JointDraws:
         """Joint noise-aware draws of the cells of a table, by the names of its columns."""

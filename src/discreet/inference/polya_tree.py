@@ -1,0 +1,289 @@
+"""Shares of many ordered cells from noisy counts, without a prior that counts cells as records.
+
+A Dirichlet(1) prior over k cells weighs as much as k records, spread evenly. Here the cells are halved again
+and again, and the share of the left half of a node is Beta(a, a), in proportion to the numbers of cells where
+the halves are unequal: a Pólya tree (Lavine 1992). How smooth a node is, a, is one of nine numbers from 1/64
+to 1024 and is unknown: at the top it is small, and from a node to each half it grows fourfold, as for smooth
+densities, or stays, or now and then jumps to any. So smooth places lend one another strength and empty ones
+stay empty (Wong and Ma 2010; Ma 2017).
+
+The law of the true counts is exact. With m(x) the probability of what was published of a node's cells when it
+holds x records,
+
+    m(x) = Σ over a of P(a) · x!/Γ(x + a₁ + a₂)/B(a₁, a₂) · Σ over x₁ + x₂ = x of g₁(x₁) g₂(x₂),
+
+gᵢ(x) = Γ(x + aᵢ)/x! · mᵢ(x): a convolution for each a, upwards; and downwards a, x₁ and shares are drawn.
+Terms are positive and are added with no cancellation. Counts whose probability is e^{−34} of the largest in
+every state are left out; where noise is wide, counts are taken in steps of a quarter of its scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaln, gammaln
+
+from discreet._typing import FloatArray, IntArray
+
+_NEGLIGIBLE = 34.0
+_BLOCK = 1 << 21  # weights that are summed together
+SMOOTH = 4.0 ** np.arange(-3, 6)
+"""What the parameter a of a node may be."""
+_TOP = np.array([1 / 3] * 3 + [0.0] * 6)
+_STAY, _JUMP = 0.3, 0.02
+
+
+def _steps() -> FloatArray:
+    """P(a of a half | a of its node)."""
+    states = len(SMOOTH)
+    chance = np.full((states, states), _JUMP / states)
+    for state in range(states):
+        chance[state, state] += (1 - _JUMP) * _STAY
+        chance[state, min(state + 1, states - 1)] += (1 - _JUMP) * (1 - _STAY)
+    return chance
+
+
+STEPS = _steps()
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """log P(what was published | count) at counts ``first``, ``first`` + 1, …: the last axis of ``log``."""
+
+    first: int
+    log: FloatArray
+
+    def trimmed(self) -> Message:
+        """Without the ends where it is negligible."""
+        rows = self.log.reshape(-1, self.log.shape[-1]).max(axis=0)
+        kept = np.flatnonzero(rows > rows.max() - _NEGLIGIBLE)
+        return Message(self.first + int(kept[0]), self.log[..., kept[0] : kept[-1] + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """Weights g(x)·e^{tilt·x} of one side of a node, a row for each a."""
+
+    first: int
+    weight: FloatArray
+
+
+class _Split:
+    """A node with two halves, each a cell or a node, of ``cells`` cells."""
+
+    def __init__(self, sides: tuple[int, int], cells: tuple[int, int]) -> None:
+        self.sides = sides
+        share = np.array(cells) / sum(cells)
+        self.a = 2 * SMOOTH * share[:, None]  # (sides, states)
+
+    def gather(self, messages: Sequence[Message], near: float, unit: int, most: int) -> Message:
+        """What is published of both halves together, for each a of this node; counts up to ``most``."""
+        # Any tilt e^{tx} cancels; this one keeps the largest terms where the counts are.
+        strength = self.a.sum(axis=0)
+        tilt = unit * np.log(near / (near + strength))
+        constant = -betaln(*self.a)
+        halves = []
+        for message, a in zip(messages, self.a, strict=True):
+            x = message.first + np.arange(message.log.shape[-1])
+            log = message.log + log_rising(unit * x, a[:, None]) + tilt[:, None] * x
+            largest = log.max(axis=1)
+            constant = constant + largest
+            halves.append(_Half(message.first, np.exp(log - largest[:, None])))
+        self.halves = halves
+        left, right = halves
+        first = left.first + right.first
+        length = min(left.weight.shape[1] + right.weight.shape[1] - 1, most - first + 1)
+        rows = zip(left.weight, right.weight, strict=True)
+        sums = np.stack([np.convolve(one, other)[:length] for one, other in rows])
+        x = first + np.arange(length)
+        log = log_of(sums) - log_rising(unit * x, strength[:, None])
+        self.message = Message(first, log - tilt[:, None] * x + constant[:, None])
+        return self.message
+
+    def state(self, counts: IntArray, above: IntArray | None, rng: np.random.Generator) -> IntArray:
+        """Draws of a, given the node's counts and the a of the node above."""
+        chance = log_of(_TOP)[:, None] if above is None else np.log(STEPS[above]).T
+        log = self.message.log[:, counts - self.message.first] + chance
+        return _chosen(np.exp(log - log.max(axis=0)).T, rng)
+
+    def left(self, counts: IntArray, state: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draws of the left half's counts, given the node's counts and its a."""
+        return split_counts(self.halves[0], self.halves[1], counts, state, rng)
+
+
+def split_counts(
+    left: _Half, right: _Half, counts: IntArray, state: IntArray, rng: np.random.Generator
+) -> IntArray:
+    """Draws of x₁ with weights left(x₁)·right(x − x₁) for each x of ``counts``."""
+    width, other = left.weight.shape[1], right.weight.shape[1]
+    span = width + other - 1
+    key = state * span + (counts - left.first - right.first)
+    seen = np.flatnonzero(np.bincount(key, minlength=span * len(left.weight)))
+    place = np.empty(span * len(left.weight), dtype=np.int64)
+    place[seen] = np.arange(len(seen))
+    inverse = place[key]
+    turned = np.pad(right.weight[:, ::-1], ((0, 0), (width - 1, width - 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(turned, width, axis=1)
+    drawn, uniform = np.empty(len(counts), dtype=np.int64), rng.random(len(counts))
+    block = max(1, _BLOCK // width)
+    for low in range(0, len(seen), block):
+        chosen, total = np.divmod(seen[low : low + block], span)
+        below = np.cumsum(left.weight[chosen] * windows[chosen, span - 1 - total], axis=1)
+        below /= below[:, -1:]
+        below += np.arange(len(chosen))[:, None]
+        rows = slice(None) if block >= len(seen) else (low <= inverse) & (inverse < low + block)
+        row = inverse[rows] - low
+        found = np.searchsorted(below.ravel(), uniform[rows] + row, side="right") - row * width
+        drawn[rows] = np.clip(found, np.maximum(total[row] - other + 1, 0), np.minimum(total[row], width - 1))
+    return left.first + drawn
+
+
+def log_rising(x: IntArray, a: FloatArray) -> FloatArray:
+    """log Γ(x + a)/x!."""
+    return np.asarray(gammaln(x + a) - gammaln(x + 1.0))
+
+
+def log_of(x: FloatArray) -> FloatArray:
+    """The logarithm, −∞ of 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(x))
+
+
+def _chosen(weight: FloatArray, rng: np.random.Generator) -> IntArray:
+    """A place on the last axis for each row, with these weights."""
+    below = np.cumsum(weight, axis=-1)
+    uniform = rng.random(weight.shape[:-1])[..., None] * below[..., -1:]
+    return np.asarray(np.minimum((below <= uniform).sum(axis=-1), weight.shape[-1] - 1))
+
+
+class PolyaTree:
+    """The cells' shares among themselves, given messages from what was published of each cell.
+
+    ``near`` is about how many records each cell holds, ``most`` the largest count of all; messages are at
+    multiples of ``unit`` records.
+    """
+
+    def __init__(self, cells: Sequence[Message], near: FloatArray, unit: int, most: int) -> None:
+        self.k, self.unit = len(cells), unit
+        self.splits: list[_Split] = []
+        messages: list[Message] = []
+        total = np.concatenate([[0.0], np.cumsum(near)])
+
+        def made(low: int, high: int, top: bool) -> tuple[int, Message]:
+            """Number and message of what stands for some cells: below 0 for one cell."""
+            if high - low == 1:
+                return -1 - low, cells[low].trimmed()
+            middle = (low + high) // 2
+            halves = made(low, middle, False), made(middle, high, False)
+            split = _Split((halves[0][0], halves[1][0]), (middle - low, high - middle))
+            expected = min(max(float(total[high] - total[low]), 1.0), float(unit * most))
+            own = split.gather([half[1] for half in halves], expected, unit, most)
+            self.splits.append(split)
+            chances = _TOP[None] if top else STEPS
+            largest = np.maximum(own.log.max(axis=0), -1e300)
+            mixed = largest + log_of(chances @ np.exp(own.log - largest))
+            messages.append(Message(own.first, mixed).trimmed())
+            return len(self.splits) - 1, messages[-1]
+
+        _, top = made(0, self.k, True)
+        self.message = Message(top.first, np.atleast_2d(top.log)[0])
+
+    def draw(self, counts: IntArray, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
+        """Shares of the cells and the smoothness around each, (draws, cells), given the counts of all."""
+        size = len(counts)
+        shares = np.ones((size, self.k))
+        states = np.zeros((size, self.k), dtype=np.int8)
+        if self.k == 1:
+            states[:, 0] = rng.choice(len(SMOOTH), size, p=_TOP)
+            return shares, states
+        at: dict[int, tuple[IntArray, FloatArray, IntArray | None]] = {
+            len(self.splits) - 1: (counts, np.ones(size), None)
+        }
+        for number in range(len(self.splits) - 1, -1, -1):
+            split = self.splits[number]
+            x, share, above = at.pop(number)
+            state = split.state(x, above, rng)
+            left = split.left(x, state, rng)
+            a = split.a[:, state]
+            part = rng.beta(a[0] + self.unit * left, a[1] + self.unit * (x - left))
+            halves = ((left, share * part), (x - left, share * (1 - part)))
+            for side, (own, own_share) in zip(split.sides, halves, strict=True):
+                if side >= 0:
+                    at[side] = own, own_share, state
+                else:
+                    shares[:, -1 - side], states[:, -1 - side] = own_share, state
+        return shares, states
+
+
+def within(states: npt.NDArray[np.int8], depth: int, rng: np.random.Generator) -> FloatArray:
+    """The tree continued below cells of which nothing more was published: shares of 2^depth parts of each."""
+    share, state = np.ones((len(states), 1)), states.astype(np.int64)[:, None]
+    for _ in range(depth):
+        state = _chosen(STEPS[state], rng)
+        part = rng.beta(SMOOTH[state], SMOOTH[state])
+        share = np.stack([share * part, share * (1 - part)], axis=-1).reshape(len(states), -1)
+        state = np.repeat(state, 2, axis=1)
+    return share
+
+
+class Together:
+    """Trees side by side, each with a share that is uniform among theirs, and the number of all records.
+
+    ``log_total`` is log P(n) at whole numbers of ``unit`` records from 0; None where n = ``total`` is public.
+    """
+
+    def __init__(
+        self, trees: Sequence[PolyaTree], unit: int, most: int, total: int | None, log_total: FloatArray
+    ) -> None:
+        self.trees, self.unit = trees, unit
+        self._halves: list[tuple[_Half, _Half]] = []
+        sums = _as_half(trees[0].message)
+        for tree in trees[1:]:
+            own = _as_half(tree.message)
+            self._halves.append((sums, own))
+            weight = np.convolve(sums.weight[0], own.weight[0])[: most - sums.first - own.first + 1]
+            sums = _as_half(Message(sums.first + own.first, log_of(weight)))
+        self._sums, self._total = sums, total
+        self._log_total = log_total
+
+    @cached_property
+    def _number(self) -> tuple[IntArray, FloatArray]:
+        """Possible numbers of records, in units, and their probabilities."""
+        x = self._sums.first + np.arange(self._sums.weight.shape[1])
+        if self._total is not None:
+            return np.array([min(max(round(self._total / self.unit), int(x[0])), int(x[-1]))]), np.ones(1)
+        log = log_of(self._sums.weight[0]) + self._log_total[x]
+        log -= log_rising(self.unit * x, np.array(float(len(self.trees))))
+        weight = np.exp(log - log.max())
+        return x, weight / weight.sum()
+
+    def draw(
+        self, size: int, rng: np.random.Generator
+    ) -> list[tuple[FloatArray, FloatArray, npt.NDArray[np.int8]]]:
+        """Of each tree its share of all, its cells' shares in it, and their states."""
+        values, chance = self._number
+        counts = rng.choice(values, size, p=chance)
+        state, own = np.zeros(size, dtype=np.int64), []
+        for before, last in reversed(self._halves):
+            rest = split_counts(before, last, counts, state, rng)
+            own.append(counts - rest)
+            counts = rest
+        own = [counts, *reversed(own)]
+        weight = rng.standard_gamma(1.0 + self.unit * np.stack(own, axis=1))
+        share = weight / weight.sum(axis=1, keepdims=True)
+        return [(share[:, i], *tree.draw(own[i], rng)) for i, tree in enumerate(self.trees)]
+
+
+def _as_half(message: Message) -> _Half:
+    message = message.trimmed()
+    return _Half(message.first, np.exp(message.log - message.log.max())[None])
+
+
+def step_of(scale: float) -> int:
+    """How many records one step of a count stands for."""
+    return max(1, math.floor(scale / 4))
