@@ -186,7 +186,7 @@ def test_the_product_stays_small() -> None:
     print(f"{len(sources)} modules, {lines:,} lines, {code:,} without docstrings, comments and blank lines")
     assert code_lines('"""What."""\n\nx = """a\nb"""  # why\n\n# so\n') == 2
     assert 10_000 < code < 28_000
-    assert lines < 39_000
+    assert lines < 39_500
 
 
 def test_every_address_of_a_kind_resolves() -> None:
