@@ -231,3 +231,18 @@ def test_the_pythons_are_those_that_are_promised() -> None:
     named = [line.rpartition(" ")[2] for line in SETTINGS["project"]["classifiers"] if "Python :: 3." in line]
     assert named == versions
     assert SETTINGS["project"]["requires-python"] == f">={versions[0]}"
+    (matrix,) = re.findall(
+        r"python: \[(.*)\]", (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
+    )
+    assert re.findall(r'"(.*?)"', matrix) == versions
+
+
+def test_the_citation_and_the_changelog_name_the_version() -> None:
+    cited = re.findall(r'^version: "(.*)"$', (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
+    assert cited == [discreet.__version__]
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    numbers = [re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - (?:[\d-]{10}|[a-z ]+)", line) for line in headings]
+    assert None not in numbers, headings
+    listed = [Version(number[1]) for number in numbers if number is not None]
+    assert listed == sorted(listed, reverse=True)
+    assert Version(discreet.__version__) in listed
