@@ -2,7 +2,8 @@
 
 kills: processes that spend are killed by SIGKILL at every labelled step of a charge, and at random moments.
 race: processes that spend from one cap at the same time. fuzz: damaged documents, study files, ledgers,
-tables and requests. triples: the exact law of every mechanism over pairs of neighbours, by outcome.
+tables and requests. documents: such documents alone, each in two seconds.
+triples: the exact law of every mechanism over pairs of neighbours, by outcome.
 soak: a studio and its ledger under eight clients, for so many minutes. crowded: releases from files beside
 busy processes, each compared with the truth.
 """
@@ -35,6 +36,9 @@ sys.path.insert(0, str(TESTS))
 FIXTURES = TESTS / "fixtures" / "0.1.0"
 SECRET = "Zx7secretQ9"
 """Stands in tables as a value of a person; no message may hold it."""
+DOCUMENTS = sorted((TESTS / "fixtures").glob("0.*/documents/*.json"))
+TOO_LONG_DOCUMENT = 2.0
+"""Seconds of processor time after which a document counts as one that hangs."""
 TOO_LONG = 20.0
 """Seconds after which one input counts as a hang; it is a busy machine that this allows for."""
 
@@ -165,26 +169,69 @@ def rewritten(rng: random.Random, value: Any) -> Any:
     return [*value[:place], rewritten(rng, value[place]), *value[place + 1 :]][: rng.choice((99, 99, place))]
 
 
-def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
-    """Damaged text, or a damaged part under a checksum that is right: so what lies behind it is tried too."""
-    from discreet.documents.answer import load_answer
+HOSTILE_NUMBERS = (
+    *("1e-9_9_9_9_9_9_9_9", "1e-99999999", "1e-999", "1e300", "1e-300", "9" * 4000, "1/" + "7" * 4000, "٣/٤"),
+    *(10**300, -(10**300), 10**30, 10**4000, 1e300, -1e300, 5e-324, 2**53, 0, -1, 1e-9, "inf", "0x9", " 1 "),
+)
+"""Put where numbers stand, or texts that stand for numbers."""
+HOSTILE_FORMULAS = (
+    *("I(a*(9**9**9))", "I(a << 10**9)", "bs(a, degree=100000, knots=[1])", "bs(a, knots=[0]*10**9)"),
+    f"({'+'.join(f'a{i}' for i in range(40))})**20",
+    *("*".join(f"a{i}" for i in range(number)) for number in (3, 6, 12)),
+    *("(" * 500 + "a" + ")" * 500, "I(" + "-" * 3000 + "a)", "a" + "+a" * 5000, "C(g)*C(h)*C(i)"),
+)
+
+
+def hostile(rng: random.Random, value: Any) -> Any:
+    """A document's content with one number, list or formula that is made to take long or to mislead."""
+    if isinstance(value, dict) and value:
+        key = rng.choice(list(value))
+        if key == "formula" or (key == "question" and rng.random() < 0.5):
+            formula = f"y ~ {rng.choice(HOSTILE_FORMULAS)}"
+            if key == "formula":
+                return {**value, key: formula}
+            bounds = {name: [0, 1] for name in ("y", "a", *(f"a{i}" for i in range(12)))}
+            levels = {name: [str(i) for i in range(rng.choice((2, 50, 10**5)))] for name in "ghi"}
+            used = {name: b for name, b in bounds.items() if name in formula}
+            more = {"levels": {name: v for name, v in levels.items() if f"C({name})" in formula}}
+            return {**value, key: {**value[key], "formula": formula, "bounds": used, **more}}
+        return {**value, key: hostile(rng, value[key])}
+    if isinstance(value, list) and value:
+        place = rng.randrange(len(value))
+        if rng.random() < 0.1:
+            return value * rng.choice((2, 100))
+        return [*value[:place], hostile(rng, value[place]), *value[place + 1 :]]
+    if isinstance(value, str) and value.startswith("{"):  # a document in a document
+        inner = json.loads(value)
+        inner["release"] = hostile(rng, inner["release"])
+        return resealed(inner)
+    return rng.choice(HOSTILE_NUMBERS)
+
+
+def resealed(document: dict[str, Any]) -> str:
+    """The document as text, under a checksum that is right."""
     from discreet.documents.base import checksum
 
-    text = rng.choice(sorted((FIXTURES / "documents").glob("*.json"))).read_bytes()
-    if rng.random() < 0.7:
+    if isinstance(document["release"], dict):
+        document["checksum"] = checksum(document["release"])
+    return json.dumps(document)
+
+
+def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
+    """Damaged text, or a damaged or hostile part under a checksum that is right: what lies behind it is tried
+    too."""
+    from discreet.documents.answer import load_answer
+
+    text = rng.choice(DOCUMENTS).read_bytes()
+    if (way := rng.random()) < 0.8:
         document = json.loads(text)
-        document["release"] = rewritten(rng, document["release"])
-        if isinstance(document["release"], dict):
-            document["checksum"] = checksum(document["release"])
-        text = json.dumps(document).encode()
+        document["version"] = rng.choice((document["version"], 2))
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            document["release"] = (hostile if way < 0.5 else rewritten)(rng, document["release"])
+        text = resealed(document).encode()
     else:
         text = damaged(rng, text)
-
-    def show() -> object:
-        answer = load_answer(text.decode())
-        return str(answer)
-
-    return show
+    return lambda: str(load_answer(text))
 
 
 def a_study(rng: random.Random, place: Path) -> Callable[[], object]:
@@ -306,7 +353,12 @@ class Requests:
         return ask
 
 
-def fuzz(part: int, inputs: int) -> Counter[str]:
+def documents(part: int, inputs: int) -> Counter[str]:
+    """The same for documents alone."""
+    return fuzz(part, inputs, ("document",))
+
+
+def fuzz(part: int, inputs: int, only: tuple[str, ...] = ()) -> Counter[str]:
     """Each input ends in an answer or in one of our errors, soon, with no person's value in what it says."""
     import discreet
 
@@ -314,13 +366,16 @@ def fuzz(part: int, inputs: int) -> Counter[str]:
     place = Path(tempfile.mkdtemp())
     os.chdir(place)
     kinds = {"document": a_document, "study": a_study, "ledger": an_export, "table": a_table}
-    kinds["request"] = Requests(place).one
-    often = (4, 10, 8, 1, 7)  # about as much work for each kind: a table opens a database
+    often = {"document": 4, "study": 10, "ledger": 8, "table": 1, "request": 7}  # about as much work for each
+    if only:
+        kinds = {name: kinds[name] for name in only}
+    else:
+        kinds["request"] = Requests(place).one
     warnings.simplefilter("ignore")
     for i in range(inputs):
-        kind = rng.choices(list(kinds), often)[0]
+        kind = rng.choices(list(kinds), [often[name] for name in kinds])[0]
         ask = kinds[kind](rng, place)
-        begun, said = time.perf_counter(), ""
+        begun, worked, said = time.perf_counter(), time.process_time(), ""
         try:
             with redirect_stdout(StringIO()):
                 said = str(ask()) if kind != "table" else (ask(), "")[1]
@@ -334,7 +389,8 @@ def fuzz(part: int, inputs: int) -> Counter[str]:
             own = [f"{Path(at.filename).name}:{at.lineno}" for at in frames if "discreet" in at.filename]
             at = " < ".join(own[:-4:-1])
             print(f"{kind} {part}/{i}: {type(error).__name__}: {str(error)[:200]} at {at}", flush=True)
-        if time.perf_counter() - begun > TOO_LONG:
+        slow = kind == "document" and time.process_time() - worked > TOO_LONG_DOCUMENT
+        if slow or time.perf_counter() - begun > TOO_LONG:
             found["hangs"] += 1
             print(f"{kind} {part}/{i}: {time.perf_counter() - begun:.0f} s", flush=True)
         if SECRET in said:
@@ -394,7 +450,15 @@ def gathered(work: Callable[..., Counter[str]], number: int, processes: int, *mo
     return total
 
 
-NUMBERS = {"kills": 10_000, "race": 64, "fuzz": 10**6, "triples": 10**9, "soak": 20, "crowded": 500}
+NUMBERS = {
+    "kills": 10_000,
+    "race": 64,
+    "fuzz": 10**6,
+    "documents": 10**5,
+    "triples": 10**9,
+    "soak": 20,
+    "crowded": 500,
+}
 WRONG = (
     "uncharged",
     "lost",
@@ -434,7 +498,11 @@ def main() -> int:
         elif given.what == "kills":
             found = gathered(kills, number, given.processes, url)
         else:
-            found = gathered({"fuzz": fuzz, "triples": triples}[given.what], number, given.processes)
+            found = gathered(
+                {"fuzz": fuzz, "documents": documents, "triples": triples}[given.what],
+                number,
+                given.processes,
+            )
     print(f"{given.what}: " + ", ".join(f"{value:,} {key}" for key, value in found.items()), end="; ")
     print(f"{time.perf_counter() - begun:.0f} s")
     return int(any(found[key] for key in WRONG))

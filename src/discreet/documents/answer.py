@@ -24,7 +24,7 @@ from discreet._text import aligned, printable, wrapped
 from discreet._version import __version__
 from discreet.declarations import as_float
 from discreet.documents.base import checksum, format_of, read_versioned, write_document
-from discreet.errors import CorruptReleaseError, InvalidInput
+from discreet.errors import CorruptReleaseError, DiscreetError, InvalidInput, TooLargeError
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -318,7 +318,12 @@ class Answer(Charged, ABC):
 
     def told(self, interval: float = 0.95, *, guarantee: bool = True) -> Iterator[tuple[str, Any]]:
         """What a page shows, one after the other: a :class:`Table` as "table", else how a text is meant."""
-        words, rows, tables, parts = self.words(), self.rows(interval), self.tables(), self.parts()
+        try:
+            words, rows, tables, parts = self.words(), self.rows(interval), self.tables(), self.parts()
+        except (ArithmeticError, ValueError, IndexError) as error:
+            if isinstance(error, DiscreetError):
+                raise
+            raise TooLargeError("numbers of this release are too extreme to be computed with") from None
         yield "strong", words.headline
         if guarantee:
             yield "text", f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -243,8 +243,6 @@ class Sample(Answer):
     def cost(self) -> Guarantee:
         """What draws of such a posterior cost, by the family's theorem; several of them compose."""
         model, claimed = self.model, self.guarantee
-        if math.isinf(model.work):  # nobody computes it any more, of which the words warn
-            return claimed
         curve = model.curve(model.start(self.prior_law, self.m), self.n, Fraction(self.r))
         relation, unit, assumed = model.protects
         if claimed.relation is Relation.REPLACE_PERSON and relation is Relation.REPLACE_ONE:
@@ -254,7 +252,11 @@ class Sample(Answer):
             curve, relation, unit = grouped(curve, most), claimed.relation, claimed.unit
         basis = f"{self.sampler} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
         one = Guarantee(None, relation, basis=basis, assumptions=assumed, curve=curve, unit=unit)
-        return compose([one], count=len(self.draws))
+        together = compose([one], count=len(self.draws))
+        if math.isinf(model.work):  # nobody computes its pair any more, of which the words warn
+            pair = claimed.exact_epsilon, claimed.exact_delta
+            together = replace(together, exact_epsilon=pair[0], exact_delta=pair[1])
+        return together
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:

@@ -207,8 +207,12 @@ class Mean(Answer):
         return self.released.noise.cost(hides)
 
     def check_parts(self) -> None:
-        """What the noise was made for is what is promised."""
+        """What the noise was made for is what is promised, and something follows from it."""
         super().check_parts()
+        if not all(
+            np.isfinite(part).all() for part in (self.weights, self.means, self.spreads, *self.deviations)
+        ):
+            raise ValueError("nothing follows from its sums")
         if self.is_private and self.released.noise.epsilon != self.guarantee.exact_epsilon:
             raise ValueError("it claims another epsilon than its noise was made for")
 
@@ -283,10 +287,10 @@ class Means(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Means:
         """Reads :meth:`content`."""
-        means = tuple(Mean.from_content(one) for one in content["means"])
         groups = tuple(content["groups"])
-        if not means or len(groups) != len(means):
-            raise ValueError("there must be a mean for each group")
+        if not groups or len(content["means"]) != len(groups) or len(set(map(str, groups))) < len(groups):
+            raise ValueError("there must be a mean for each group, and no group twice")
+        means = tuple(Mean.from_content(one) for one in content["means"])
         return cls(str(content["by"]), groups, means, Guarantee.from_dict(content["guarantee"]))
 
     def check_parts(self) -> None:
