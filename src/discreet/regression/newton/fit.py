@@ -251,7 +251,9 @@ class Regression:
         given = dict(content)
         for name in ("bounds", "prior"):
             pairs = given.get(name, {}).items()
-            given[name] = {key: tuple(as_reals(pair, name).tolist()) for key, pair in pairs}
+            for _, pair in pairs:
+                as_reals(pair, name)
+            given[name] = {key: tuple(pair) for key, pair in pairs}
         given["levels"] = {name: tuple(one) for name, one in given.get("levels", {}).items()}
         given["epsilon"] = as_rational(given["epsilon"], "epsilon", 0)
         given["delta"] = as_rational(given["delta"], "delta", 0, 1)
