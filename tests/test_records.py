@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 import discreet
+import independence
 from discreet.data import contingency, count_levels, count_texts, sql
 from discreet.declarations import Domain
 from discreet.errors import ContributionError, InvalidInput
@@ -216,3 +218,16 @@ def test_whole_numbers_beyond_doubles_keep_their_level(strange: Any) -> None:
     assert sum(moved[:1]) in (0, asked.asked.design.unit**2)  # one record more, or none
     query = sql("SELECT g FROM t", t=pd.DataFrame({"g": column}))
     assert count_levels(query, domain, strict=False)[1] == 20
+
+
+# ---- what a record counts as depends on that record alone --------------------------------------------------
+
+TABLES = {"list": 600, "mapping of columns": 200, "NumPy": 400, "pandas": 100, "Polars": 200, "DuckDB": 100}
+
+
+@pytest.mark.parametrize("reader", independence.READERS)
+def test_records_are_independent(reader: str, tmp_path: Path) -> None:
+    """The long version is ``python -m tests.evidence records``."""
+    found, wrong = independence.run(reader, tmp_path, TABLES.get(reader, 12), independence.only(reader))
+    assert not wrong
+    assert found["answered"] > found["tables"] / 4

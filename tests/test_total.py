@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 import discreet
 from discreet.answers.release import Release
 from discreet.cli import app
-from discreet.data import binned, clipped_sum, contingency, count_levels
+from discreet.data import binned, clipped_sum, contingency, count_levels, count_texts
 from discreet.declarations import Domain
 from discreet.distributions.given_total import GivenTotal
 from discreet.errors import DataError, InvalidInput
@@ -328,6 +329,70 @@ def test_a_total_run_is_the_same_whatever_a_record_holds(
     assert ran(tmp_path / "bad", [*rest, *strange], ending, relation, kinds) == one
     if hidden:
         assert ran(tmp_path / "none", [], ending, relation, kinds) == one
+
+
+YES_NO = Domain(("no", "yes"), missing="exclude")
+
+
+def counted(path: Path) -> Any:
+    return count_levels(path, YES_NO, column="a", strict=False)
+
+
+@pytest.mark.parametrize(
+    "strange",
+    ["x" * 3_000_000, "\0", "x\ny" * 4000, '"', ",", "\ufffe", "\r", "'", ""],
+    ids=["3 MB", "NUL", "12 kB of lines", "quote", "comma", "no character", "return", "mark", "empty"],
+)  # fmt: skip
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_no_value_of_a_well_formed_csv_file_is_an_error(tmp_path: Path, strange: str, where: str) -> None:
+    path = tmp_path / "t.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["a", "b"])
+        writer.writerows([("yes", "1")] * 5)
+        writer.writerow([strange if name == where else "no" for name in "ab"])
+    assert counted(path) == ((1, 5, 0) if where == "b" else (0, 5, 1))
+    assert count_texts(path, "b").get("1") == 5
+
+
+def test_a_csv_file_is_read_by_one_thread_where_no_record_may_be_an_error(tmp_path: Path) -> None:
+    """Several fail where a quoted field lies across the border between two of them."""
+    path, lines = tmp_path / "t.csv", b"yes\n" * 475_000
+    path.write_bytes(b"a\n" + b"yes\n" * 1_784_687 + b'"' + lines + b'"\n' + b"yes\n" * 3_569_374)
+    assert counted(path) == (0, 1_784_687 + 3_569_374, 1)
+
+
+@pytest.mark.parametrize("line", [r'{"a": "\ud800"}', '{"a": "yes"', "nonsense", "3", "[1]", '{"a": 1e999}'])
+def test_a_line_that_is_no_json_counts_as_missing(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "t.jsonl"
+    for lines in ([line, *['{"a": "yes"}'] * 5], ['{"a": "yes"}', line, *['{"a": "yes"}'] * 4]):
+        path.write_text("\n".join(lines) + "\n")
+        assert counted(path) == (0, 5, 1)
+    array = tmp_path / "t.json"
+    array.write_text('[{"a": "yes"}]')
+    with pytest.raises(InvalidInput, match=r"does not go with \.json files"):
+        counted(array)
+
+
+def test_bytes_of_parquet_that_are_no_text_count_as_missing(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"a": [b"yes", b"\xff", b"no"]}), tmp_path / "t.parquet")
+    assert counted(tmp_path / "t.parquet") == (1, 1, 1)
+
+
+def test_infinite_numbers_of_a_sheet_count_as_missing() -> None:
+    from discreet.data.excel import _plain
+
+    assert [_plain(value) for value in (math.inf, -math.inf, math.nan, 2.0)] == [None, None, None, 2]
+
+
+@pytest.mark.parametrize("records", [["a"] * 9, ["a"] * 9 + [1], [1j], [None], [b"x", "y"]])
+def test_values_of_a_list_are_no_error_of_a_mean(records: list[Any]) -> None:
+    """A list of texts was one, and with one number among them it was not."""
+    made = discreet.mean(records, bounds=(0, 2), epsilon=1, strict=False, relation="add-remove")
+    assert made.guarantee.epsilon == 1
 
 
 def test_a_strict_run_stops_at_an_undeclared_value(tmp_path: Path) -> None:

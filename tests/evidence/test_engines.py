@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 import discreet
+import independence
 from discreet.data import binned, clipped_sum, contingency, count_levels, count_texts
 from discreet.declarations import Domain
 from discreet.errors import DataError, InvalidInput
@@ -182,6 +183,27 @@ def test_spark_compares_text_as_bytes_whatever_the_collation(spark: Any, collati
             table, column="v", levels="discover", epsilon=1, delta="1e-9", relation="add-remove"
         )
     assert [row.name for row in found.rows()] == ["e"]
+
+
+def test_records_of_spark_are_independent(spark: Any, tmp_path: Path) -> None:
+    """As of every other reader: see :mod:`independence`."""
+    from pyspark.sql import functions
+
+    collations = ("UTF8_LCASE", "UNICODE_CI_AI") if hasattr(functions, "collate") else ()
+    kinds: dict[str, Any] = {name: f"string collate {name}" for name in collations}
+    kinds |= {"string": "string", "whole": "bigint", "real": "double", "truth": "boolean", "date": "date"}
+    values: dict[str, Any] = dict.fromkeys((*collations, "string"), independence.TEXTS)
+    values |= {"whole": independence.WHOLES, "real": independence.REALS, "truth": independence.TRUTHS}
+    values["date"] = independence.DATES
+
+    def made(folder: Path, columns: Any, chosen: Any) -> Any:
+        types = ", ".join(f"{name} {kinds[chosen[name]]}" for name in columns)
+        return spark.createDataFrame(list(zip(*columns.values(), strict=True)), types)
+
+    readers = {"Spark": independence.Reader(values, made)}
+    found, wrong = independence.run("Spark", tmp_path, 24, readers)
+    assert not wrong
+    assert found["answered"] > found["tables"] / 4
 
 
 class Logged(logging.Handler):

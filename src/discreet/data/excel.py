@@ -9,6 +9,7 @@ decide whether it is.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -92,6 +93,8 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, timedelta):
         return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # no number of Excel's, and none of JSON
     if isinstance(value, float) and value.is_integer():
         return int(value)  # Excel has one kind of number
     return None if value == "" else value

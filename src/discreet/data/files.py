@@ -47,13 +47,15 @@ from discreet.errors import (
 )
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson", ".xlsx")
+LONGEST_LINE = 1 << 26
+"""Of a CSV or JSON file, in bytes."""
 FEW_MB = 128
 """Memory in which the distinct values of a Parquet column are counted before anything else, or not at all."""
 _MALFORMED = (
     "number of fields, quotes, or not UTF-8; a Latin-1 file is converted by: "
     "iconv -f latin1 -t utf-8 IN > OUT"
 )
-_PARQUET = {"binary_as_string": True, "hive_partitioning": False}
+_PARQUET = {"binary_as_string": False, "hive_partitioning": False}
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,9 @@ class Files:
     ending: str
     sheet: str | None = None
     """Of an Excel workbook, where one is named: ``survey.xlsx#Wave 2``."""
+    strict: bool = False
+    """Whether a record may be an error: then all processors read CSV files, which fails for some that are
+    well-formed, and an entry that is no JSON is a mistake."""
 
     @classmethod
     def of(cls, data: Any) -> Files:
@@ -165,7 +170,7 @@ class Files:
 
     def starts(self) -> dict[Path, bytes]:
         """The first bytes of each file, once they fit its ending."""
-        return {path: _start_of(path, self.ending) for path in self.paths}
+        return {path: _start_of(path, self.ending, self.strict) for path in self.paths}
 
     @property
     def is_text(self) -> bool:
@@ -177,13 +182,20 @@ class Files:
         return "[" + ", ".join(quoted(_literal(path)) for path in self.paths) + "]"
 
     def parquet(self, connection: Any) -> Any:
-        return connection.read_parquet([_literal(path) for path in self.paths], **_PARQUET)
+        """A relation; bytes are text, each value that is none in UTF-8 by itself missing."""
+        found = connection.read_parquet([_literal(path) for path in self.paths], **_PARQUET)
+        if not any(str(kind) == "BLOB" for kind in found.types):
+            return found
+        columns = zip(map(identifier, found.columns), map(str, found.types), strict=True)
+        texts = (f"TRY(decode({name})) AS {name}" if kind == "BLOB" else name for name, kind in columns)
+        return found.project(", ".join(texts))
 
     def fields(self, connection: Any) -> tuple[list[str], Any]:
         """Of CSV files: the names of the columns, and a relation with these as c0, c1, ….
 
         Everything is text and nothing is guessed, so that what a field means depends on no other record.
         """
+        whole = {"max_line_size": LONGEST_LINE, "buffer_size": 2 * LONGEST_LINE, "parallel": False}
         delimiter, names = self.agreed([_csv_header(path, self.ending) for path in self.paths])
         return names, connection.read_csv(
             [_literal(path) for path in self.paths],
@@ -192,6 +204,7 @@ class Files:
             header=True,
             delimiter=delimiter,
             compression="gzip" if self.ending.endswith(".gz") else "none",
+            **({} if self.strict else whole),
         )
 
     def sheets(self, connection: Any) -> tuple[list[str], Any]:
@@ -234,7 +247,7 @@ def _literal(path: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
-def _start_of(path: Path, ending: str) -> bytes:
+def _start_of(path: Path, ending: str, strict: bool) -> bytes:
     with path.open("rb") as file:
         start = file.read(4096)
     if (start[:4] == b"PAR1") != (ending == ".parquet"):
@@ -246,11 +259,12 @@ def _start_of(path: Path, ending: str) -> bytes:
         hint = ": it is of an older version or has a password; save it anew without" if locked else ""
         raise FileError(f"{str(path)!r} is not an .xlsx file{hint}")
     packed = ending.endswith(".gz") or ending in (".parquet", ".xlsx")
-    if not packed and (b"\0" in start or start.startswith((b"\x1f\x8b", b"PK\3\4"))):
+    zeros = strict and b"\0" in start  # which may be one in a record
+    if not packed and (zeros or start.startswith((b"\x1f\x8b", b"PK\3\4"))):
         raise FileError(f"{str(path)!r} is a binary file, not {ending} text in UTF-8")
     if ending in (".json", ".jsonl", ".ndjson"):
         start = start.lstrip()
-        if start and start[:1] not in (b"[", b"{"):
+        if strict and start and start[:1] not in (b"[", b"{"):
             raise FileError(f"{str(path)!r} is not JSON: neither an array of records nor one record a line")
     return start
 
@@ -383,7 +397,13 @@ def coded(
 @contextmanager
 def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[EngineTable]:
     """The declared columns of the files while they are open; failures name the files and no content."""
-    files = Files.of(data)
+    strict = not all(coder.total for coder in coders.values())
+    files = replace(Files.of(data), strict=strict)
+    if files.ending == ".json" and not strict:
+        raise InvalidInput(
+            f"{files.label}: strict=False does not go with .json files, which one record can make "
+            "unreadable: write them with one record a line, as .jsonl"
+        )
     with files.named_in_errors(), connect() as connection:
         starts = files.starts()
         if len(starts) > 1:  # an empty part of a data set is no mistake; an empty file may be
@@ -488,8 +508,10 @@ def _json_records(connection: Any, files: Files, starts: Mapping[Path, bytes]) -
     for path in files.paths:
         loose = "array" if starts[path][:1] == b"[" else "unstructured"
         shapes.setdefault(loose if files.ending == ".json" else "newline_delimited", []).append(path)
+    read = f"maximum_object_size={LONGEST_LINE}{'' if files.strict else ', ignore_errors=true'}"
     parts = [
-        f"SELECT json FROM read_json_objects({replace(files, paths=tuple(own)).listed()}, format='{shape}')"
+        f"SELECT json FROM read_json_objects({replace(files, paths=tuple(own)).listed()}, format='{shape}', "
+        f"{read})"
         for shape, own in shapes.items()
     ]
     return connection.sql(" UNION ALL ".join(parts))

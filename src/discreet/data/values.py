@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice, repeat
+from numbers import Rational, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from discreet.declarations import as_integer, as_plain
@@ -77,8 +78,14 @@ class Coder(ABC):
         return None
 
     def code(self, value: Any) -> int:
+        """The code of any Python value; one that cannot be compared is outside the declaration."""
         value = as_plain(value)
-        return self.absent if is_missing(value) else self.find(value)
+        if is_missing(value):
+            return self.absent
+        try:
+            return self.find(value)
+        except Exception:  # of an object of any making
+            return self.stray
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,12 @@ def is_missing(value: Any) -> bool:
     # pandas.NA answers every comparison with itself, so it is known by name: pandas need not be installed.
     if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return True
-    return value.is_nan() if isinstance(value, Decimal) else isinstance(value, float) and math.isnan(value)
+    if isinstance(value, float):
+        return math.isnan(value)
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    # NumPy's longdouble is no float of Python's.
+    return isinstance(value, Real) and not isinstance(value, Rational) and bool(value != value)
 
 
 def printed(value: Any) -> str:
