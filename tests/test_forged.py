@@ -150,6 +150,7 @@ def test_a_regression_has_the_noise_that_it_claims(name: str, edit: Any) -> None
     ("name", "edits"),
     [
         ("logistic-diffuse", [(("estimator",), "OtherRegression"), (("guarantee", "epsilon"), "1/1000")]),
+        ("logistic-diffuse", [(("estimator",), "OtherRegression")]),
         ("logistic-diffuse", [(("settings", "sampler"), "other")]),
         ("logistic-diffuse", [(("settings", "weight"), 0.9)]),
         ("logistic-diffuse", [(("settings", "weight"), "1e-9_9_9_9_9_9_9_9")]),
