@@ -29,6 +29,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.answers.network import NetworkRelease
 from discreet.answers.release import publish
 from discreet.distributions.networks import NetworkDraws
+from discreet.mechanisms.base import simulated_output
 from discreet.questions.tables import Network
 
 GRAPH = {
@@ -161,7 +162,7 @@ def simulated(
     releases = []
     for table, x in zip(question.tables, counts, strict=True):
         built = table.build(n, table.exact_epsilon)
-        output = built.simulate_output(tuple(int(c) for c in x.ravel()), int(rng.integers(2**63)))
+        output = simulated_output(built, tuple(int(c) for c in x.ravel()), int(rng.integers(2**63)))
         releases.append(
             publish(built, output, table.domain, None, table.axes, table.expected_total, None, table.strength)
         )

@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet
+from discreet_reproductions.hellinger.optimal import optimal_error
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import logistic, peers_report
@@ -283,7 +284,7 @@ class Bench:
             theta = rng.dirichlet((1.0,) * k, self.effort.coverage_repetitions)
             samples[setting] = theta, rng.multinomial(n, theta), epsilon
             if k == 2 or n <= 12:
-                limit = discreet.optimal_error(prior=(1.0,) * k, n=n, epsilon=str(epsilon))
+                limit = optimal_error(prior=(1.0,) * k, n=n, epsilon=str(epsilon))
                 yield Figure("error", "counts", setting, "limit", limit, "H")
         for method in METHODS:
             for column, tool, python in self.tools(method):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import discreet
+from discreet_reproductions.hellinger.plan import plan
 
 PAGE = Path(__file__).resolve().parent / "choosing.md"
 PART = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -31,7 +32,7 @@ def widths(sizes: Sequence[int] = SIZES) -> str:
     """The half-width of the interval of a share of 50 %, with and without privacy."""
     rows = []
     for n in sizes:
-        found = [discreet.plan(prior=PRIOR, n=n, epsilon=e, mechanisms="lattice").rows[0] for e in EPSILONS]
+        found = [plan(prior=PRIOR, n=n, epsilon=e, mechanisms="lattice").rows[0] for e in EPSILONS]
         shown = (found[0].width_without, *(row.width for row in found))
         rows.append([f"{n}", *(f"± {50 * width:.1f}" for width in shown)])
     return table(["n", "without privacy", *(f"ε = {e:g}" for e in EPSILONS)], rows)
@@ -44,7 +45,7 @@ def needed() -> str:
         cells = []
         for points in TARGETS:
             try:
-                found = discreet.plan(prior=PRIOR, n=n, within=f"{points} points", mechanisms="lattice")
+                found = plan(prior=PRIOR, n=n, within=points / 100, mechanisms="lattice")
                 cells.append(f"{found.epsilon:.2g}")
             except discreet.InvalidInput:  # sampling alone leaves more open
                 cells.append("–")
@@ -54,12 +55,12 @@ def needed() -> str:
 
 def mechanisms() -> str:
     """Expected errors side by side, and the limit of all private mechanisms."""
-    plans = [discreet.plan(prior=PRIOR, n=100, epsilon=epsilon) for epsilon in EPSILONS]
+    found = [plan(prior=PRIOR, n=100, epsilon=epsilon) for epsilon in EPSILONS]
     rows = [
-        [f"`{first.label}`", *(f"{plan.row(first.name, **first.options).expected:.3f}" for plan in plans)]
-        for first in plans[0].rows
+        [f"`{first.label}`", *(f"{one.row(first.name, **first.options).expected:.3f}" for one in found)]
+        for first in found[0].rows
     ]
-    rows.append(["the limit", *(f"{plan.limit:.3f}" for plan in plans)])
+    rows.append(["the limit", *(f"{one.limit:.3f}" for one in found)])
     return table(["mechanism", *(f"ε = {e:g}" for e in EPSILONS)], rows)
 
 

@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 
 import discreet
 from discreet.regression.chain import draw_design
+from discreet_reproductions.hellinger.optimal import optimal_error
+from discreet_reproductions.hellinger.plan import plan
 
 FOLDER = Path(__file__).resolve().parent / "images" / "mechanisms"
 N, COUNTS, EPSILON = 50, (15, 35), 1
@@ -47,8 +49,8 @@ def law_of_first_count(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def expected_errors(name: str) -> list[float]:
     choice = (name, OPTIONS.get(name, {}))
-    plans = (discreet.plan(prior=(1, 1), n=N, epsilon=e, mechanisms=[choice]) for e in EPSILONS)
-    return [plan.rows[0].expected for plan in plans]
+    plans = (plan(prior=(1, 1), n=N, epsilon=e, mechanisms=[choice]) for e in EPSILONS)
+    return [found.rows[0].expected for found in plans]
 
 
 def count_mechanism(name: str) -> Figure:
@@ -62,7 +64,7 @@ def count_mechanism(name: str) -> Figure:
     left.legend(frameon=False, fontsize=8)
     right.plot(EPSILONS, expected_errors(name), "o-", color=OURS, label=name)
     if name == "lattice":
-        limit = [discreet.optimal_error(prior=(1, 1), n=N, epsilon=e) for e in EPSILONS]
+        limit = [optimal_error(prior=(1, 1), n=N, epsilon=e) for e in EPSILONS]
         right.plot(EPSILONS, limit, "+", color=OTHER, ms=12, label="limit of all private mechanisms")
     else:
         right.plot(EPSILONS, expected_errors("lattice"), "s--", color=OTHER, label="lattice")
@@ -70,27 +72,6 @@ def count_mechanism(name: str) -> Figure:
     right.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
     right.minorticks_off()
     right.legend(frameon=False, fontsize=8)
-    return figure
-
-
-def optimal() -> Figure:
-    """Three levels, where the optimum is below lattice; for two they agree."""
-    figure, left, right = panels()
-    sizes, prior = (2, 4, 6, 8), (1, 1, 1)
-    for axes, epsilons in ((left, (EPSILON,)), (right, (0.2, 0.5, 1, 2))):
-        pairs = [(n, e) for n in (sizes if axes is left else (6,)) for e in epsilons]
-        across = [pair[0] if axes is left else pair[1] for pair in pairs]
-        limit = [discreet.optimal_error(prior=prior, n=n, epsilon=e) for n, e in pairs]
-        lattice = [
-            discreet.plan(prior=prior, n=n, epsilon=e, mechanisms="lattice").rows[0].expected
-            for n, e in pairs
-        ]
-        axes.plot(across, limit, "o-", color=OURS, label="optimal")
-        axes.plot(across, lattice, "s--", color=OTHER, label="lattice")
-        axes.legend(frameon=False, fontsize=8)
-        axes.set(ylabel="expected Hellinger error", ylim=(0, 1))
-    left.set(xlabel=f"n (three levels, ε = {EPSILON:g})", xticks=sizes)
-    right.set(xlabel="ε (three levels, n = 6)")
     return figure
 
 
@@ -175,7 +156,6 @@ def independent(name: str) -> Figure:
 PICTURES: dict[str, Callable[[], Figure]] = {
     **{name: lambda name=name: count_mechanism(name) for name in COUNT_MECHANISMS},
     **{name: lambda name=name: independent(name) for name in ("geometric", "gaussian")},
-    "optimal": optimal,
     "posterior-draws": posterior_draws,
     "logistic": logistic,
 }

@@ -42,7 +42,10 @@ LONG_TABLES = {
     "test_likelihoods.py": ("test_extremes_against_240_bits",),
     "test_newton_sums.py": ("test_engines_give_the_same_integers",),
     "test_optimal.py": ("test_no_mechanism_is_below_the_limit",),
-    "test_planning.py": ("test_lattice_is_best_and_nothing_is_below_the_limit", "test_the_smallest_epsilon"),
+    "test_hellinger_plan.py": (
+        "test_lattice_is_best_and_nothing_is_below_the_limit",
+        "test_the_smallest_epsilon",
+    ),
     "test_published.py": (
         "test_a_regression_is_a_function_of_its_noisy_sums",
         "test_a_mean_is_a_function_of_its_noisy_sums",

@@ -311,56 +311,6 @@ class TestShow:
             assert "\\x1b[2J[bold]x\\x07" in out
 
 
-PLAN = ("plan", "--prior", "1,1", "--n", "10", "--epsilon", "0.8")
-
-
-class TestPlan:
-    def test_it_prints_the_plan(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        expected = discreet.plan(prior=(1, 1), n=10, epsilon="0.8")
-        done = discreet_(*PLAN)
-        assert (done.code, done.out, done.err) == (0, f"{expected}\n", "")
-        document = json.loads(discreet_(*PLAN, "--json").out)
-        assert document == json.loads(json.dumps(expected.to_dict()))
-        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        shown = discreet_(*PLAN).out
-        assert BOX & set(shown)
-        assert "Best: lattice" in shown
-
-    def test_it_finds_epsilon_and_n(self, discreet_: Any) -> None:
-        document = json.loads(
-            discreet_("plan", "--prior", "1,1", "--n", "10", "--error", "0.2", "--json").out
-        )
-        assert document["epsilon"] == str(discreet.plan(prior=(1, 1), n=10, error=0.2).exact_epsilon)
-        found = discreet_("plan", "--prior", "1,1", "--epsilon", "2", "--error", "0.05")
-        assert found.out.startswith("Expected error ≤ 0.05: n = ")
-
-    def test_the_plot(self, discreet_: Any) -> None:
-        done = discreet_(*PLAN, "--plot", "plan.png")
-        assert (done.code, done.err) == (0, "Saved to plan.png\n")
-        assert Path("plan.png").read_bytes().startswith(b"\x89PNG")
-        assert discreet_(*PLAN, "--plot", "plan.png").code == 4
-        refused = discreet_(*PLAN, "--plot", "plan.xyz")
-        assert refused.code == 4
-        assert "the ending is none of" in refused.err
-        assert sorted(os.listdir()) == ["plan.png", "survey.csv"]
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("--prior", "1,1"), "give two of n, epsilon and within"),
-            (("--prior", "1,1", "--n", "5", "--epsilon", "1", "--error", "0.1"), "give two of n"),
-            (("--prior", "1,1", "--n", "5", "--error", "2"), "error=2.0 must be between 0 and 1"),
-            (("--prior", "1", "--n", "5", "--epsilon", "1"), "at least two levels"),
-            (("--prior", "1,1", "--n", "0", "--epsilon", "1"), "n=0 must be at least 1"),
-            (("--prior", "1,1", "--n", "5", "--epsilon", "0"), "must be positive"),
-        ],
-    )
-    def test_bad_input(self, arguments: tuple[str, ...], message: str, discreet_: Any) -> None:
-        failed = discreet_("plan", *arguments)
-        assert (failed.code, failed.out) == (2, "")
-        assert message in failed.err
-
-
 class TestAudit:
     def test_the_verdict(self, discreet_: Any) -> None:
         command = (
@@ -600,7 +550,7 @@ class TestOutput:
     def test_help_tells_the_exit_codes(self, discreet_: Any) -> None:
         for command in (
             (),
-            *((name,) for name in ("release", "show", "plan", "audit", "mechanisms", "version", "ledger")),
+            *((name,) for name in ("release", "show", "audit", "mechanisms", "version", "ledger")),
             *(("ledger", name) for name in ("create", "show", "history", "price", "cap", "verify", "export")),
         ):
             text = discreet_(*command, "--help").out
@@ -727,8 +677,3 @@ def test_sample_charges_the_ledger(discreet_: Any) -> None:
     refused = discreet_(*arguments, "b", "--out", "nothing.json")
     assert refused.code == 7
     assert not Path("nothing.json").exists()
-
-
-def test_plan_with_public_records(discreet_: Any) -> None:
-    done = discreet_("plan", "--prior", "1,1", "--n", "20", "--epsilon", "1", "--public", "30,10")
-    assert "40 public records" in done.out

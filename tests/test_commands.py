@@ -357,18 +357,6 @@ def test_help_fits_and_is_not_cut(run: Run, thrown_away: None) -> None:
         assert sentence.rstrip(".") in whole
 
 
-@pytest.mark.slow
-def test_plan_fits_and_speaks_of_what_it_shows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    become_terminal(monkeypatch)
-    plan = ("plan", "--prior", "1,1,1", "--n", "30", "--epsilon", "1/2")
-    text = run(*plan)[1]
-    assert max(map(len, text.splitlines())) <= 80
-    assert "± points" in text.partition("─")[0]
-    assert "the noise of privacy included" in " ".join(text.split())
-    found = run("plan", "--prior", "1,1", "--n", "1200", "--within", "3 points")[1]
-    assert "Within ± 3.00 points" in found
-
-
 DOCUMENTS_0_1_0 = (
     "release-unicode",
     "release-many-levels",

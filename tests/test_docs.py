@@ -188,7 +188,6 @@ def test_the_command_line_page_is_complete() -> None:
                 *(name for name, _ in COMMANDS.values()),
                 "show",
                 "split",
-                "plan",
                 "audit",
                 "mechanisms",
                 "version",

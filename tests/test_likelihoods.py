@@ -496,7 +496,7 @@ def test_randomised_response_against_all_true_counts(model):
     np.testing.assert_allclose(draws.mean(axis=0), made.expected_counts(parameter), atol=0.15)
 
 
-@pytest.mark.parametrize("name", ["lattice", "lszhang", "lsdim", "lshist", "ehd", "ehds", "mbeta", "optimal"])
+@pytest.mark.parametrize("name", ["lattice", "lszhang", "lsdim", "lshist", "ehd", "ehds", "mbeta"])
 def test_every_mechanism_has_a_likelihood(name):
     n, shares = 5, np.array([[0.2, 0.8], [0.55, 0.45]])
     options = {"delta": 0.01} if name == "mbeta" else {}

@@ -79,7 +79,7 @@ def test_guarantee() -> None:
 
 
 def test_plan() -> None:
-    plan = discreet.plan(prior=(1, 1), n=8, epsilon=1, quick=True)
+    plan = discreet.plan("mean", bounds=(0, 1), n=80, epsilon=1)
     text = shown(plan).text
     assert plan.title() in text
     for cell in (cell for row in plan.cells() for cell in row):

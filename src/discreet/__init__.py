@@ -50,10 +50,9 @@ if TYPE_CHECKING:
         local_sensitivity,
         smooth_sensitivity,
     )
-    from discreet.mechanisms.optimal import optimal_error, optimal_mechanism
     from discreet.numerics.hellinger import hellinger
     from discreet.planning.audit import Audit, audit, audit_sampler
-    from discreet.planning.plan import Plan, plan
+    from discreet.planning.plan import plan
     from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
     from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
     from discreet.posterior_sampling.families.rates import Exponential, Poisson
@@ -118,10 +117,9 @@ _HOME = {
     "ledger": ("Ledger", "Receipt"),
     "mechanisms": ("Mechanism", "mechanism"),
     "mechanisms.hellinger.sensitivity": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
-    "mechanisms.optimal": ("optimal_error", "optimal_mechanism"),
     "numerics.hellinger": ("hellinger",),
     "planning.audit": ("Audit", "audit", "audit_sampler"),
-    "planning.plan": ("Plan", "plan"),
+    "planning.plan": ("plan",),
     "posterior_sampling.families.categorical": ("BetaFamily", "DirichletFamily"),
     "posterior_sampling.families.means": ("GaussianMean", "GaussianVector"),
     "posterior_sampling.families.rates": ("Exponential", "Poisson"),
@@ -198,7 +196,6 @@ __all__ = [
     "Normal",
     "NotPrivateError",
     "Odometer",
-    "Plan",
     "Poisson",
     "PosteriorSampler",
     "PrivacyWarning",
@@ -223,8 +220,6 @@ __all__ = [
     "mean",
     "mechanism",
     "noisy_counts",
-    "optimal_error",
-    "optimal_mechanism",
     "parallel",
     "plan",
     "plan_public",

@@ -122,7 +122,7 @@ FAMILIES = Registry(
 MECHANISMS = Registry(
     "mechanism",
     "name",
-    {  # in the order in which a plan lists them and prefers one of equal error
+    {  # in the order in which they are listed and preferred at equal error
         "lattice": "discreet.mechanisms.lattice:Lattice",
         "lshist": "discreet.mechanisms.independent:LSHist",
         "lsdim": "discreet.mechanisms.independent:LSDim",
@@ -132,10 +132,10 @@ MECHANISMS = Registry(
         "ehd": "discreet.mechanisms.hellinger.exponential:EHD",
         "mbeta": "discreet.mechanisms.hellinger.exponential:MBeta",
         "ehdl": "discreet.mechanisms.hellinger.exponential:EHDL",
-        "optimal": "discreet.mechanisms.optimal:Optimal",
         "geometric": "discreet.mechanisms.independent:Geometric",
         "gaussian": "discreet.mechanisms.independent:GaussianCounts",
     },
+    withdrawn={"optimal": "discreet.mechanisms.withdrawn:Optimal"},
 )
 
 DOCUMENTS = Registry(

@@ -413,7 +413,7 @@ def triples(part: int, wanted: int) -> Counter[str]:
     rng, found = random.Random(f"triples {part}"), Counter[str]()
     warnings.simplefilter("ignore")
     while found["triples"] < wanted:
-        name, options = rng.choice([row for row in MECHANISMS if row[0] not in ("ehdl", "optimal")])
+        name, options = rng.choice([row for row in MECHANISMS if row[0] != "ehdl"])
         k = rng.choice((2, 2, 3))
         n = rng.randrange(1, 60 if k == 2 else 13)
         prior = tuple(rng.choice((0.1, 0.5, 1.0, 2.0, 7.0, 40.0)) for _ in range(k))

@@ -15,6 +15,8 @@ import pytest
 import discreet
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import MECHANISMS
+from discreet_reproductions.hellinger.optimal import optimal_error
+from discreet_reproductions.hellinger.plan import plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -105,9 +107,9 @@ def test_plans_and_limits(k: int, slow: list[str]) -> None:
     prior = (1,) * k
     for n in SIZES:
         at = f"n={n}, k={k}"
-        answers(lambda n=n: discreet.plan(prior=prior, n=n, epsilon=0.5, quick=True), f"plan {at}", slow)
-        answers(lambda n=n: str(discreet.plan(prior=prior, n=n, epsilon=0.5)), f"whole plan {at}", slow)
-        answers(lambda n=n: discreet.optimal_error(prior=prior, n=n, epsilon=1), f"limit {at}", slow)
+        answers(lambda n=n: plan(prior=prior, n=n, epsilon=0.5, quick=True), f"plan {at}", slow)
+        answers(lambda n=n: str(plan(prior=prior, n=n, epsilon=0.5)), f"whole plan {at}", slow)
+        answers(lambda n=n: optimal_error(prior=prior, n=n, epsilon=1), f"limit {at}", slow)
         counts = spread(n, k)
         answers(lambda c=counts: discreet.local_sensitivity(c, 1), f"local sensitivity {at}", slow)
         answers(lambda n=n: discreet.global_sensitivity(n, prior), f"global sensitivity {at}", slow)

@@ -22,7 +22,7 @@ from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.likelihoods.kinds import Bridged, Likelihood, likelihood_of
 from discreet.inference.noise_aware import MixedShares, noise_aware
-from discreet.mechanisms import Mechanism, Output, check_options
+from discreet.mechanisms import Mechanism, Output
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Release(Bridged, Answer):
     @cached_property
     def built(self) -> Mechanism:
         """The mechanism, without the warnings of a new one: its release was warned about when it was made."""
-        return check_options(self.mechanism, ())(**self.parameters)
+        return MECHANISMS.reader(self.mechanism)(**self.parameters)  # type: ignore[no-any-return]
 
     def check_parts(self) -> None:
         """Parts are of their kind and fit together; there is such a mechanism, and it costs no more."""
@@ -241,7 +241,7 @@ class Release(Bridged, Answer):
             elif level is not None:
                 facts.append((name, f"counted as {level}"))
         prior = prior_in_words(self.prior) if self.strength is None else _STRENGTH.format(*self.strength)
-        words = f"{self.mechanism}: {MECHANISMS[self.mechanism].words}"
+        words = f"{self.mechanism}: {MECHANISMS.reader(self.mechanism).words}"
         facts += [("Prior", prior), ("Mechanism", words)]
         return Words(
             headline=f"{stamp} {kind} posterior{of} from {source}, mechanism {self.mechanism}",

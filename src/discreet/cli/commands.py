@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     add_commands(app, show=_show, run=_run, split=_split, report=_report)
-    add_commands(app, plan=_plan, audit=_audit, mechanisms=_mechanisms, version=show_version)
+    add_commands(app, audit=_audit, mechanisms=_mechanisms, version=show_version)
     passed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command("reproduce", context_settings=passed_on, add_help_option=False)(_reproduce)
     add_commands(app, studio=_studio)
@@ -212,60 +211,6 @@ def _with_receipt(answer: Any, text: str, url: str) -> Any:
 
 
 # ---- without data ------------------------------------------------------------------------------------
-
-
-def _plan(
-    prior: Prior = "1,1",
-    n: Annotated[int | None, typer.Option("--n", help="Number of records; to be found if not said.")] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="Privacy budget, such as 0.5; to be found if not said.")
-    ] = None,
-    delta: Delta = None,
-    relation: Annotated[
-        str, typer.Option(help="replace-one; add-remove, where n is private and a guess.", metavar="R")
-    ] = "replace-one",
-    within: Annotated[
-        str | None,
-        typer.Option(help="Precision to reach: '3 points' for an interval of ± 3 points.", metavar="W"),
-    ] = None,
-    share: Annotated[float, typer.Option(help="The share that is planned for.", metavar="P")] = 0.5,
-    error: Annotated[
-        float | None, typer.Option(help="Expected Hellinger error to reach, between 0 and 1.", metavar="E")
-    ] = None,
-    public: Annotated[
-        str | None, typer.Option(help="Counts of public records, one per level, that enter the prior: 40,60.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the error against epsilon into this new file.")
-    ] = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Say how precise a release will be, before any data is opened.
-
-    Give two of --n, --epsilon and --within: the third is found.
-    """
-    from discreet.questions.text import SERIES
-
-    parameters = SERIES.read(prior, "--prior")
-    known = None if public is None else SERIES.read(public, "--public")
-    with new_file(plot, force, "--plot") as write:
-        target: dict[str, Any] = {"within": within, "error": error, "share": share}
-        target |= {"delta": delta, "relation": relation}
-        found = discreet.plan(prior=parameters, n=n, epsilon=epsilon, public=known, **target)
-        if plot is not None:
-            budgets = sorted({*discreet.plots.EPSILONS, found.epsilon})
-            axes = discreet.plots.error_curve(found.prior, found.n, budgets)
-            axes.axvline(found.epsilon, linestyle=":", color="0.4", linewidth=1.0)
-            write(picture(axes, plot))
-    if as_json or not sys.stdout.isatty():
-        print_found(found.to_dict(), as_json, str(found))
-    else:
-        print_text(found.title())
-        print_table(found.header(), found.cells())
-        print_text(*found.notes())
-    if plot is not None:
-        note(f"Saved to {plot}")
 
 
 def _audit(

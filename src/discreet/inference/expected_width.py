@@ -12,7 +12,7 @@ from discreet.distributions.beta_dirichlet import Beta
 from discreet.errors import NotPrivateError, TooLargeError
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import noise_aware
-from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism
+from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism, simulated_output
 
 DRAWS = 8
 """Widths hardly depend on the noise that was drawn: so few draws give the mean to about one percent."""
@@ -47,7 +47,7 @@ def expected_width(
     widths = []
     for draw in range(2 if leaves_out else DRAWS):  # how many were left out takes a second to infer
         try:
-            output = mechanism.simulate_output(counts, 1000 * seed + draw)
+            output = simulated_output(mechanism, counts, 1000 * seed + draw)
             law = noise_aware(mechanism, output.counts, output.noisy, total_prior, leaves_out=leaves_out)
             low, high = law.marginal(0).interval(level)
         except (NotPrivateError, TooLargeError):

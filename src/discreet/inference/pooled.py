@@ -28,7 +28,7 @@ from discreet.distributions.law import as_draws, tails
 from discreet.documents.answer import Figure, Row
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import integrate
-from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.base import Mechanism, log_likelihood
 from discreet.numerics.count_vectors import compositions
 from discreet.numerics.neighbours import log_normalisers
 from discreet.numerics.noises import Noise
@@ -134,7 +134,7 @@ def _one_group(part: Released | None, size: int, levels: int) -> Groups:
             f"{mechanism.name} publishes no noisy counts: groups of more than two levels need them"
         )
     rows = compositions(mechanism.n, 2)
-    weight = mechanism.log_likelihood(rows, counts)  # by the count of the first level
+    weight = log_likelihood(mechanism, rows, counts)  # by the count of the first level
     return Groups(none, np.stack([weight - weight.max(), np.zeros(len(rows))])[None])
 
 

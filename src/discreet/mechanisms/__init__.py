@@ -36,7 +36,7 @@ def automatic(relation: Relation = Relation.REPLACE_ONE, options: Iterable[str] 
 
     ``gaussian`` where a δ, ρ or μ is given. For pure ε: ``geometric`` where n is private; else ``lattice``,
     which has the least expected Hellinger error of all pure-ε mechanisms wherever that error is below 0.85;
-    where everything is noise another may be ahead by a few thousandths (``tests/test_planning.py``).
+    where everything is noise another may be ahead by a few thousandths, as the reproductions show.
     """
     if not {"delta", "rho", "mu"}.isdisjoint(options):
         return "gaussian"

@@ -63,8 +63,6 @@ class Mechanism(ABC):
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     """What it can be asked to protect; with add-remove it takes no n."""
-    listed: ClassVar[str] = "unless quick"
-    """When a plan lists it unless told otherwise: ``always``, ``unless quick`` or ``never``."""
     leaves_out: ClassVar[bool] = False
     """Whether one of its levels may hold the records that are left out: its noise must have no other total
     than n, so that the number of these can be summed over."""
@@ -115,20 +113,10 @@ class Mechanism(ABC):
     def check_size(self) -> None:  # noqa: B027
         """Raises TooLargeError where no draw is possible at these public sizes, whatever the data say."""
 
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        """The options with which a plan lists it unless told otherwise, at this size; empty: not at all."""
-        return [{}] if cls.listed == "always" or (cls.listed == "unless quick" and not quick) else []
-
     @property
     def number_of_outputs(self) -> int:
         """How many different counts can be released."""
         return number_of_compositions(self.n, self.k)
-
-    @property
-    def law_size(self) -> int | float:
-        """How many terms the exact law of one dataset has; infinite where it cannot be listed."""
-        return self.number_of_outputs
 
     def published_loss(self) -> PublishedLoss | None:
         """The loss of everything that is published, where it is known in closed form.
@@ -142,12 +130,6 @@ class Mechanism(ABC):
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
         """The laws of many datasets at once: outputs, and a row of log-probabilities for each dataset."""
         return aligned((self.log_pmf(row) for row in rows.tolist()), len(rows))
-
-    def log_likelihood(self, rows: IntArray, released: Sequence[int]) -> FloatArray:
-        """log P(released counts | dataset) for every row."""
-        outputs, law = self.log_pmfs(rows)
-        match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
-        return law[:, match[0]] if len(match) else np.full(len(rows), -np.inf)
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
         """The noisy counts among what was released, where there are some."""
@@ -173,29 +155,7 @@ class Mechanism(ABC):
                 f"has {about(datasets)}, more than {MAX_ENUMERATED_DATASETS}; lattice has no such limit"
             )
         rows = compositions(self.n, self.k)
-        return Enumerated(rows, log_predictive(self.prior, rows) + self.log_likelihood(rows, counts))
-
-    @property
-    def seconds_per_dataset(self) -> float:
-        """About how long it takes until it can draw for one dataset; measured on an ordinary machine."""
-        return 1e-5
-
-    def sample_sizes(self, quick: bool) -> tuple[int, int]:
-        """For a simulated plan: the number of datasets, and of draws for each, from public parameters."""
-        return (200, 5) if quick else (1000, 10)
-
-    def simulate_rows(self, true: IntArray, each: int, rng: np.random.Generator) -> IntArray:
-        """``each`` outputs for every row of true counts. Not private."""
-        parts = [self._simulate(tuple(x), each, rng) for x in true.tolist()]
-        return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64)
-
-    def simulate_cheaply(self, true: IntArray, rng: np.random.Generator) -> IntArray | None:
-        """One output for each row of true counts, before a last step that takes long; None: there is none."""
-        return None
-
-    def finished(self, cheap: IntArray) -> IntArray:
-        """What :meth:`simulate_cheaply` gave, after that step."""
-        return cheap
+        return Enumerated(rows, log_predictive(self.prior, rows) + log_likelihood(self, rows, counts))
 
     def parameters(self) -> dict[str, Any]:
         """The public parameters, exactly, as JSON values; ``mechanism(name, **parameters)`` rebuilds it."""
@@ -248,10 +208,6 @@ class Mechanism(ABC):
         self.check_size()
         return self._simulate(self._as_counts(counts), int(size), np.random.default_rng(seed))
 
-    def simulate_output(self, counts: Iterable[Any], seed: int) -> Output:
-        """What :meth:`run` might give, from a seeded generator, for planning: **not private**."""
-        return self._output(self._as_counts(counts), SeededEntropy(seed))
-
     def to_opendp(self) -> Any:
         """This mechanism as a user measurement of OpenDP: counts in, released counts out."""
         if not self.guarantee.is_private:
@@ -264,6 +220,18 @@ class Mechanism(ABC):
                 f"log_pmf of {self.name} with n={self.n}, k={self.k} has {about(number)} outputs, more "
                 f"than {MAX_OUTPUTS:.0e}; draw and simulate work at this size"
             )
+
+
+def log_likelihood(mechanism: Mechanism, rows: IntArray, released: Sequence[int]) -> FloatArray:
+    """log P(released counts | dataset) for every row."""
+    outputs, law = mechanism.log_pmfs(rows)
+    match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
+    return law[:, match[0]] if len(match) else np.full(len(rows), -np.inf)
+
+
+def simulated_output(mechanism: Mechanism, counts: Iterable[Any], seed: int) -> Output:
+    """What ``run`` might give, from a seeded generator, for planning: **not private**."""
+    return mechanism._output(mechanism._as_counts(counts), SeededEntropy(seed))
 
 
 def aligned(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> tuple[IntArray, FloatArray]:

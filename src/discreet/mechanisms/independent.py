@@ -44,7 +44,6 @@ class IndependentNoise(Mechanism):
     keeps_noisy: ClassVar[bool] = True
     leaves_out: ClassVar[bool] = True
     exchangeable: ClassVar[bool] = True
-    listed: ClassVar[str] = "never"
     last_is_rest: ClassVar[bool] = False
     """Whether the last count receives no noise of its own and is released as what is left of n."""
 
@@ -75,10 +74,6 @@ class IndependentNoise(Mechanism):
     @property
     def number_of_outputs(self) -> int:
         return int((self.n + 1) ** self.noisy_coordinates) if self.n else 0
-
-    @property
-    def law_size(self) -> int | float:
-        return self.number_of_outputs if self.n else math.inf
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
         noisy = tuple(map(add, counts, self._noise(source)))
@@ -150,7 +145,6 @@ class Geometric(IndependentNoise):
 
     n: int = field(init=False, default=0)
     name: ClassVar[str] = "geometric"
-    listed: ClassVar[str] = "always"
     relations: ClassVar[tuple[Relation, ...]] = (Relation.ADD_REMOVE,)
     words: ClassVar[str] = (
         "A random whole number was added to the count of every level, independently. How many records there "
@@ -273,7 +267,6 @@ class FloorNoise(IndependentNoise):
 
     keeps_noisy: ClassVar[bool] = False
     leaves_out: ClassVar[bool] = False
-    listed: ClassVar[str] = "always"
 
     @property
     @abstractmethod

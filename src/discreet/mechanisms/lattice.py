@@ -54,7 +54,6 @@ _MOST_WEIGHED = 1 << 18
 _TIE = 1 + 1e-10  # costs within this factor count as equal, so that every caller breaks ties alike
 _NEGLIGIBLE = 45.0  # log-weights this far below the largest are left out
 _TAIL = 36.0  # e^{−36} < 3e-16: what is left beyond this many nats is below the stated tail of 1e-15
-QUICK_SECONDS = 0.15  # of decoding in a quick plan
 _MAX_CLASSES = 2_000_000
 _MAX_DECODING_WORK = 1e11
 _MAX_SECONDS = 120.0  # of decoding for the laws of all datasets
@@ -70,7 +69,6 @@ class Lattice(Mechanism):
     )
     keeps_noisy: ClassVar[bool] = True
     leaves_out: ClassVar[bool] = True
-    listed: ClassVar[str] = "always"
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -110,33 +108,6 @@ class Lattice(Mechanism):
         """Lattice noise by floats from a seeded generator, shape (size, k). Not private."""
         return np.asarray(self.noise.draw(np.zeros((size, self.k)), rng), dtype=np.int64)
 
-    def simulate_rows(self, true: IntArray, each: int, rng: np.random.Generator) -> IntArray:
-        return self.finished(self.simulate_cheaply(np.repeat(true, each, axis=0), rng))
-
-    def finished(self, cheap: IntArray) -> IntArray:
-        """Decoded together, every distinct vector once."""
-        return self.decoder.decode_many(cheap)
-
-    def simulate_cheaply(self, true: IntArray, rng: np.random.Generator) -> IntArray:
-        return np.asarray(np.clip(true + self.simulate_noise(len(true), rng), 0, self.n))
-
-    @property
-    def seconds_per_dataset(self) -> float:
-        """What the decoder takes for one vector of noisy counts."""
-        epsilon = float(self.epsilon)
-        if self.decoder.exhaustive:
-            return 2e-5 + 2e-10 * number_of_compositions(self.n, self.k) ** 2
-        if self.k == 2:
-            return 3e-3 + 3e-6 * min(self.n, 90 / epsilon, MAX_WINDOW)
-        reach = (2 * (45 + 4 * self.k) + 4 * sum(self.prior)) / epsilon
-        return self.k * (2e-4 + 1e-6 * min(self.n, 2 * reach, _MOST_WEIGHED))
-
-    def sample_sizes(self, quick: bool) -> tuple[int, int]:
-        seconds, most = (QUICK_SECONDS, 400) if quick else (0.6, 4000)
-        number = int(min(max(seconds / self.seconds_per_dataset, 12), most))
-        unit = 1 << (number.bit_length() - 2)  # few different sizes, so that a change of ε rarely changes it
-        return number // unit * unit, 1
-
     def log_noise_normaliser(self) -> float:
         """log Σ_v exp(−ε‖v‖₁/2) over the lattice, for any k and ε."""
         return self.noise.log_normaliser(self.k)
@@ -160,13 +131,6 @@ class Lattice(Mechanism):
 
         counts = (self.n,) + (0,) * (self.k - 1)
         return PublishedLoss(epsilon, delta, (counts, (self.n - 1, 1) + (0,) * (self.k - 2), counts))
-
-    @property
-    def law_size(self) -> int | float:
-        """Classes of noisy counts that are decoded one by one."""
-        if not self.decoder.exhaustive:
-            return math.inf
-        return self.n + 1 if self.k == 2 else (self.n + 1) ** self.k
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         if noisy is None:
@@ -219,7 +183,7 @@ class Lattice(Mechanism):
             raise TooLargeError(f"log_pmf works up to n = 2**62, not {n}; draw works at any n")
         reach = n if whole or self.decoder.exhaustive else math.ceil(_TAIL / rate)
         low, high = max(0, count - reach), min(n, count + reach)
-        seconds = (high - low) * self.seconds_per_dataset if whole else 0.0
+        seconds = (high - low) * decoding_seconds(self) if whole else 0.0
         if high - low > 50_000 or seconds > _MAX_SECONDS:
             raise TooLargeError(
                 f"log_pmf of lattice with n={n}, epsilon={self.epsilon} needs {high - low + 1} decodings; "
@@ -471,6 +435,17 @@ class Decoder:
         nearest = np.floor(law.medians())
         above = (law.medians() - nearest).tolist()
         return round_to_total(nearest.astype(np.int64).tolist(), above, self.n)
+
+
+def decoding_seconds(m: Lattice) -> float:
+    """About how long it takes to decode one vector of noisy counts; measured on an ordinary machine."""
+    epsilon = float(m.epsilon)
+    if m.decoder.exhaustive:
+        return 2e-5 + 2e-10 * number_of_compositions(m.n, m.k) ** 2
+    if m.k == 2:
+        return 3e-3 + 3e-6 * min(m.n, 90 / epsilon, MAX_WINDOW)
+    reach = (2 * (45 + 4 * m.k) + 4 * sum(m.prior)) / epsilon
+    return m.k * (2e-4 + 1e-6 * min(m.n, 2 * reach, _MOST_WEIGHED))
 
 
 def _first_minimum(cost: FloatArray) -> IntArray:

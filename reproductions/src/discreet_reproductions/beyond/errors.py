@@ -1,7 +1,7 @@
 """Expected errors of all mechanisms in one setting, beside the limit.
 
 Errors are expected Hellinger distances under the prior predictive. The limit is the optimum of the linear
-program over all ε-private mechanisms (``discreet.optimal_error``); no private mechanism can be below it.
+program over all ε-private mechanisms (:func:`optimal_error`); no private mechanism can be below it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from discreet.errors import NoiseWarning, TooLargeError
 from discreet.mechanisms import mechanism
-from discreet.mechanisms.optimal import optimal_error
-from discreet.planning.expected_error import Setting
+from discreet_reproductions.hellinger.expected_error import Setting
+from discreet_reproductions.hellinger.optimal import optimal_error
 from discreet_reproductions.report import Answer, Row
 
 __all__ = ["LOOKS", "MECHANISMS", "Case", "answer", "draw_lines", "draw_names", "of", "ratios"]

@@ -1,7 +1,7 @@
 """The settings of paper B with the lattice mechanism, exact calibration and the limit drawn in.
 
 Errors are expected Hellinger distances under the prior predictive. The limit is the optimum of the linear
-program over all ε-private mechanisms (``discreet.optimal_error``); no private mechanism can be below it.
+program over all ε-private mechanisms (``hellinger.optimal``); no private mechanism can be below it.
 """
 
 from __future__ import annotations

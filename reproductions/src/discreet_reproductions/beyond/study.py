@@ -19,10 +19,11 @@ import numpy as np
 from discreet.errors import NoiseWarning
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import Mechanism, mechanism
-from discreet.mechanisms.lattice import Lattice
+from discreet.mechanisms.lattice import Lattice, decoding_seconds
 from discreet.numerics.hellinger import hellinger
 from discreet_reproductions.arrays import FloatArray, IntArray
 from discreet_reproductions.beyond.columns import Column, bundled_columns, survey_columns
+from discreet_reproductions.hellinger.expected_error import seconds_per_dataset
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 
@@ -102,12 +103,12 @@ def _drawn(
 ) -> tuple[IntArray, IntArray, IntArray | None]:
     """Datasets that were used, outputs for each in turn, and the noisy counts where they are kept."""
     if isinstance(m, Lattice):
-        size = int(min(max(settings.seconds / m.seconds_per_dataset, settings.datasets), 2000))
+        size = int(min(max(settings.seconds / decoding_seconds(m), settings.datasets), 2000))
         each = max(1, size // len(true))
         noisy = np.repeat(true, each, axis=0) + m.simulate_noise(len(true) * each, rng)
         return true, m.decoder.decode_many(noisy), noisy
     if m.name.startswith("ehd"):
-        true = true[: max(1, int(min(settings.seconds / m.seconds_per_dataset, len(true))))]
+        true = true[: max(1, int(min(settings.seconds / seconds_per_dataset(m.n, m.k), len(true))))]
         each = 16 if len(true) > 1 else 200
     else:
         each = -(-4000 // len(true))

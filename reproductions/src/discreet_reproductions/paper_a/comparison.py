@@ -20,7 +20,7 @@ from discreet.mechanisms.hellinger.exponential import EHD, EHDL, EHDS
 from discreet.mechanisms.hellinger.sensitivity import global_sensitivity
 from discreet.mechanisms.independent import LSDim, LSHist, LSZhang
 from discreet.mechanisms.lattice import Lattice
-from discreet.planning.expected_error import Setting
+from discreet_reproductions.hellinger.expected_error import Setting
 from discreet_reproductions.paper_a.pair import PAPER_GS
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.planning.expected_error import Setting
 from discreet_reproductions.arrays import FloatArray, IntArray
+from discreet_reproductions.hellinger.expected_error import Setting
 from discreet_reproductions.paper_a.pair import (
     ANSWERS,
     CONSTANT,

@@ -20,8 +20,8 @@ from discreet.declarations import as_epsilon
 from discreet.mechanisms.independent import LSHist, LSZhang
 from discreet.numerics.count_vectors import compositions
 from discreet.numerics.hellinger import hellinger
-from discreet.planning.expected_error import kl_divergence
 from discreet_reproductions.arrays import FloatArray
+from discreet_reproductions.hellinger.expected_error import kl_divergence
 from discreet_reproductions.paper_a.pair import PAPER_GS
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from discreet.mechanisms import mechanism
-from discreet.planning.plan import plan
+from discreet_reproductions.hellinger.plan import plan
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 

@@ -18,7 +18,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.distributions.law import as_draws
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.likelihoods.models import Model, Multinomial, Parameters, PoissonCells
-from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, Mechanism
+from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, Mechanism, log_likelihood
 from discreet.numerics.cells import Cells, Constrained, Statistic
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.noises import Noise
@@ -362,4 +362,4 @@ def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[i
             "publish noisy counts have no such limit"
         )
     rows = compositions(n, k)
-    return Listed(rows, mechanism.log_likelihood(rows, counts), model)
+    return Listed(rows, log_likelihood(mechanism, rows, counts), model)

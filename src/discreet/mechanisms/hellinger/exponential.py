@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from discreet.mechanisms.hellinger.sensitivity import (
     smooth_sensitivity,
 )
 from discreet.mechanisms.outputs import Output
-from discreet.numerics.count_vectors import compositions, number_of_compositions
+from discreet.numerics.count_vectors import compositions
 from discreet.numerics.hellinger import candidate_distances
 from discreet.numerics.log_gamma import log_gamma_gap
 from discreet.numerics.neighbours import HellingerLaws, exponential_laws, fits, log_normalisers
@@ -57,21 +57,7 @@ def log_error(rate: float) -> float:
     return 2.0**-44 * (rate + 1)
 
 
-def seconds_per_dataset(n: int, k: int) -> float:
-    """About how long an exponential mechanism takes until it can draw for one dataset."""
-    candidates = number_of_compositions(n, k)
-    if candidates <= MAX_ENUMERATED:
-        return 1e-3 + 4e-8 * candidates
-    return 0.04 + 8e-4 * k * k + (0.3 if n > 10**8 else 0.0)
-
-
 _USELESS = 1e7  # a rate beyond which the true posterior is released almost surely: a larger one is no other
-_SLOW = 0.25  # seconds per dataset from which a mechanism is left out of the default table of a plan
-_CALIBRATED_CANDIDATES = 300  # exact calibrations are in the default table up to this size
-
-
-def _few(n: int, k: int) -> bool:
-    return number_of_compositions(n, k) <= _CALIBRATED_CANDIDATES
 
 
 @dataclass(frozen=True)
@@ -169,13 +155,6 @@ class _Hellinger(Mechanism):
         rates = np.array([self.rate(tuple(row)) for row in rows.tolist()])
         return outputs, exponential_laws(candidate_distances(self.prior, outputs, rows), rates)
 
-    @property
-    def seconds_per_dataset(self) -> float:
-        return seconds_per_dataset(self.n, self.k)
-
-    def sample_sizes(self, quick: bool) -> tuple[int, int]:
-        return int(min(max((0.15 if quick else 0.8) / self.seconds_per_dataset, 8), 400)), 20
-
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
         if self.number_of_outputs > MAX_ENUMERATED:
             return self.envelope(counts).simulate(size, rng)
@@ -220,10 +199,6 @@ class _Calibrated(_Hellinger):
         if self.calibration not in ("theorem", "exact"):
             raise InvalidInput(f"calibration={self.calibration!r} must be 'theorem' or 'exact'")
 
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return [] if quick or seconds_per_dataset(n, k) > _SLOW else [{}]
-
     @property
     @abstractmethod
     def theorem(self) -> float:
@@ -265,11 +240,6 @@ class EHD(_Calibrated):
         "one."
     )
     sensitivity: Literal["tight", "paper"] = "tight"
-
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        ways = super().compared(n, k, quick)
-        return [*ways, {"calibration": "exact"}] if ways and _few(n, k) else ways
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -323,10 +293,6 @@ class EHDLCalibrated(_Calibrated):
     )
     calibration: Calibration = "exact"
 
-    @classmethod
-    def compared(cls, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
-        return super().compared(n, k, quick) if _few(n, k) else []
-
     def sharpness(self, counts: tuple[int, ...]) -> float:
         return 1.0 / local_sensitivity(counts, self.prior)
 
@@ -341,7 +307,6 @@ class EHDL(_Hellinger):
 
     name: ClassVar[str] = "ehdl"
     words: ClassVar[str] = "One posterior was drawn at random in a way that is not private."
-    listed: ClassVar[str] = "never"  # not private
 
     @property
     def guarantee(self) -> Guarantee:
@@ -370,7 +335,6 @@ class MBeta(_Hellinger):
         "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
         "one; how sharply was set such that the guarantee is what was asked for."
     )
-    listed: ClassVar[str] = "never"  # it has a delta
     delta: Fraction = Fraction(0)
     calibration: Literal["definition", "exact"] = "definition"
 

@@ -22,8 +22,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet._text import about
-from discreet._typing import EpsilonLike, FloatArray, IntArray
 from discreet.declarations import as_epsilon, as_prior, as_size
 from discreet.errors import DiscreetError, TooLargeError
 from discreet.mechanisms.base import Mechanism
@@ -37,6 +35,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.bulk import enclosed_digits
 from discreet.randomness.entropy import Source
 from discreet.randomness.integers import categorical
+from discreet_reproductions.arrays import EpsilonLike, FloatArray, IntArray
 
 MAX_N_OF_A_PAIR = 100
 MAX_RATIOS = 50_000
@@ -61,7 +60,7 @@ def check_size(n: int, k: int) -> None:
     ratios = number_of_compositions(n - 1, k) * k * (k - 1) * number_of_compositions(n, k)
     if (n > MAX_N_OF_A_PAIR) if k == 2 else (ratios > MAX_RATIOS):
         raise TooLargeError(
-            f"n={n}, k={k}: the linear program of the optimal mechanism has {about(ratios)} constraints; it "
+            f"n={n}, k={k}: the linear program of the optimal mechanism has {ratios:.2g} constraints; it "
             f"is solved for k = 2 up to n = {MAX_N_OF_A_PAIR}, for k = 3 up to n = 12, for more levels up to "
             f"{MAX_RATIOS} constraints. The lattice mechanism works at any size"
         )
@@ -306,7 +305,6 @@ class Optimal(Mechanism):
         "The counts were drawn from a table of probabilities that has the least expected error of all "
         "private ones."
     )
-    listed: ClassVar[str] = "never"  # a plan shows its error as the limit
 
     def __post_init__(self) -> None:
         super().__post_init__()

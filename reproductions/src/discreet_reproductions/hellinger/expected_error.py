@@ -19,16 +19,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from discreet._registry import MECHANISMS
-from discreet._typing import FloatArray, IntArray
 from discreet.declarations import Relation
 from discreet.errors import TooLargeError
 from discreet.inference.expected_width import expected_width, width_without
-from discreet.mechanisms import automatic
+from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism
+from discreet.mechanisms.hellinger.exponential import MAX_ENUMERATED
+from discreet.mechanisms.independent import IndependentNoise
+from discreet.mechanisms.lattice import Lattice, decoding_seconds
 from discreet.numerics.count_vectors import compositions, number_of_compositions
 from discreet.numerics.hellinger import candidate_distances, hellinger
 from discreet.numerics.log_gamma import entropy_curve, log_predictive, stirling_remainder
+from discreet_reproductions.arrays import FloatArray, IntArray
 
 Chosen: TypeAlias = list[tuple[str, dict[str, Any]]]
 
@@ -109,7 +111,7 @@ class Setting:
             (name, options)
             for name, cls in MECHANISMS.items()
             if self.relation in cls.relations
-            for options in cls.compared(self.n, self.k, self.brief)
+            for options in compared(name, self.n, self.k, self.brief)
         ]
         with_delta = {} if self.delta is None else {"delta": self.delta}
         return [*pure, (automatic(self.relation, with_delta), with_delta)] if with_delta else pure
@@ -117,8 +119,7 @@ class Setting:
     def built(self, name: str, epsilon: Fraction, options: Mapping[str, Any]) -> Mechanism:
         """A mechanism for the planned records; where their number is private it is not told."""
         size = {} if self.relation is Relation.ADD_REMOVE else {"n": self.n}
-        made: Mechanism = MECHANISMS[name](prior=self.prior, epsilon=epsilon, **size, **options)
-        return made
+        return mechanism_class(name, options)(prior=self.prior, epsilon=epsilon, **size, **options)
 
     @cached_property
     def rows(self) -> IntArray:
@@ -165,7 +166,7 @@ class Setting:
         return math.nan if found is None else found
 
     def _figures(self, m: Mechanism) -> tuple[dict[str, float], str]:
-        if number_of_compositions(self.n, self.k) * m.law_size <= (_QUICK_CELLS if self.quick else _CELLS):
+        if number_of_compositions(self.n, self.k) * law_size(m) <= (_QUICK_CELLS if self.quick else _CELLS):
             try:
                 return self._exact(m), "exact"
             except TooLargeError:  # the law of the lattice mechanism at a tiny ε
@@ -205,7 +206,7 @@ class Setting:
         )
 
     def _simulated(self, m: Mechanism) -> tuple[dict[str, float], str]:
-        number, each = m.sample_sizes(self.quick)
+        number, each = sample_sizes(m, self.quick)
         rng = np.random.default_rng([self.seed, 1, zlib.crc32(m.name.encode())])
         method = f"simulated ({number} datasets)"
         known = self._with_control(m, number if self.brief else number // 2, rng)
@@ -244,14 +245,14 @@ class Setting:
         E[error] = E[b·plain] + E[(error − b·plain)/p]/many.
         """
         true = self.drawn(2000 if self.quick else 10_000)
-        cheap = None if m.n > MAX_SIMULATED_N else m.simulate_cheaply(true, rng)
-        if cheap is None:
+        if m.n > MAX_SIMULATED_N or not isinstance(m, Lattice):
             return None
+        cheap = noisy_counts(m, true, rng)
         plain = self.errors(true, cheap)
         chance = plain + plain.mean() + 1e-12
         chosen = rng.choice(len(true), number, p=chance / chance.sum())
         weight = chance.mean() / chance[chosen]
-        error, own = self.errors(true[chosen], m.finished(cheap[chosen])), plain[chosen]
+        error, own = self.errors(true[chosen], m.decoder.decode_many(cheap[chosen])), plain[chosen]
         b = 0.0
         if number >= 32 and (spread := float(np.cov(own, aweights=weight))) > 0:  # fewer do not tell b
             b = min(max(float(np.cov(error, own, aweights=weight)[0, 1]) / spread, 0.0), 1.0)
@@ -264,7 +265,73 @@ class Setting:
         """``each`` outputs for every row of true counts."""
         if m.n > MAX_SIMULATED_N:
             raise TooLargeError(f"n={m.n}: plans are simulated up to n = 2**53; draw works at any n")
-        return m.simulate_rows(true, each, rng)
+        if isinstance(m, Lattice):
+            return m.decoder.decode_many(noisy_counts(m, np.repeat(true, each, axis=0), rng))
+        return np.concatenate([m.simulate(x, each, int(rng.integers(2**63))) for x in true.tolist()])
+
+
+# ---- what a plan knows of each mechanism -----------------------------------------------------------------
+
+_ALWAYS = ("lattice", "lshist", "lsdim", "lszhang", "geometric")
+_NEVER = ("ehdl", "mbeta", "gaussian", "optimal")  # not private, with a delta, and shown as the limit
+_EXPONENTIAL = ("ehds", "ehd", "ehdl-calibrated", "mbeta", "ehdl")
+_SLOW = 0.25  # seconds per dataset from which a mechanism is left out of the default table
+_CALIBRATED_CANDIDATES = 300  # exact calibrations are in the default table up to this size
+
+
+def mechanism_class(name: str, options: Mapping[str, Any]) -> type[Mechanism]:
+    """The class of a mechanism by its name, the optimal one included."""
+    from discreet_reproductions.hellinger.optimal import Optimal
+
+    return Optimal if name == Optimal.name else check_options(name, options)
+
+
+def compared(name: str, n: int, k: int, quick: bool) -> list[dict[str, Any]]:
+    """The options with which a plan lists a mechanism unless told otherwise; empty: not at all."""
+    if name in _NEVER:
+        return []
+    few = number_of_compositions(n, k) <= _CALIBRATED_CANDIDATES
+    if name in _EXPONENTIAL:
+        if quick or seconds_per_dataset(n, k) > _SLOW or (name == "ehdl-calibrated" and not few):
+            return []
+        return [{}, {"calibration": "exact"}] if name == "ehd" and few else [{}]
+    return [{}] if name in _ALWAYS or not quick else []
+
+
+def seconds_per_dataset(n: int, k: int) -> float:
+    """About how long an exponential mechanism takes until it can draw for one dataset."""
+    candidates = number_of_compositions(n, k)
+    if candidates <= MAX_ENUMERATED:
+        return 1e-3 + 4e-8 * candidates
+    return 0.04 + 8e-4 * k * k + (0.3 if n > 10**8 else 0.0)
+
+
+def law_size(m: Mechanism) -> int | float:
+    """How many terms the exact law of one dataset has; infinite where it cannot be listed."""
+    if isinstance(m, IndependentNoise):
+        return m.number_of_outputs if m.n else math.inf
+    if isinstance(m, Lattice):  # classes of noisy counts that are decoded one by one
+        if not m.decoder.exhaustive:
+            return math.inf
+        return m.n + 1 if m.k == 2 else (m.n + 1) ** m.k
+    return m.number_of_outputs
+
+
+def sample_sizes(m: Mechanism, quick: bool) -> tuple[int, int]:
+    """The number of datasets that are simulated, and of draws for each, from public parameters."""
+    if isinstance(m, Lattice):
+        seconds, most = (0.15, 400) if quick else (0.6, 4000)
+        number = int(min(max(seconds / decoding_seconds(m), 12), most))
+        unit = 1 << (number.bit_length() - 2)  # few different sizes, so that a change of ε rarely changes it
+        return number // unit * unit, 1
+    if m.name in _EXPONENTIAL:
+        return int(min(max((0.15 if quick else 0.8) / seconds_per_dataset(m.n, m.k), 8), 400)), 20
+    return (200, 5) if quick else (1000, 10)
+
+
+def noisy_counts(m: Lattice, true: IntArray, rng: np.random.Generator) -> IntArray:
+    """What a lattice mechanism decodes, one for each row of true counts."""
+    return np.asarray(np.clip(true + m.simulate_noise(len(true), rng), 0, m.n))
 
 
 def _weighted_quantiles(
