@@ -17,6 +17,7 @@ from discreet.data import contingency, count_levels, count_texts, sql
 from discreet.declarations import Domain
 from discreet.errors import ContributionError, InvalidInput
 from discreet.questions.sums import MeanQuestion, Regress
+from discreet.regression.checks import checked_labels
 from discreet.regression.newton import design as designs
 from discreet.regression.newton.fit import Regression, regression
 from discreet.regression.newton.records import _SqlSums, read
@@ -218,6 +219,14 @@ def test_whole_numbers_beyond_doubles_keep_their_level(strange: Any) -> None:
     assert sum(moved[:1]) in (0, asked.asked.design.unit**2)  # one record more, or none
     query = sql("SELECT g FROM t", t=pd.DataFrame({"g": column}))
     assert count_levels(query, domain, strict=False)[1] == 20
+
+
+def test_labels_of_a_list_are_looked_up_one_by_one() -> None:
+    """One label 2.0**53 made all others that number."""
+    classes = (2**53, 2**53 + 1)
+    for last in (2**53, 2.0**53):
+        _, index = checked_labels([2**53 + 1] * 9 + [last], 10, classes, several=False)
+        assert index.tolist() == [1] * 9 + [0]
 
 
 # ---- what a record counts as depends on that record alone --------------------------------------------------

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from discreet._typing import FloatArray
-from discreet.declarations import as_float
+from discreet.declarations import as_float, as_plain
 from discreet.errors import DataError, InvalidInput, alone
 
 
@@ -147,6 +147,9 @@ def checked_labels(
         raise DataError(_MIXED)
     place = {label: i for i, label in enumerate(known.tolist())}
     index = np.array([place.get(label, -1) for label in occurring.tolist()], dtype=np.int64)[which]
+    if isinstance(y, list | tuple) and not any(isinstance(label, list | tuple | np.ndarray) for label in y):
+        # Each label by itself: NumPy has made one type of all of them, in which large numbers may be others.
+        index = np.array([place.get(as_plain(label), -1) for label in y], dtype=np.int64)
     if (index < 0).any():
         raise DataError("a label is not among the declared classes; declare all that may occur")
     if len(known) < 2:
