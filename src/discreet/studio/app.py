@@ -16,6 +16,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse, Response
+from python_multipart.exceptions import FormParserError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
@@ -59,6 +60,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     )
     app.add_exception_handler(DiscreetError, studio.on_error)
     app.add_exception_handler(HTTPException, studio.on_status)
+    app.add_exception_handler(FormParserError, studio.on_form)
     app.state.sessions = sessions
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     for add in (add_plan, add_release, add_ledger, add_audit, add_evidence):

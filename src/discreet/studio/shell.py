@@ -132,6 +132,10 @@ class Studio:
         response.headers.update(error.headers or {})
         return response
 
+    def on_form(self, request: Request, error: Exception) -> Response:
+        """The page of a form that cannot be parsed, which Starlette before 1.8 passes on as it is."""
+        return self.on_status(request, HTTPException(400))
+
 
 STATUS = {
     404: ("There is no such page", "The address leads nowhere."),
