@@ -450,7 +450,7 @@ class TestDatasets:
             ({"epsilon": "much"}, "epsilon='much' is not a number"),
             ({"epsilon": 1, "delta": 1}, "delta=1 must be below 1"),
             ({"epsilon": 1, "delta": -1}, "delta=-1 must be positive"),
-            ({"zcdp": "inf"}, "zcdp='inf' is not a number"),
+            ({"zcdp": "inf"}, "zcdp='inf' must be finite"),
             ({"epsilon": 1, "relation": "swap"}, "relation='swap' is none of replace-one"),
         ],
     )

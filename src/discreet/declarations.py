@@ -230,7 +230,9 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
         )
     exact: Fraction | None = None
     try:
-        if isinstance(value, str):
+        if isinstance(value, str) and value.strip("+- ").lower() in ("nan", "inf", "infinity"):
+            approximate = math.nan
+        elif isinstance(value, str):
             first, *rest = (_exact(part.strip(" ")) for part in value.split("/"))
             if len(rest) > 1:
                 raise ValueError
