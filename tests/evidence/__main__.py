@@ -390,10 +390,10 @@ def fuzz(part: int, inputs: int, only: tuple[str, ...] = ()) -> Counter[str]:
             own = [f"{Path(at.filename).name}:{at.lineno}" for at in frames if "discreet" in at.filename]
             at = " < ".join(own[:-4:-1])
             print(f"{kind} {part}/{i}: {type(error).__name__}: {str(error)[:200]} at {at}", flush=True)
-        slow = kind == "document" and time.process_time() - worked > TOO_LONG_DOCUMENT
-        if slow or time.perf_counter() - begun > TOO_LONG:
+        worked, waited = time.process_time() - worked, time.perf_counter() - begun
+        if worked > TOO_LONG_DOCUMENT if kind == "document" else waited > TOO_LONG:
             found["hangs"] += 1
-            print(f"{kind} {part}/{i}: {time.perf_counter() - begun:.0f} s", flush=True)
+            print(f"{kind} {part}/{i}: {waited:.0f} s, of the processor {worked:.1f} s", flush=True)
         if SECRET in said:
             found["secrets"] += 1
             print(f"{kind} {part}/{i}: {said[:300]}", flush=True)
