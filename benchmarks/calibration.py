@@ -43,7 +43,9 @@ from discreet.answers.release import publish
 from discreet.declarations import Domain
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import noise_aware
+from discreet.inference.polya_tree import SMOOTH, within
 from discreet.inference.pooled import noisy_groups, pooled
+from discreet.inference.quantiles import BinnedDistribution, Bins
 from discreet.mechanisms.outputs import Output
 from discreet.numerics import noises
 from discreet.questions.sums import MeanQuestion, Regress
@@ -128,6 +130,35 @@ def add_remove(rng: Rng, k: int, epsilon: str, what: str) -> Found:
     counts, _ = law.sample_counts(DRAWS, rng)  # type: ignore[union-attr]
     other = float(rng.poisson(totals[1]))
     return counts.sum(axis=1)[:, None].astype(float), np.array([float(x.sum())]), np.array([other])
+
+
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+def binned(rng: Rng, depth: int, n: int, epsilon: float, hidden: bool) -> Found:
+    """Quartiles of a law from the tree's prior, counted in 2^depth bins; some have no value."""
+    bins = Bins(tuple(np.linspace(0, 1, 2**depth + 1)))
+    laws = [_from_tree(rng, depth + 4) for _ in range(2)]
+    truth, other = (np.interp(QUARTILES, law, np.linspace(0, 1, len(law))) for law in laws)
+    cells = np.diff(laws[0][::16])
+    if hidden:
+        total = int(np.exp(rng.uniform(math.log(30), math.log(3000))))
+        noise: noises.Noise = noises.DiscreteLaplace(1 / epsilon)
+        z = noise.draw(rng.multinomial(total, cells), rng)
+        found = BinnedDistribution(bins, z, noise, total_prior=LogUniform(30.0, 3000.0))
+    else:
+        noise, answered = noises.LatticeNoise(2 / epsilon), rng.random()
+        z = noise.draw(rng.multinomial(n, np.append(answered * cells, 1 - answered))[None], rng)[0]
+        found = BinnedDistribution(bins, z[:-1], noise, n=n, apart=z[-1:])
+    return found.quantiles(QUARTILES).draws(DRAWS, int(rng.integers(2**31))), truth, other
+
+
+def _from_tree(rng: Rng, depth: int) -> np.ndarray:
+    """Cumulative shares of 2^depth equal parts."""
+    state = rng.integers(3, size=1).astype(np.int8)  # the three smallest at the top
+    part = rng.beta(SMOOTH[state], SMOOTH[state])
+    halves = within(np.repeat(state, 2), depth - 1, rng) * np.array([part, 1 - part])
+    return np.append(0.0, np.cumsum(halves.ravel()))
 
 
 def table(rng: Rng) -> Found:
@@ -294,6 +325,11 @@ CASES = (
     Case("add/remove, 2 levels, ε 0.2: share", partial(add_remove, k=2, epsilon="0.2", what="shares")),
     Case("add/remove, 10 levels, ε 0.5: shares", partial(add_remove, k=10, epsilon="0.5", what="shares")),
     Case("add/remove, 10 levels, ε 0.5: total", partial(add_remove, k=10, epsilon="0.5", what="total")),
+    Case(
+        "quartiles, 64 bins, n 1000, some missing, ε 1",
+        partial(binned, depth=6, n=1000, epsilon=1.0, hidden=False),
+    ),
+    Case("quartiles, 32 bins, add/remove, ε 0.5", partial(binned, depth=5, n=0, epsilon=0.5, hidden=True)),
     Case("table 3 × 2, n 300, ε 0.5: conditional", table),
     Case("pooled, 50 groups of 40, 2 levels, ε 0.5", partial(groups, number=50, size=40, levels=2)),
     Case("pooled, 20 groups of 60, 4 levels, ε 0.5", partial(groups, number=20, size=60, levels=4)),

@@ -296,8 +296,8 @@ def test_bins_grow_in_number_with_what_can_be_told() -> None:
 
 def test_side_by_side_trees_share_uniformly() -> None:
     """Nothing published: each of three trees has a third, with the deviation of a uniform law on them."""
-    flat = PolyaTree([Message(0, np.zeros(31))], np.ones(1), 1, 30)
-    drawn = Together([flat] * 3, 1, 30, 30, np.zeros(0)).draw(20_000, np.random.default_rng(5))
+    flat = PolyaTree([Message(0, np.zeros(7))], np.ones(1), 1, 6)
+    drawn = Together([flat] * 3, 1, 6, 6, np.zeros(0)).draw(20_000, np.random.default_rng(5))
     shares = np.stack([share for share, _, _ in drawn])
     assert shares.mean(axis=1) == pytest.approx(np.full(3, 1 / 3), abs=0.01)
     assert shares.std(axis=1) == pytest.approx(np.full(3, math.sqrt(1 / 18)), abs=0.01)
