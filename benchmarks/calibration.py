@@ -43,7 +43,7 @@ from discreet.answers.release import publish
 from discreet.declarations import Domain
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.noise_aware import noise_aware
-from discreet.inference.polya_tree import SMOOTH, within
+from discreet.inference.polya_tree import SMOOTH, STEPS, slopes_within, within
 from discreet.inference.pooled import noisy_groups, pooled
 from discreet.inference.quantiles import BinnedDistribution, Bins
 from discreet.mechanisms.outputs import Output
@@ -138,7 +138,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 def binned(rng: Rng, depth: int, n: int, epsilon: float, hidden: bool) -> Found:
     """Quartiles of a law from the tree's prior, counted in 2^depth bins; some have no value."""
     bins = Bins(tuple(np.linspace(0, 1, 2**depth + 1)))
-    laws = [_from_tree(rng, depth + 4) for _ in range(2)]
+    laws = [_from_tree(rng, depth) for _ in range(2)]
     truth, other = (np.interp(QUARTILES, law, np.linspace(0, 1, len(law))) for law in laws)
     cells = np.diff(laws[0][::16])
     if hidden:
@@ -154,11 +154,16 @@ def binned(rng: Rng, depth: int, n: int, epsilon: float, hidden: bool) -> Found:
 
 
 def _from_tree(rng: Rng, depth: int) -> np.ndarray:
-    """Cumulative shares of 2^depth equal parts."""
-    state = rng.integers(3, size=1).astype(np.int8)  # the three smallest at the top
-    part = rng.beta(SMOOTH[state], SMOOTH[state])
-    halves = within(np.repeat(state, 2), depth - 1, rng) * np.array([part, 1 - part])
-    return np.append(0.0, np.cumsum(halves.ravel()))
+    """Cumulative shares of 2^depth cells in sixteen parts each."""
+    state, share = rng.integers(3, size=1), np.ones(1)  # the three smallest at the top
+    for level in range(depth):
+        if level:
+            state = np.array([rng.choice(len(SMOOTH), p=STEPS[s]) for s in np.repeat(state, 2)])
+        part = rng.beta(SMOOTH[state], SMOOTH[state])
+        share = np.stack([share * part, share * (1 - part)], axis=1).ravel()
+    steep = slopes_within(share[None], np.full(2**depth, 0.5**depth))[0]
+    parts = within(np.repeat(state, 2).astype(np.int8), steep, 4, rng) * share[:, None]
+    return np.append(0.0, np.cumsum(parts.ravel()))
 
 
 def table(rng: Rng) -> Found:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import logsumexp
 
 import discreet
 from discreet.errors import InvalidInput
@@ -19,7 +22,8 @@ from discreet.inference.likelihoods import (
     likelihood,
     noises,
 )
-from discreet.inference.likelihoods.bridging import ENOUGH, until
+from discreet.inference.likelihoods.bridging import ENOUGH
+from discreet.inference.likelihoods.transform import Transform
 from evidence.components import need
 
 NOISES = [
@@ -135,18 +139,64 @@ def test_tables_of_arrays_and_draws():
 
 @pytest.mark.parametrize("noise", [noises.LatticeNoise(4.0), noises.DiscreteGaussian(3.0)])
 @pytest.mark.parametrize(("k", "n", "prior"), [(4, 30, 1.0), (40, 60, 0.05), (150, 1500, 1.0)])
-def test_a_public_total_by_expansion_or_inversion(noise, k, n, prior):
-    """Few cells are inverted, 150 expanded: both are the exact sum."""
+def test_a_public_total_by_expansion_or_transform(noise, k, n, prior):
+    """Few cells are transformed, 150 expanded: both are the exact sum."""
     rng = np.random.default_rng(k)
     shares = rng.dirichlet(np.full(k, prior), 2) + 1e-9
     shares /= shares.sum(axis=1, keepdims=True)
     z = noise.draw(rng.multinomial(n, shares[:1]), rng)[0]
     value, means = bridging.fast_totals(noise, z, shares, n)
     exact = likelihood(z, noise, Multinomial(n))
-    error = bridging.totals(np, noise, z, shares, n, until)[2]
+    error = bridging.given_total(np, bridging.table(noise, z, total=n), n, shares)[2]
     assert k < 150 or np.all(error < ENOUGH)
     close(value, exact.log_prob(shares))
     close(means, exact.expected_counts(shares), 1e-7)
+
+
+TRANSFORMED = [*NOISES, noises.LatticeNoise(10.0), noises.DiscreteLaplace([1.0, 4.0, 9.0, 2.0])]
+
+
+@pytest.mark.parametrize("noise", TRANSFORMED, ids=lambda n: f"{n.name}-{n.scale}")
+@pytest.mark.parametrize("n", [1, 60, 4000])
+def test_a_total_of_few_cells_is_transformed_exactly(noise, n):
+    """Also at shares far from what was published: all in one cell, none in another."""
+    rng = np.random.default_rng(n)
+    shares = np.array(
+        [[0.4, 0.3, 0.2, 0.1], [0.25] * 4, [1e-9, 1e-4, 0.2 - 1e-4, 0.8 - 1e-9], [0.0, 0.5, 0.5, 0.0]]
+    )
+    z = noise.draw(rng.multinomial(n, shares[0])[None].astype(float), rng)[0]
+    transform = Transform(noise, z, n)
+    assert transform.fits
+    exact = likelihood(z, noise, Multinomial(n))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value, means = transform.both(np, shares)
+    close(value[:3], exact.log_prob(shares[:3]), 1e-9)
+    close(means[:3], exact.expected_counts(shares[:3]), 1e-7)
+    # Two cells alone, one by one.
+    x, scale = np.arange(n + 1.0), noise.scales(4)
+    terms = noise.log_prob(z[1], x, scale[1]) + noise.log_prob(z[2], n - x, scale[2])
+    terms = terms + stats.binom(n, 0.5).logpmf(x) - noise.log_normaliser(4)
+    empty = noise.log_prob(z[[0, 3]], np.zeros(2), scale[[0, 3]]).sum()
+    close(value[3], logsumexp(terms) + empty, 1e-9)
+    own = x @ np.exp(terms - logsumexp(terms))
+    close(means[3], np.array([0, own, n - own, 0]), 1e-7)
+    one = transform.both(np, shares[2])
+    close(one[0], value[2], 1e-11)
+    close(one[1].sum(), float(n), 1e-9)
+
+
+def test_what_memory_does_not_hold_is_inverted_by_the_engine():
+    z, shares = np.array([9e6, 4e6, 7e6]), np.array([[0.45, 0.2, 0.35]])
+    assert not Transform(noises.DiscreteGaussian(30.0), z, 20_000_000).fits
+    value, means = bridging.fast_totals(noises.DiscreteGaussian(30.0), z, shares, 20_000_000)
+    exact = likelihood(z, noises.DiscreteGaussian(30.0), Multinomial(20_000_000))
+    close(value, exact.log_prob(shares))
+    close(means, exact.expected_counts(shares))
+    nobody = bridging.fast_totals(
+        noises.DiscreteLaplace(2.0), np.array([1.0, -2.0]), np.array([[0.5, 0.5]]), 0
+    )
+    np.testing.assert_array_equal(nobody[1], np.zeros((1, 2)))
 
 
 @pytest.mark.parametrize("noise", [*NOISES, noises.LatticeNoise(3.0)], ids=lambda n: f"{n.name}-{n.scale}")
@@ -253,6 +303,33 @@ def test_numpyro_expands_a_total_of_many_cells():
     both = jax.jit(jax.vmap(jax.value_and_grad(value)))(jnp.log(shares))
     close(both[0], own.log_prob(shares))
     close(both[1], own.score(shares), 1e-7)
+
+
+@pytest.mark.slow
+def test_numpyro_calls_nothing_back():
+    """24 cells and 150: value and gradient are JAX alone, also mapped over chains, and warn of nothing."""
+    needs("numpyro")
+    import jax
+    import jax.numpy as jnp
+
+    from discreet.numpyro import NoisyMultinomial
+
+    for k, n in ((24, 21_483), (150, 1500)):
+        rng, noise = np.random.default_rng(3), noises.LatticeNoise(10.0)
+        shares = rng.dirichlet(np.ones(k), 2)
+        z = noise.draw(rng.multinomial(n, shares[:1]), rng)[0]
+
+        def value(logits, n=n, z=z, noise=noise):
+            return NoisyMultinomial(n, jax.nn.softmax(logits), noise).log_prob(z)
+
+        function = jax.vmap(jax.value_and_grad(value))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            assert "callback" not in str(jax.make_jaxpr(function)(jnp.log(shares)))
+            found = jax.jit(function)(jnp.log(shares))
+        own = likelihood(z, noise, Multinomial(n))
+        close(found[0], own.log_prob(shares))
+        close(found[1], own.score(shares), 1e-7)
 
 
 @pytest.mark.slow

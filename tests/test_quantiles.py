@@ -146,6 +146,24 @@ def test_a_wide_bin_gives_a_wide_interval() -> None:
     assert 18 < low[0] < 41.5 < high[0] < 65
 
 
+def test_the_density_is_a_line_between_neighbours() -> None:
+    """Exact for a straight density; none in a hump; never negative; widths count."""
+    edges = np.array([0.0, 1, 2, 4, 5])
+    share = np.diff(edges**2 / 25)
+    np.testing.assert_allclose(
+        polya_tree.slopes_within(share[None], np.diff(edges))[0],
+        2 * np.diff(edges) / (edges[1:] + edges[:-1]),
+    )
+    steep = polya_tree.slopes_within(np.array([[0.1, 0.5, 0.3, 1e-9, 0.1]]), np.ones(5))[0]
+    assert steep[1] == steep[3] == 0
+    assert steep[0] == 2
+    assert -2 <= steep[2] < 0
+    parts = polya_tree.within(
+        np.full(4000, 8, dtype=np.int8), np.full(4000, 2.0), 2, np.random.default_rng(1)
+    )
+    np.testing.assert_allclose(parts.mean(axis=0), np.array([1, 3, 5, 7]) / 16, atol=2e-3)
+
+
 def test_what_is_left_out_does_not_count() -> None:
     """900,000 without a value: the quantiles are those of the others."""
     bins, noise = Bins((0, 1, 2)), DiscreteLaplace(0.02)

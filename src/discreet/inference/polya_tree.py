@@ -220,15 +220,40 @@ class PolyaTree:
         return shares, states
 
 
-def within(states: npt.NDArray[np.int8], depth: int, rng: np.random.Generator) -> FloatArray:
-    """The tree continued below cells of which nothing more was published: shares of 2^depth parts of each."""
+def within(
+    states: npt.NDArray[np.int8], slopes: FloatArray, depth: int, rng: np.random.Generator
+) -> FloatArray:
+    """The tree continued below cells of which nothing more was published: shares of 2^depth parts of each.
+
+    It goes on about a density that is a straight line, 1 + slope·(t − ½) for t from 0 to 1 along the cell.
+    """
     share, state = np.ones((len(states), 1)), states.astype(np.int64)[:, None]
-    for _ in range(depth):
+    for level in range(depth):
+        middle = (np.arange(2**level) + 0.5) / 2**level
+        height = 1 + slopes[:, None] * (middle - 0.5)
+        left = 0.5 * (height - slopes[:, None] / 2 ** (level + 2)) / height
         state = _chosen(STEPS[state], rng)
-        part = rng.beta(SMOOTH[state], SMOOTH[state])
+        part = rng.beta(2 * SMOOTH[state] * left, 2 * SMOOTH[state] * (1 - left))
         share = np.stack([share * part, share * (1 - part)], axis=-1).reshape(len(states), -1)
         state = np.repeat(state, 2, axis=1)
     return share
+
+
+def slopes_within(share: FloatArray, width: FloatArray) -> FloatArray:
+    """How steep the density is within cells, by their neighbours: 0 in humps and hollows, never below −2 or
+    above 2, where it would be negative at one end.
+    """
+    if share.shape[1] == 1:
+        return np.zeros(share.shape)
+    density = np.maximum(share / width, 1e-300)
+    rise = np.diff(density, axis=1) / ((width[1:] + width[:-1]) / 2)
+    before, after = np.hstack([rise[:, :1], rise]), np.hstack([rise, rise[:, -1:]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = 2 / (
+            1 / before + 1 / after
+        )  # as monotone cubic interpolation has it (Fritsch and Butland 1984)
+    steep = np.where(before * after > 0, mean, 0.0) * width / density
+    return np.asarray(np.clip(steep, -2.0, 2.0))
 
 
 class Together:

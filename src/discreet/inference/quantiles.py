@@ -1,9 +1,10 @@
 """Quantiles and the distribution function of a number that was counted in bins with noise.
 
 The estimand is inf{x: F(x) ≥ p} of the values as they are recorded. Bins are public intervals; within one the
-tree of :mod:`~discreet.inference.polya_tree` goes on without data, so that a wide bin gives a wide interval.
-Values that many records share, such as 0 or heaped ages, are declared as atoms and counted apart; their
-shares have a tree of their own. Where values are recorded as whole numbers, so are the quantiles.
+tree of :mod:`~discreet.inference.polya_tree` goes on without data, about a line between its neighbours, so
+that a wide bin gives a wide interval. Values that many records share, such as 0 or heaped ages, are declared
+as atoms and counted apart; their shares have a tree of their own. Where values are recorded as whole numbers,
+so are the quantiles.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from discreet.declarations import as_plain
 from discreet.distributions.law import as_draws, tails
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import TOTALS, LogUniform, Matching
-from discreet.inference.polya_tree import Message, PolyaTree, Together, step_of, within
+from discreet.inference.polya_tree import Message, PolyaTree, Together, slopes_within, step_of, within
 from discreet.numerics.noises import Noise
 
 _DEPTH = 4  # a bin is halved so often below what was counted
@@ -286,12 +287,20 @@ class _Draws:
         below[:, -1] = 1.0
         return below
 
+    @cached_property
+    def slopes(self) -> FloatArray:
+        """How steep the density is within each bin; 0 for atoms."""
+        bins = np.flatnonzero(self.high > self.low)
+        found = np.zeros(self.share.shape)
+        found[:, bins] = slopes_within(self.share[:, bins], (self.high - self.low)[bins])
+        return found
+
     def _parts(self, cells: IntArray, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
         """Cumulative shares of the parts of cells, (draws, cells asked for); a cell that is asked for twice
         has the same parts."""
         rows = np.repeat(np.arange(len(cells))[:, None], cells.shape[1], axis=1)
         asked, inverse = np.unique(rows * len(self.low) + cells, return_inverse=True)
-        parts = within(self.state.ravel()[asked], _DEPTH, rng)
+        parts = within(self.state.ravel()[asked], self.slopes.ravel()[asked], _DEPTH, rng)
         below = np.cumsum(parts, axis=1)
         below[:, -1] = 1.0
         return np.pad(below, ((0, 0), (1, 0))), np.asarray(inverse).reshape(cells.shape)

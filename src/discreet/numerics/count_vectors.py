@@ -255,8 +255,7 @@ def saddle(
         high, low = np.where(gap > 0, s, high), np.where(gap < 0, s, low)
         room = 2 + 2 * np.abs(s)
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.clip(s - gap / variance, s - room, s + room)
-        outward = s - np.sign(gap) * (1 + np.abs(s))
-        middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, outward)
+            step, middle = np.clip(s - gap / variance, s - room, s + room), (low + high) / 2
+        middle = np.where(np.isfinite(middle), middle, s - np.sign(gap) * (1 + np.abs(s)))
         s = np.where(missed, np.where((step > low) & (step < high), step, middle), s)
     return s

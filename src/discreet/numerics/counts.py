@@ -91,7 +91,7 @@ class PoissonLaw(CountLaw):
 
     def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
         ratio, centre = log_factorial_ratio(x, at)
-        return np.asarray((x - at) * (np.log(self.rate) - centre) - ratio)
+        return np.asarray((x - at) * (np.log(np.maximum(self.rate, 1e-300)) - centre) - ratio)
 
     @property
     def mode(self) -> FloatArray:

@@ -7,7 +7,7 @@
 True counts are summed out, so every parameter stays continuous and NUTS applies. Observed values are tabled
 once, when a model is first traced, and looked up in JAX from then on (jit, vmap, grad): any noise costs about
 what a Poisson density costs. A public total takes a saddle-point expansion whose error is below 1e-8, or, for
-few cells, the exact sum of the NumPy engine; the latter serves values that JAX traces, too.
+few cells, the transform of their sum, in JAX too. Values that JAX traces are summed by the NumPy engine.
 
 Importing this module turns on JAX's 64-bit numbers: with 32 bits these sums have no digits left.
 """
@@ -206,15 +206,11 @@ class NoisyMultinomial(_NoisyCounts):
             return found[0], found[1]
 
         def both(z: Array, shares: Array) -> tuple[Array, Array]:
-            if known is None or known.ndim != 1 or not bridging.expandable(known, self.total):
+            if known is None or known.ndim != 1:
                 value, means = exact(z, shares)
             else:
-                value, means, error = bridging.totals(
-                    jnp, self.noise, known, shares, self.total, jax.lax.while_loop
-                )
-                value, means = jax.lax.cond(
-                    jnp.all(error <= bridging.ENOUGH), lambda: (value, means), lambda: exact(z, shares)
-                )
+                loop = jax.lax.while_loop
+                value, means = bridging.totals(jnp, self.noise, known, shares, self.total, loop, exact)
             return value, means / jnp.maximum(shares, 1e-300)
 
         if known is not None:

@@ -14,7 +14,8 @@ A public total (MATH §10): with the cells tilted by e^{sx} so that their means 
     log P(z | θ) = Σ log P(zᵢ | nθᵢeˢ) + n(eˢ − 1 − s) + log P_s(S = n) − log Poisson(n; n),
 
 and P_s(S = n) = (2πK₂)^{−½}(1 + c₁ + c₂ + c₃ + …) from the cumulants of the tilted cells, tabled too. What is
-left out is about 8·max(c₂², |c₃|^{4/3}): where that is above 1e-8 the sum is to be inverted exactly instead.
+left out is about 8·max(c₂², |c₃|^{4/3}): where that is above 1e-8, and for fewer than 32 cells, the law of
+the sum is transformed instead (:mod:`~discreet.inference.likelihoods.transform`), which is exact.
 
 Functions take the array module ``xp``, NumPy or JAX's.
 """
@@ -35,6 +36,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput
 from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
 from discreet.inference.likelihoods.models import Multinomial
+from discreet.inference.likelihoods.transform import Transform, until
 from discreet.numerics.cells import Cells
 from discreet.numerics.counts import BinomialLaw, CountLaw, PoissonLaw
 from discreet.numerics.log_gamma import log_factorial_excess
@@ -43,13 +45,15 @@ from discreet.numerics.noises import Noise
 LARGEST_RATE = 4e9
 ORDERS = 9
 """Cumulants that are tabled for a public total."""
+_FEW = 32  # cells whose sum is not expanded
+_AT_ONCE = 16  # draws whose cells NumPy transforms together
 _DEGREE = 12
 _NODES = np.cos(math.pi * np.arange(_DEGREE + 1) / _DEGREE)  # the ends too: nothing hides beside them
 _FIT = np.linalg.inv(np.cos(np.outer(np.arccos(_NODES), np.arange(_DEGREE + 1))))
 _TOLERANCE = 1e-11
 _LEAST = 0.05  # panels narrower than this are not halved: what is left is rounding
 ENOUGH = 1e-8
-"""Expected errors of a public total up to this are taken; else its sum is inverted exactly."""
+"""Expected errors of a public total up to this are taken; else the law of its sum is transformed."""
 
 
 def unit(m: Any, order: int) -> Any:
@@ -119,13 +123,6 @@ class CellTable:
             return found[..., 0], found[..., 1] / xp.sqrt(1 + parameter)
         spread = self.sizes * parameter * (1 - parameter)
         return found[..., 0], self.sizes * found[..., 1] / xp.sqrt(1 + spread)
-
-
-def until(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
-    """A loop, as ``jax.lax.while_loop``."""
-    while going(state):
-        state = step(state)
-    return state
 
 
 def given_total(
@@ -315,33 +312,49 @@ def summed(noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[Floa
     return log_prob.reshape(shape), (excess / np.maximum(spread, 1e-300)).reshape(shape)
 
 
-def expandable(z: Any, total: int) -> bool:
-    """Whether there are so many cells that an expansion is worth trying."""
-    return total > 0 and np.shape(z)[-1] >= 32
+def totals(
+    xp: Any, noise: Noise, z: FloatArray, shares: Any, total: int, loop: Any, exact: Any
+) -> tuple[Any, Any]:
+    """log P(z) of one row of values with a public total, and E[x | z].
+
+    ``exact`` gives both where memory does not hold the windows.
+    """
+    direct = _transform(pickle.dumps(noise), z.tobytes(), total)
+
+    def found() -> tuple[Any, Any]:
+        return direct.both(xp, shares, loop) if direct.fits else exact(z, shares)
+
+    if len(z) < _FEW or total == 0:
+        return found()
+    value, means, error = given_total(xp, table(noise, z, total=total), total, shares, loop)
+
+    def again(_: Any) -> Any:
+        value, means = found()
+        return value, means, xp.zeros(error.shape)
+
+    # A loop of at most one turn: mapped over draws it costs nothing where all expansions are good enough.
+    start = value - noise.log_normaliser(len(z)), means, error
+    value, means, _ = loop(lambda state: xp.any(~(state[2] <= ENOUGH)), again, start)
+    return value, means
 
 
-def totals(xp: Any, noise: Noise, z: FloatArray, shares: Any, total: int, loop: Any) -> tuple[Any, Any, Any]:
-    """log P(z) of one row of values with a public total, E[x | z], and the error to be expected of both."""
-    made = table(noise, z, total=total)
-    value, means, error = given_total(xp, made, total, shares, loop)
-    return value - noise.log_normaliser(len(z)), means, error
+@lru_cache(maxsize=32)
+def _transform(noise: bytes, values: bytes, total: int) -> Transform:
+    return Transform(pickle.loads(noise), np.frombuffer(values), total)
 
 
 def exact_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
-    """The same by inversion, for rows of values and of shares."""
+    """The same by the sums of the NumPy engine, for rows of values and of shares."""
     return _by_rows(z, shares, partial(_inverted, noise, total))
 
 
 def fast_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
-    """The same by expansion where that is good enough, and by inversion where not."""
+    """The same, quickly."""
 
     def found(row: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value, means, error = totals(np, noise, row, own, total, until)
-        if np.any(poor := ~(error <= ENOUGH)):
-            value[poor], means[poor] = _inverted(noise, total, row, own[poor])
-        return value, means
+        return totals(np, noise, row, own, total, until, partial(_inverted, noise, total))
 
-    return _by_rows(z, shares, found if expandable(z, total) else partial(_inverted, noise, total))
+    return _by_rows(z, shares, found)
 
 
 def _inverted(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -352,11 +365,12 @@ def _inverted(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> 
 def _by_rows(z: Any, shares: Any, function: Any) -> tuple[FloatArray, FloatArray]:
     """A function of one row of values and all shares that go with it."""
     z, shares = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(shares, dtype=np.float64))
-    rows, flat = z.reshape(-1, z.shape[-1]), shares.reshape(-1, z.shape[-1])
+    every, flat = z.reshape(-1, z.shape[-1]), shares.reshape(-1, z.shape[-1])
     flat = flat / flat.sum(axis=1, keepdims=True)
-    distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
-    value, means = np.empty(len(rows)), np.empty(rows.shape)
+    distinct, inverse = np.unique(every, axis=0, return_inverse=True)
+    value, means = np.empty(len(every)), np.empty(every.shape)
     for i, row in enumerate(distinct):
-        own = np.flatnonzero(inverse.ravel() == i)
-        value[own], means[own] = function(row, flat[own])
+        rows = np.flatnonzero(inverse.ravel() == i)
+        for own in np.array_split(rows, math.ceil(len(rows) / _AT_ONCE)):
+            value[own], means[own] = function(row, flat[own])
     return value.reshape(z.shape[:-1]), means.reshape(z.shape)
