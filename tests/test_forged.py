@@ -210,7 +210,7 @@ def test_people_are_bounded_in_the_same_words_everywhere() -> None:
     assert people_bound((people_assumption(12, "a"),), "b") is None
 
 
-NUMBERS = ["1e-9_9_9_9_9_9_9_9", "1_0", "٣", "１/２", "1e9999", "1e-999", "9" * 9000, " 1"]
+NUMBERS = ["1_0", "1e-9_9_9_9_9_9_9_9", "٣", "１/２", "1e9999", "1e-999", "9" * 9000, " 1"]
 NUMBERS += ["0x1", "inf", "", "1/0"]
 
 
@@ -233,6 +233,7 @@ FORMULAS = [
     "y ~ bs(a, degree=100000, knots=[1])",
     "y ~ bs(a, knots=[0]*10**9)",
     "y ~ " + "*".join(f"a{i}" for i in range(12)),
+    "y ~ " + ":".join(f"a{i}" for i in range(12)),
     "y ~ I(a << 10**9)",
     "y ~ I('a' * 10**9)",
     "y ~ " + "(" * 1000 + "a" + ")" * 1000,
