@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from discreet import _registry
+from discreet.mechanisms.base import Mechanism
+from discreet.posterior_sampling.family import Family
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "discreet"
@@ -225,3 +227,9 @@ def test_the_data_go_one_way_through_a_release() -> None:
     number, both_ways = run.stdout.split(" ", 1)
     assert int(number) <= 40
     assert both_ways.strip() == "[]"
+
+
+def test_a_base_class_has_few_public_members() -> None:
+    """What somebody who writes a family or a mechanism has to read: names without an underscore."""
+    for base, most in ((Family, 30), (Mechanism, 20)):
+        assert len([name for name in dir(base) if not name.startswith("_")]) <= most, base.__name__

@@ -26,7 +26,7 @@ from discreet.posterior_sampling.families.categorical import (
 )
 from discreet.posterior_sampling.families.means import NormalFamily
 from discreet.posterior_sampling.families.rates import GammaTimes
-from discreet.posterior_sampling.family import Family, Natural
+from discreet.posterior_sampling.family import Family, Natural, ProfiledFamily
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Row:
 
     def profiled(self, eta: Natural) -> bool:
         """Whether the profile is that of pairs, and does not follow from the Rényi divergences."""
-        return bool(self.family.profile_pairs(eta, 3, Fraction(1)))
+        family = self.family
+        return isinstance(family, ProfiledFamily) and bool(family.profile_pairs(eta, 3, Fraction(1)))
 
     def start(self, m: Fraction) -> Natural:
         return tuple(value / m for value in self.family.natural(self.family.prior(self.prior)))

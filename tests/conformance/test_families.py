@@ -141,15 +141,18 @@ def test_hockey_stick_is_the_integral(row: Row) -> None:
         eta = row.start(m)
         curve = row.family.curve(eta, 3, r)
         gaussian = isinstance(curve, Gaussian)
-        for pair in (row.family.extreme_pairs if gaussian else row.family.profile_pairs)(eta, 3, r):
+        exact: Any = row.family
+        if not gaussian and not row.profiled(eta):
+            continue
+        for pair in (exact.extreme_pairs if gaussian else exact.profile_pairs)(eta, 3, r):
             p, q = one_dimensional(row, pair)
             for epsilon in EPSILONS:
                 if isinstance(curve, Gaussian):
                     value, rough = curve.profile(epsilon), float(curve.profiles(np.array([epsilon]))[0])
                 else:
-                    stick = functools.partial(row.family.hockey_stick, pair, Fraction(epsilon))
+                    stick = functools.partial(exact.hockey_stick, pair, Fraction(epsilon))
                     value = above(enclose(stick, absolute=1e-300))
-                    rough = float(row.family.hockey_sticks(pair, np.array([epsilon]))[0])
+                    rough = float(exact.hockey_sticks(pair, np.array([epsilon]))[0])
 
                 def part(x: Any, epsilon: float = epsilon, p: Any = p, q: Any = q) -> Any:
                     return np.maximum(0.0, p.pdf(x) - math.exp(epsilon) * q.pdf(x))

@@ -68,51 +68,24 @@ class Family(ABC):
     """What its guarantees take on trust."""
     work: ClassVar[float] = 0.1
     """About how many seconds a curve takes."""
-    scaled_to: ClassVar[float] = 1e-9
-    """How near to the largest scaling that meets a target the one is that is looked for."""
-    profiled: ClassVar[bool] = False
-    """Whether the extreme pairs have the largest hockey-stick divergences too, for every ε."""
     words: ClassVar[str] = ""
     """What θ is in a report, with names of fields in braces."""
-    bounds_of: ClassVar[str] = "one record"
-    """What declared bounds are those of, and the least that they may be."""
-    least: ClassVar[float] = -math.inf
 
-    def __post_init__(self) -> None:
-        """Checks declared bounds."""
-        if not hasattr(self, "bounds"):
-            return
-        low, high = bounds = as_bounds(self.bounds, self.bounds_of, self.least)
-        whole = self.records == "counts"
-        if whole and not (low.is_integer() and high.is_integer()):
-            raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
-        self.keep(bounds=bounds)
-
-    def keep(self, **checked: Any) -> None:
-        """Fields as they are once they are checked."""
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:  # noqa: B027
+        """Checks what is declared."""
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
         """The prior from its parameters, or the prior itself, checked."""
 
-    def public_prior(self, prior: Any) -> list[Any]:
-        """The parameters of a prior as JSON values."""
-        return list(getattr(prior, "parameters", prior))
-
-    def prior_from_json(self, parameters: list[Any]) -> Any:
-        """The prior that :meth:`public_prior` wrote."""
-        return self.prior(parameters)
-
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         """The model and its prior in words for a report; ``prior`` and ``bounds`` as in a document."""
         if not self.words:
-            return f"the family {self.name}{clipped_words(bounds)}", self.prior_in_words(prior)
+            return f"the family {self.name}{clipped_words(bounds)}", self._prior_in_words(prior)
         model = self.words.format(**vars(self))
-        return model + clipped_words(getattr(self, "bounds", None)), self.prior_in_words(prior)
+        return model + clipped_words(getattr(self, "bounds", None)), self._prior_in_words(prior)
 
-    def prior_in_words(self, prior: list[Any]) -> str:
+    def _prior_in_words(self, prior: list[Any]) -> str:
         """A prior as in a document, for a report."""
         return ", ".join(map(str, prior))
 
@@ -123,10 +96,6 @@ class Family(ABC):
     @abstractmethod
     def from_natural(self, eta: Natural) -> Any:
         """The prior or posterior with coordinates η."""
-
-    def start(self, prior: Any, m: float) -> Natural:
-        """η₀/m."""
-        return tuple(value / Fraction(m) for value in self.natural(prior))
 
     def informed(self, prior: Any, public: Any, column: str | None = None, **options: Any) -> Any:
         """The prior that knows public records too, read and clipped as private ones are.
@@ -149,13 +118,11 @@ class Family(ABC):
                 raise InvalidInput(
                     f"{option!r} is not an option for the records of {self.name!r}; it takes: {takes}"
                 )
-        return self.gathered(data, column, options, people)
+        return self._gathered(data, column, options, people)
 
-    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
-        """The statistic of what the family takes for records: numbers, clipped and summed on a grid."""
-        whole, bounds = self.records == "counts", self.record_bounds
-        summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
-        return self.of_grid(summed), summed.n
+    @abstractmethod
+    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+        """The statistic of what the family takes for records, and how many there are."""
 
     @property
     def protects(self) -> tuple[Relation, str | None, tuple[str, ...]]:
@@ -166,33 +133,6 @@ class Family(ABC):
         far = f"{nearby:g}" if float(f"{nearby:g}") == nearby else repr(nearby)  # no nearer than is said
         told_apart = f"records that are more than {far} apart may be told apart"
         return Relation.REPLACE_NEARBY, f"within {far}", (*self.assumed, told_apart)
-
-    @property
-    def record_bounds(self) -> tuple[float, float]:
-        """The declared bounds of one record that is a number."""
-        return getattr(self, "bounds", (0.0, 1.0))
-
-    @property
-    def move(self) -> Fraction:
-        """How far one record can move: the width of the bounds, or what counts as near by.
-
-        On the grid of the records two numbers may be a step farther apart than they are.
-        """
-        low, high = map(Fraction, self.record_bounds)
-        nearby = getattr(self, "nearby", None)
-        if nearby is None:
-            return high - low
-        step = 0 if self.records == "counts" else (high - low) / MOST_STEPS
-        return min(high - low, Fraction(nearby) + step)
-
-    def of_grid(self, summed: ClippedSum) -> Any:
-        """The statistic of numbers on a grid."""
-        return sum_on_grid(summed, self.record_bounds)
-
-    def total(self, statistic: Any, n: int) -> Fraction:
-        """The sum of n numbers, which must lie in its range."""
-        low, high = (n * Fraction(bound) for bound in self.record_bounds)
-        return as_total(statistic, low, high)
 
     @abstractmethod
     def contribution(self, statistic: Any, n: int) -> Natural:
@@ -214,10 +154,6 @@ class Family(ABC):
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         """A cell width from public parameters (η₀/m, n, r), far below the spread of the posterior."""
 
-    def as_grid(self, grid: Fraction) -> Fraction:
-        """A declared cell width that fits the range of θ."""
-        return grid
-
     def value(self, draws: FloatArray) -> FloatArray:
         """Draws as people read them: one number each where θ is one number."""
         return draws[:, 0] if draws.shape[1] == 1 else draws
@@ -238,80 +174,9 @@ class Family(ABC):
         """The law of each number in θ, of a prior or of what is known after draws."""
         return [law]
 
-    def sample(self, law: Any, size: int, seed: int | None) -> FloatArray:
-        """Draws of θ from what is known after a release, its numbers in columns if there are several."""
-        parts = self.marginals(law)
-        seeds = np.random.default_rng(seed).integers(2**63, size=len(parts)).tolist()
-        drawn = [one.sample(size, own) for one, own in zip(parts, seeds, strict=True)]
-        return drawn[0] if len(drawn) == 1 else np.stack(drawn, axis=1)
-
-    def farthest(self, n: int) -> list[tuple[Any, Any]]:
-        """Statistics of datasets that differ in one record, of which two are hardest to keep apart.
-
-        Of numbers: all are at the lower bound, and one of them moves as far as it can.
-        """
-        lowest = n * Fraction(self.record_bounds[0])
-        return [(lowest, lowest + self.move)]
-
+    @abstractmethod
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
-        pairs = []
-        for statistics in self.farthest(n):
-            first, second = (added(eta, self.contribution(own, n), r) for own in statistics)
-            pairs += [(first, second), (second, first)]
-        return pairs
-
-    def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float | None:
-        """An upper bound on the largest D_λ where no pair is known to have it; None: one of the pairs has."""
-        return None
-
-    def order_limit(self, eta: Natural, n: int, r: Fraction) -> float | None:
-        """The order from which on :meth:`renyi_bound` is infinite; None: that of the extreme pairs."""
-        return None
-
-    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        """Pairs of which one has the largest hockey-stick divergence, for every ε.
-
-        None where no theorem says which they are: then δ(ε) follows from the Rényi divergences.
-        """
-        return self.extreme_pairs(eta, n, r) if self.profiled else []
-
-    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball.
-
-        ln(p/q) = (η_P − η_Q)·T(θ) − C(η_P) + C(η_Q) is linear in one number T: above ε at one side of an end.
-        """
-        exact, move = ball(epsilon), _moved(pair)
-        end = (exact + self._level(pair)) / ball(move)
-        first, second = (self.tail(eta, end, move > 0) for eta in pair)
-        return first - exact.exp() * second
-
-    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        """The same in floats for many ε."""
-        move, level = _moved(pair), enclose(lambda: self._level(pair), relative=1e-15, absolute=1e-300)
-        end = (epsilons + float(level.mid())) / float(move)
-        first, second = (self.float_tail(eta, end, move > 0) for eta in pair)
-        return in_floats(first, second, epsilons, float(max(map(self.size, pair))))
-
-    def _level(self, pair: Pair) -> Ball:
-        first, second = (self.log_partition([ball(x) for x in eta]) for eta in pair)
-        return first - second
-
-    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
-        """How probable T(θ) above or below an end is, where pairs have profiles; not finite: undecided."""
-        raise NotImplementedError
-
-    def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
-        """The same in floats."""
-        raise NotImplementedError
-
-    def size(self, eta: Natural) -> Fraction:
-        """The parameter by which tails in floats lose digits."""
-        return max(eta)
-
-    def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
-        """Upper bounds on the divergence of the pairs that the profile pairs do not cover; None: no such."""
-        return None
 
     def curve(self, eta: Natural, n: int, r: Fraction) -> Curve:
         """The privacy curve of one draw from η₀/m + r ΣS(x) over all datasets of n records."""
@@ -354,11 +219,154 @@ class Family(ABC):
         nearby = options.pop("nearby", None)
         found = family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
         if nearby is not None:  # of 0.2, which could protect records against others near by alone
-            low, high = found.record_bounds
+            low, high = cast(NumberFamily, found).record_bounds
             if not 0 < as_exact(nearby, "nearby") <= Fraction(high) - Fraction(low):
                 raise InvalidInput(f"nearby={nearby!r} must be positive, at most the width of the bounds")
-            found.keep(nearby=float(nearby))
+            keep(found, nearby=float(nearby))
         return found
+
+
+@dataclass(frozen=True)
+class NumberFamily(Family):
+    """Records that are numbers within bounds, which are declared, or 0 and 1."""
+
+    bounds_of: ClassVar[str] = "one record"
+    """What declared bounds are those of, and the least that they may be."""
+    least: ClassVar[float] = -math.inf
+
+    def __post_init__(self) -> None:
+        """Checks declared bounds."""
+        super().__post_init__()
+        if not hasattr(self, "bounds"):
+            return
+        low, high = bounds = as_bounds(self.bounds, self.bounds_of, self.least)
+        whole = self.records == "counts"
+        if whole and not (low.is_integer() and high.is_integer()):
+            raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
+        keep(self, bounds=bounds)
+
+    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+        """The statistic of what the family takes for records: numbers, clipped and summed on a grid."""
+        whole, bounds = self.records == "counts", self.record_bounds
+        summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
+        return self.of_grid(summed), summed.n
+
+    @property
+    def record_bounds(self) -> tuple[float, float]:
+        """The declared bounds of one record that is a number."""
+        return getattr(self, "bounds", (0.0, 1.0))
+
+    @property
+    def move(self) -> Fraction:
+        """How far one record can move: the width of the bounds, or what counts as near by.
+
+        On the grid of the records two numbers may be a step farther apart than they are.
+        """
+        low, high = map(Fraction, self.record_bounds)
+        nearby = getattr(self, "nearby", None)
+        if nearby is None:
+            return high - low
+        step = 0 if self.records == "counts" else (high - low) / MOST_STEPS
+        return min(high - low, Fraction(nearby) + step)
+
+    def of_grid(self, summed: ClippedSum) -> Any:
+        """The statistic of numbers on a grid."""
+        return sum_on_grid(summed, self.record_bounds)
+
+    def total(self, statistic: Any, n: int) -> Fraction:
+        """The sum of n numbers, which must lie in its range."""
+        low, high = (n * Fraction(bound) for bound in self.record_bounds)
+        return as_total(statistic, low, high)
+
+    def farthest(self, n: int) -> list[tuple[Any, Any]]:
+        """Statistics of datasets that differ in one record, of which two are hardest to keep apart.
+
+        Of numbers: all are at the lower bound, and one of them moves as far as it can.
+        """
+        lowest = n * Fraction(self.record_bounds[0])
+        return [(lowest, lowest + self.move)]
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        return both_orders(self, eta, n, r, *self.farthest(n))
+
+
+@dataclass(frozen=True)
+class ProfiledFamily(Family):
+    """A family of which it is known which pairs have the largest hockey-stick divergences, for every ε."""
+
+    def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Pairs of which one has the largest hockey-stick divergence, for every ε.
+
+        None where no theorem says which they are: then δ(ε) follows from the Rényi divergences.
+        """
+        return self.extreme_pairs(eta, n, r)
+
+    def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
+        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball.
+
+        ln(p/q) = (η_P − η_Q)·T(θ) − C(η_P) + C(η_Q) is linear in one number T: above ε at one side of an end.
+        """
+        exact, move = ball(epsilon), _moved(pair)
+        end = (exact + self._level(pair)) / ball(move)
+        first, second = (self.tail(eta, end, move > 0) for eta in pair)
+        return first - exact.exp() * second
+
+    def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        """The same in floats for many ε."""
+        move, level = _moved(pair), enclose(lambda: self._level(pair), relative=1e-15, absolute=1e-300)
+        end = (epsilons + float(level.mid())) / float(move)
+        first, second = (self.float_tail(eta, end, move > 0) for eta in pair)
+        return in_floats(first, second, epsilons, float(max(map(self.size, pair))))
+
+    def _level(self, pair: Pair) -> Ball:
+        first, second = (self.log_partition([ball(x) for x in eta]) for eta in pair)
+        return first - second
+
+    def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        """How probable T(θ) above or below an end is, where pairs have profiles; not finite: undecided."""
+        raise NotImplementedError
+
+    def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
+        """The same in floats."""
+        raise NotImplementedError
+
+    def size(self, eta: Natural) -> Fraction:
+        """The parameter by which tails in floats lose digits."""
+        return max(eta)
+
+    def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
+        """Upper bounds on the divergence of the pairs that the profile pairs do not cover; None: no such."""
+        return None
+
+    def curve(self, eta: Natural, n: int, r: Fraction) -> Curve:
+        return ProfiledCurve(self, eta, n, r)
+
+
+def both_orders(
+    family: Family, eta: Natural, n: int, r: Fraction, *statistics: tuple[Any, Any]
+) -> list[Pair]:
+    """The posteriors of pairs of statistics, each in both orders."""
+    pairs = []
+    for two in statistics:
+        first, second = (added(eta, family.contribution(own, n), r) for own in two)
+        pairs += [(first, second), (second, first)]
+    return pairs
+
+
+def keep(family: Family, **checked: Any) -> None:
+    """Set fields as they are once they are checked."""
+    for name, value in checked.items():
+        object.__setattr__(family, name, value)
+
+
+def start(family: Family, prior: Any, m: float) -> Natural:
+    """η₀/m."""
+    return tuple(value / Fraction(m) for value in family.natural(prior))
+
+
+def public_prior(prior: Any) -> list[Any]:
+    """The parameters of a prior as JSON values, which ``family.prior`` reads again."""
+    return [list(getattr(part, "parameters", ())) or part for part in getattr(prior, "parameters", prior)]
 
 
 def of_two(kind: type[Kind], parameters: Any, said: str) -> Kind:
@@ -443,9 +451,6 @@ class PosteriorCurve(Curve):
 
     @cached_property
     def max_order(self) -> float:
-        limit = self.family.order_limit(self.eta, self.n, self.r)
-        if limit is not None:
-            return limit
         return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
 
     def _limit(self, pair: Pair) -> float:
@@ -461,17 +466,50 @@ class PosteriorCurve(Curve):
         return nearest if not inside(Fraction(nearest)) else high
 
     def renyi(self, order: float) -> float:
-        bound = self.family.renyi_bound(self.eta, self.n, self.r, order)
-        if bound is not None:
-            return bound
         pairs = self.family.extreme_pairs(self.eta, self.n, self.r)
         values = [renyi(self.family, pair, Fraction(order)) for pair in pairs]
         return max(0.0, *(math.inf if value is None else above(value) for value in values))
 
     def profile(self, epsilon: float) -> float:
+        return float(self.profiles(np.array([epsilon]))[0])
+
+    def profiles(self, epsilons: FloatArray) -> FloatArray:
+        """δ(ε) from the Rényi curve: that of the best order tried, each of which is a bound."""
+        above_one, at_zero = self._by_order
+        log_delta = np.min(at_zero - epsilons[:, None] * above_one, axis=1, initial=0.0)
+        return np.asarray(np.exp(np.maximum(log_delta, -690.0)) * (1 + 1e-12), dtype=np.float64)
+
+    @cached_property
+    def _by_order(self) -> tuple[FloatArray, FloatArray]:
+        """λ − 1 for some orders, and ln δ(0) by each of them."""
+        top = min(self.max_order - 1, _LARGEST_ORDER)
+        if not top > 0:
+            return np.zeros(0), np.zeros(0)
+        above_one = top / (1 + np.exp(np.linspace(-12.0, 18.0, _ORDERS)))  # dense near both ends
+        losses = np.array([self.renyi(1 + float(value)) for value in above_one])
+        rest = (above_one + 1) * np.log1p(-1 / (above_one + 1)) - np.log(above_one)
+        return above_one, above_one * losses + rest
+
+    @classmethod
+    def _build(cls, parameters: Mapping[str, Any]) -> PosteriorCurve:
+        eta = tuple(as_rational(value, "eta") for value in parameters["eta"])
+        family = Family.from_dict(parameters["family"])
+        made = family.curve(eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
+        if not isinstance(made, PosteriorCurve):
+            raise InvalidInput(f"the curve of {family.name!r} is another one")
+        return made
+
+
+@dataclass(frozen=True)
+class ProfiledCurve(PosteriorCurve):
+    """The exact profile too, from the pairs of a :class:`ProfiledFamily`."""
+
+    family: ProfiledFamily
+
+    def profile(self, epsilon: float) -> float:
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
         if not pairs:
-            return float(self._converted(np.array([epsilon]))[0])
+            return super().profile(epsilon)
 
         def value(pair: Pair) -> float:
             parameters = [float(x) for eta in pair for x in eta]
@@ -485,7 +523,7 @@ class PosteriorCurve(Curve):
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
         if not pairs:
-            return self._converted(epsilons)
+            return super().profiles(epsilons)
         worst = np.max([self.family.hockey_sticks(pair, epsilons) for pair in pairs], axis=0)
         return self._or_elsewhere(worst, epsilons)
 
@@ -498,29 +536,6 @@ class PosteriorCurve(Curve):
         if others is not None and some is not epsilons:
             others = np.interp(np.exp(np.minimum(epsilons, 700.0)), np.exp(some), others) * (1 + 1e-12)
         return np.asarray(worst if others is None else np.maximum(worst, others), dtype=np.float64)
-
-    @cached_property
-    def _by_order(self) -> tuple[FloatArray, FloatArray]:
-        """λ − 1 for some orders, and ln δ(0) by each of them."""
-        top = min(self.max_order - 1, _LARGEST_ORDER)
-        if not top > 0:
-            return np.zeros(0), np.zeros(0)
-        above_one = top / (1 + np.exp(np.linspace(-12.0, 18.0, _ORDERS)))  # dense near both ends
-        losses = np.array([self.renyi(1 + float(value)) for value in above_one])
-        rest = (above_one + 1) * np.log1p(-1 / (above_one + 1)) - np.log(above_one)
-        return above_one, above_one * losses + rest
-
-    def _converted(self, epsilons: FloatArray) -> FloatArray:
-        """δ(ε) from the Rényi curve: that of the best order tried, each of which is a bound."""
-        above_one, at_zero = self._by_order
-        log_delta = np.min(at_zero - epsilons[:, None] * above_one, axis=1, initial=0.0)
-        return np.asarray(np.exp(np.maximum(log_delta, -690.0)) * (1 + 1e-12), dtype=np.float64)
-
-    @classmethod
-    def _build(cls, parameters: Mapping[str, Any]) -> PosteriorCurve:
-        eta = tuple(as_rational(value, "eta") for value in parameters["eta"])
-        family = Family.from_dict(parameters["family"])
-        return cls(family, eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
 
 
 def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str | None = None) -> FloatArray:

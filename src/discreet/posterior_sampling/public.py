@@ -18,7 +18,7 @@ from discreet._typing import EpsilonLike
 from discreet.declarations import as_integer, as_size
 from discreet.errors import InvalidInput
 from discreet.numerics.search import boundary
-from discreet.posterior_sampling.family import Family, Natural, added
+from discreet.posterior_sampling.family import Family, Natural, added, start
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, posterior_sampler
 
 _MOST = 10**9
@@ -89,12 +89,12 @@ def plan_public(
     size, number = as_size(n), as_integer(public, "public")
     if number < 0:
         raise InvalidInput(f"public={public!r} must not be negative")
-    start, record = model.natural(model.prior(prior)), _record(model, typical)
+    own, record = model.natural(model.prior(prior)), _record(model, typical)
 
-    def sampler(method: str, known: int, own: int = size) -> PosteriorSampler:
-        informed = model.from_natural(added(start, record, Fraction(known)))
+    def sampler(method: str, known: int, records: int = size) -> PosteriorSampler:
+        informed = model.from_natural(added(own, record, Fraction(known)))
         return posterior_sampler(
-            method, model, prior=informed, n=own, epsilon=epsilon, order=order, delta=delta
+            method, model, prior=informed, n=records, epsilon=epsilon, order=order, delta=delta
         )
 
     def suffices(known: int) -> bool:
@@ -139,7 +139,7 @@ def _least(holds: Any, start: int) -> int | None:
 def _error(sampler: PosteriorSampler, record: Natural) -> float:
     """The mean standard deviation of θ, of its first number, over made-up draws; NaN: not known."""
     model = sampler.family
-    eta = added(model.start(sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
+    eta = added(start(model, sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
     drawn = model.simulate(eta, _REHEARSALS, np.random.default_rng(0))
     found = []
     for one in drawn:

@@ -18,7 +18,7 @@ from discreet.distributions.law import Law
 from discreet.distributions.mixtures import Rescaled
 from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words, as_count
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.posterior_sampling.family import Family
+from discreet.posterior_sampling.family import Family, start
 from discreet.privacy.composite_curves import grouped
 from discreet.privacy.composition import compose
 from discreet.privacy.curves import as_order
@@ -95,7 +95,7 @@ class Sample(Answer):
     @cached_property
     def _noise_aware(self) -> Any:
         family = self.model
-        if self.grid > _COARSE * family.grid(family.start(self.prior_law, self.m), self.n, Fraction(self.r)):
+        if self.grid > _COARSE * family.grid(start(family, self.prior_law, self.m), self.n, Fraction(self.r)):
             raise TooLargeError(f"the draws are rounded to cells of {float(self.grid):g}: too coarse")
         draws = np.array(self.draws, dtype=np.float64)
         given = family.given_draws(self.prior_law, self.n, self.r, self.m, draws)
@@ -109,7 +109,7 @@ class Sample(Answer):
     @cached_property
     def prior_law(self) -> Any:
         """The prior of θ, as the family has it."""
-        return self.model.prior_from_json(self.prior)
+        return self.model.prior(self.prior)
 
     def marginals(self) -> list[Law]:
         """The law of each number in θ given the draws, in the order of :meth:`parameters`."""
@@ -133,8 +133,16 @@ class Sample(Answer):
 
     def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
         """Draws from what is known of θ given the release, as ArviZ inference data."""
-        theta = self.model.sample(self.noise_aware(), size, seed)
+        theta = self._joint(size, seed)
         return inference_data({"theta": theta[None]}, {"guarantee": str(self.guarantee), "n": self.n})
+
+    def _joint(self, size: int, seed: int | None) -> FloatArray:
+        """Draws of θ from what is known of it, its numbers in columns if there are several."""
+        law = self.noise_aware()
+        if hasattr(law, "sample"):
+            return np.asarray(law.sample(size, seed), dtype=np.float64)
+        seeds = np.random.default_rng(seed).integers(2**63, size=len(law)).tolist()
+        return np.stack([one.sample(size, own) for one, own in zip(law, seeds, strict=True)], axis=1)
 
     def rows(self, interval: float = 0.95) -> list[Row]:
         """For each number in θ its mean, standard deviation and credible interval, given the draws.
@@ -243,7 +251,7 @@ class Sample(Answer):
     def cost(self) -> Guarantee:
         """What draws of such a posterior cost, by the family's theorem; several of them compose."""
         model, claimed = self.model, self.guarantee
-        curve = model.curve(model.start(self.prior_law, self.m), self.n, Fraction(self.r))
+        curve = model.curve(start(model, self.prior_law, self.m), self.n, Fraction(self.r))
         relation, unit, assumed = model.protects
         if claimed.relation is Relation.REPLACE_PERSON and relation is Relation.REPLACE_ONE:
             most = people_bound(claimed.assumptions, claimed.unit)

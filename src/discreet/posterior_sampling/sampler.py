@@ -29,7 +29,7 @@ from discreet.declarations import Relation, as_epsilon, as_integer, as_positive,
 from discreet.documents.answer import VERSIONS
 from discreet.errors import InvalidInput, PrivacyWarning
 from discreet.numerics.search import RETREATS, certain, largest_scale
-from discreet.posterior_sampling.family import Family, Natural, added
+from discreet.posterior_sampling.family import Family, Natural, added, public_prior, start
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.privacy.composite_curves import grouped
 from discreet.privacy.composition import compose
@@ -39,6 +39,8 @@ from discreet.privacy.interop import opendp_measurement
 from discreet.randomness.entropy import OSEntropy, private_source
 
 _SMALLEST = 2.0**-60
+_RELATIVE = 1e-9
+"""How near to the largest scaling that meets a target the one is that is looked for."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class PosteriorSampler:
     def _eta(self, statistic: Any, n: int | None = None) -> Natural:
         """η₀/m + r ΣS(x) of all records, or of n."""
         more = self.family.contribution(statistic, self.n if n is None else n)
-        return added(self.family.start(self.prior, self.m), more, Fraction(self.r))
+        return added(start(self.family, self.prior, self.m), more, Fraction(self.r))
 
     def draw(self, statistic: Any, size: int = 1, entropy: OSEntropy | None = None) -> FloatArray:
         """``size`` private draws of θ; together they cost ``price(size)``.
@@ -86,7 +88,7 @@ class PosteriorSampler:
         return Sample(
             sampler=self.name,
             family=self.family.to_dict(),
-            prior=self.family.public_prior(self.prior),
+            prior=public_prior(self.prior),
             n=self.n,
             r=self.r,
             m=self.m,
@@ -164,27 +166,28 @@ def posterior_sampler(
     check_target(name, epsilon, order, delta)
     model = as_family(family, options)
     size = as_size(n)
-    start = model.prior(prior)
+    law = model.prior(prior)
     members = 1 if per_person is None else as_positive(per_person, "per_person")
     target = _target(name, epsilon, order, delta, size)
 
     def loss(r: float, m: float) -> Curve:
-        return grouped(model.curve(model.start(start, m), size, Fraction(r)), members)
+        return grouped(model.curve(start(model, law, m), size, Fraction(r)), members)
 
     if target and target.order is not None and members > 1 and loss(1.0, 1.0).gaussian_squared is None:
         raise InvalidInput(
             f"per_person={per_person!r} with order: group privacy bounds no Rényi divergence of the family "
             f"{model.name!r}; give delta instead"
         )
-    r, m = _scalings(name, loss, target, model.scaled_to)
-    curve, eta = loss(r, m), model.start(start, m)
-    bound = model.renyi_bound(eta, size, Fraction(r), 1.001)
-    if target is None and bound is not None and math.isinf(bound):
+    r, m = _scalings(name, loss, target)
+    curve, eta = loss(r, m), start(model, law, m)
+    if target is None and model.assumed and math.isinf(curve.rdp(1.001)):  # it was bounded numerically
         raise InvalidInput(
             f"n={size}: no bound on what a draw of the family {model.name!r} reveals was found; "
             "take narrower bounds, fewer records, or more prior weight"
         )
-    cell = model.grid(eta, size, Fraction(r)) if grid is None else model.as_grid(as_epsilon(grid, "grid"))
+    cell = model.grid(eta, size, Fraction(r)) if grid is None else as_epsilon(grid, "grid")
+    if model.is_share and (1 / cell).denominator != 1:
+        raise InvalidInput(f"grid={cell} must be 1 divided by a whole number: cells that fill [0, 1]")
     spent = target.epsilon if target and target.order is None else None
     if target and spent and r == m == 1:  # the posterior itself, which may need less than it was allowed
         spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
@@ -195,7 +198,7 @@ def posterior_sampler(
     delta_spent = target.delta if target else Fraction(0)
     guarantee = Guarantee(spent, relation, delta_spent, basis, assumptions, curve, unit)
     aim = target.to_dict() if target else {}
-    return PosteriorSampler(name, model, start, size, r, m, cell, guarantee, aim)
+    return PosteriorSampler(name, model, law, size, r, m, cell, guarantee, aim)
 
 
 def check_target(
@@ -254,9 +257,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
     return cls(**{**({"bounds": None} if "bounds" in known else {}), **options})
 
 
-def _scalings(
-    name: str, loss: Callable[[float, float], Curve], target: Target | None, relative: float
-) -> tuple[float, float]:
+def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target | None) -> tuple[float, float]:
     """(r, m): the largest found that meets the target, which is seen to hold at the one returned."""
     if target is None:
         return 1.0, 1.0
@@ -274,7 +275,7 @@ def _scalings(
             "data (prior.updated_with_public) help too"
         )
     rough = largest_scale(
-        lambda scale: target.met(curve(scale), rough=True), least=_SMALLEST, relative=relative
+        lambda scale: target.met(curve(scale), rough=True), least=_SMALLEST, relative=_RELATIVE
     )
     if not rough:
         raise InvalidInput(

@@ -20,7 +20,7 @@ from discreet.data.rows import as_number
 from discreet.declarations import Domain, as_bounds, as_positive, as_size, people_assumption
 from discreet.errors import DataError, InvalidInput, warn
 from discreet.posterior_sampling.families.categorical import BetaFamily
-from discreet.posterior_sampling.family import Family
+from discreet.posterior_sampling.family import Family, public_prior
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, check_target, posterior_sampler
 from discreet.questions.base import Bound, PeopleQuestion, Question, optional, parameter, same
@@ -207,7 +207,7 @@ class PosteriorDraw(DrawQuestion):
 
     def normalised(self) -> dict[str, Any]:
         """Family and prior as the model has them."""
-        prior = self.model.public_prior(self.model.prior(self.prior))
+        prior = public_prior(self.model.prior(self.prior))
         return {"family": plain(self.model.to_dict()), "prior": plain(prior)}
 
     def read(self, data: Any) -> tuple[Any, int]:
@@ -267,7 +267,7 @@ class StatisticalQuery(DrawQuestion):
 
     def normalised(self) -> dict[str, Any]:
         """A plan cannot contain a function: the request id names it."""
-        prior = BetaFamily().public_prior(BetaFamily().prior(self.prior))
+        prior = public_prior(BetaFamily().prior(self.prior))
         return {"function": "a function of Python", "prior": prior}
 
     def read(self, data: Any) -> tuple[Fraction, int]:

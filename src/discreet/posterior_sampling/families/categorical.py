@@ -44,10 +44,13 @@ from discreet.posterior_sampling.family import (
     Family,
     Given,
     Natural,
+    NumberFamily,
     Pair,
+    ProfiledFamily,
     RecordKind,
     clipped_words,
     in_floats,
+    keep,
     numbers,
     record_rows,
 )
@@ -65,7 +68,7 @@ _DOUBLES = 600.0  # e^{−600} is a double with all its digits
 
 
 @dataclass(frozen=True)
-class ShareFamily(Family):
+class ShareFamily(ProfiledFamily):
     """Coordinates η = a, the parameters themselves; C = ΣlnΓ(aᵢ) − lnΓ(Σa).
 
     One record adds ``items`` to a in all; moving it from level i to level j is a step of r·``items``.
@@ -73,14 +76,13 @@ class ShareFamily(Family):
 
     parameter: ClassVar[str] = "share"
     is_share: ClassVar[bool] = True
-    profiled: ClassVar[bool] = True
     whole: ClassVar[bool]
     """Whether a record adds whole numbers, or may be split between levels."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if hasattr(self, "trials"):
-            self.keep(trials=as_positive(self.trials, "trials", ": the items of one record"))
+            keep(self, trials=as_positive(self.trials, "trials", ": the items of one record"))
 
     @property
     def items(self) -> int:
@@ -90,7 +92,7 @@ class ShareFamily(Family):
     def prior(self, parameters: Any) -> Beta | Dirichlet:
         return dirichlet(as_prior(getattr(parameters, "parameters", parameters)))
 
-    def prior_in_words(self, prior: list[Any]) -> str:
+    def _prior_in_words(self, prior: list[Any]) -> str:
         return prior_in_words(prior)
 
     def natural(self, distribution: Beta | Dirichlet) -> Natural:
@@ -108,11 +110,6 @@ class ShareFamily(Family):
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
         return _GRID
-
-    def as_grid(self, grid: Fraction) -> Fraction:
-        if (1 / grid).denominator != 1:
-            raise InvalidInput(f"grid={grid} must be 1 divided by a whole number: cells that fill [0, 1]")
-        return grid
 
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
         return rng.dirichlet([float(value) for value in eta], size)
@@ -185,9 +182,6 @@ class ShareFamily(Family):
     def marginals(self, law: NoiseAware | Beta | Dirichlet) -> list[Law]:
         number = law.k if isinstance(law, NoiseAware) else len(law.parameters)
         return [law.marginal(i) for i in range(number)]
-
-    def sample(self, law: NoiseAware, size: int, seed: int | None) -> FloatArray:
-        return law.sample(size, seed)
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
         rest = 1 / (1 + end.exp())  # T = logit(u), u = θᵢ/(θᵢ+θⱼ)
@@ -271,11 +265,11 @@ class OneShare(ShareFamily):
         both = np.stack([share, 1 - share], axis=1)
         return shares_given(prior.parameters, self.items * n, r, m, both).marginal(0)
 
-    slow_given_draws, marginals, sample = Family.slow_given_draws, Family.marginals, Family.sample
+    slow_given_draws, marginals = Family.slow_given_draws, Family.marginals
 
 
 @dataclass(frozen=True)
-class BetaFamily(OneShare):
+class BetaFamily(OneShare, NumberFamily):
     """Records that are numbers in [0, 1], a yes or no among them; Beta(a, b) prior over their mean.
 
     A record x adds (x, 1 − x) to (a, b). The statistic is the sum of the records, or the pair (sum, n − sum).
@@ -295,7 +289,7 @@ class BetaFamily(OneShare):
 
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         within = clipped_words(bounds) or " in [0, 1], or the share of yes"
-        return f"the mean of numbers{within}", self.prior_in_words(prior)
+        return f"the mean of numbers{within}", self._prior_in_words(prior)
 
 
 @dataclass(frozen=True)
@@ -308,7 +302,7 @@ class DirichletFamily(ShareFamily):
     whole: ClassVar[bool] = True
     words: ClassVar[str] = "the shares of the levels"
 
-    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
         if "levels" not in options:
             raise InvalidInput("levels are missing: declare every value that a record may take")
         counts = count_levels(data, Domain(**options), column=column, **people)
@@ -322,7 +316,7 @@ class DirichletFamily(ShareFamily):
 
 
 @dataclass(frozen=True)
-class BinomialFamily(OneShare):
+class BinomialFamily(OneShare, NumberFamily):
     """Successes in ``trials`` trials a record, of which θ is the share; Beta(a, b) prior.
 
     A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``: none and all
@@ -356,7 +350,7 @@ class DividedFamily(ShareFamily):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.keep(dimension=as_integer(self.dimension, "dimension"))
+        keep(self, dimension=as_integer(self.dimension, "dimension"))
         if self.dimension < 2:
             raise InvalidInput(f"dimension={self.dimension!r} must be at least 2")
 
@@ -387,7 +381,7 @@ class DividedFamily(ShareFamily):
             )
         return parts
 
-    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
         rows = record_rows(data, people, self.dimension)
         if (rows < 0).any():
             raise DataError("a record has a negative component")
@@ -423,7 +417,7 @@ class MultinomialFamily(DividedFamily):
 
 
 @dataclass(frozen=True)
-class _Failures(OneShare):
+class _Failures(OneShare, NumberFamily):
     """Failures before a known number of successes of probability θ, clipped to declared bounds; Beta prior.
 
     A record x adds (successes, x) to (a, b), so neighbours are Beta(A, B) and Beta(A, B + t), and all of the
@@ -446,9 +440,9 @@ class _Failures(OneShare):
     def contribution(self, statistic: Any, n: int) -> Natural:
         return Fraction(n * self.wanted), self.total(statistic, n)
 
-    extreme_pairs, profile_pairs, elsewhere = Family.extreme_pairs, Family.profile_pairs, Family.elsewhere
-
-    hockey_sticks = Family.hockey_sticks
+    extreme_pairs = NumberFamily.extreme_pairs
+    profile_pairs, elsewhere = ProfiledFamily.profile_pairs, ProfiledFamily.elsewhere
+    hockey_sticks = ProfiledFamily.hockey_sticks
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
         if not end < 0:  # T = ln w, w = 1 − θ < 1
@@ -482,7 +476,7 @@ class _Failures(OneShare):
     def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         often = "success" if self.wanted == 1 else f"{self.wanted} successes"
         model = f"the probability of success, from the failures before {often}{clipped_words(self.bounds)}"
-        return model, self.prior_in_words(prior)
+        return model, self._prior_in_words(prior)
 
 
 @dataclass(frozen=True)
@@ -501,4 +495,4 @@ class NegativeBinomialFamily(_Failures):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.keep(successes=as_positive(self.successes, "successes"))
+        keep(self, successes=as_positive(self.successes, "successes"))

@@ -30,7 +30,18 @@ from discreet._typing import FloatArray
 from discreet.data import clipped_sum
 from discreet.errors import DataError, InvalidInput
 from discreet.numerics.enclosures import Ball, ball
-from discreet.posterior_sampling.family import Family, Given, Natural, Pair, numbers, record_rows, sum_on_grid
+from discreet.posterior_sampling.family import (
+    Family,
+    Given,
+    Natural,
+    NumberFamily,
+    Pair,
+    PosteriorCurve,
+    keep,
+    numbers,
+    record_rows,
+    sum_on_grid,
+)
 from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats, outermost
 from discreet.randomness.cells import power_of_two
 from discreet.randomness.entropy import Source
@@ -112,7 +123,7 @@ class FormulaFamily(Family):
     def from_natural(self, eta: Natural) -> tuple[float, ...]:
         return *(float(part / eta[-1]) for part in eta[:-1]), float(eta[-1])
 
-    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
         rows = record_rows(data, people, len(self.record_names), column)
         records = dict(zip(self.record_names, rows.T, strict=True))
         parts = [np.broadcast_to(in_floats(part, **records), len(rows)) for part in self.formulas]
@@ -189,7 +200,7 @@ def _exact(family: FormulaFamily, eta: Natural) -> LogConcave:
 
 
 @dataclass(frozen=True)
-class DefinedFamily(FormulaFamily):
+class DefinedFamily(FormulaFamily, NumberFamily):
     """A one-parameter exponential family from its formulas; made by :meth:`Family.define`.
 
     ``statistic``: S(x) as a formula of x; ``bounds``: its declared bounds, to which it is clipped.
@@ -216,7 +227,7 @@ class DefinedFamily(FormulaFamily):
             low, high = (float(end) for end in pair)
             if not low < high:
                 raise InvalidInput(f"{name}={pair!r} must be (low, high) with low < high")
-            self.keep(**{name: (low, high)})
+            keep(self, **{name: (low, high)})
         compiled(self.statistic, self.record_names)
         compiled(self.cumulant, self.names)
 
@@ -245,6 +256,9 @@ class DefinedFamily(FormulaFamily):
         up = largest(at[:-1, None] + s[:-1], at[1:, None] + s[1:])
         down = largest(at[:-1, None] + move - s[1:], at[1:, None] + move - s[:-1])
         return _SLACK * max(float((side * np.diff(below)).sum(axis=1).max()) for side in (up, down))
+
+    def curve(self, eta: Natural, n: int, r: Fraction) -> BoundedCurve:
+        return BoundedCurve(self, eta, n, r)
 
     def cumulants(self, theta: Any) -> FloatArray:
         """A, in long doubles: exp(t) overflows late where log(1 + exp(t)) is asked for."""
@@ -297,6 +311,16 @@ class DefinedFamily(FormulaFamily):
 
     def log_mass(self, chi: FloatArray, nu: float) -> float:
         return float(self.laws(chi[0], nu, 20_001)[2][0])
+
+
+@dataclass(frozen=True)
+class BoundedCurve(PosteriorCurve):
+    """An upper bound on the largest D_λ, where no pair is known to have it."""
+
+    family: DefinedFamily
+
+    def renyi(self, order: float) -> float:
+        return self.family.renyi_bound(self.eta, self.n, self.r, order)
 
 
 @lru_cache(maxsize=256)

@@ -22,8 +22,11 @@ from discreet.posterior_sampling.family import (
     Family,
     Given,
     Natural,
+    NumberFamily,
     Pair,
     RecordKind,
+    both_orders,
+    keep,
     numbers,
     of_two,
     record_rows,
@@ -47,11 +50,16 @@ class _MeanFamily(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.keep(sigma=as_sigma(self.sigma))
+        keep(self, sigma=as_sigma(self.sigma))
 
     @abstractmethod
     def joint(self, axes: Iterable[Normal]) -> Any:
         """The law of θ from those of its axes."""
+
+    @property
+    @abstractmethod
+    def move(self) -> Fraction:
+        """How far one record can move."""
 
     @property
     def _unit(self) -> Fraction:
@@ -110,7 +118,7 @@ def _axes(law: Any) -> tuple[Normal, ...]:
 
 
 @dataclass(frozen=True)
-class GaussianMean(_MeanFamily):
+class GaussianMean(NumberFamily, _MeanFamily):
     """The mean of numbers with known standard deviation ``sigma``, clipped to declared bounds."""
 
     bounds: tuple[float, float] = None  # type: ignore[assignment]
@@ -121,7 +129,7 @@ class GaussianMean(_MeanFamily):
     def prior(self, parameters: Any) -> Normal:
         return of_two(Normal, parameters, "(mean, standard deviation), such as (0, 1)")
 
-    def prior_in_words(self, prior: list[Any]) -> str:
+    def _prior_in_words(self, prior: list[Any]) -> str:
         return f"mean {prior[0]:g}, standard deviation {prior[1]:g}"
 
     def joint(self, axes: Iterable[Normal]) -> Normal:
@@ -155,15 +163,17 @@ class GaussianVector(_MeanFamily):
         if not radius > 0:
             raise InvalidInput(f"radius={self.radius!r} must be positive: records are clipped to this norm")
         as_positive(self.dimension, "dimension")
-        self.keep(radius=radius)
+        keep(self, radius=radius)
         super().__post_init__()
 
     def prior(self, parameters: Any) -> tuple[Normal, ...]:
         axes: tuple[Normal, ...] = parameters
         if not (isinstance(parameters, tuple) and all(isinstance(part, Normal) for part in parameters)):
             try:
-                means, scale = parameters
-                centre = self.centred(means)
+                *means, scale = parameters
+                if isinstance(scale, list):  # as a document has them, mean and deviation of each axis
+                    return self.prior(tuple(Normal(*part) for part in parameters))
+                (centre,) = means
             except (TypeError, ValueError):
                 raise InvalidInput(
                     f"prior={parameters!r} must be ({self.dimension} means, standard deviation), such as "
@@ -174,19 +184,9 @@ class GaussianVector(_MeanFamily):
             raise InvalidInput(f"the prior must have {self.dimension} means and one standard deviation")
         return axes
 
-    def centred(self, means: Any) -> list[float]:
-        """The means of the prior on the axes of a draw."""
-        return list(means)
-
-    def prior_in_words(self, prior: list[Any]) -> str:
+    def _prior_in_words(self, prior: list[Any]) -> str:
         centre = ", ".join(f"{mean:g}" for mean, _ in prior)
         return f"mean ({centre}), standard deviation {prior[0][1]:g}"
-
-    def public_prior(self, prior: tuple[Normal, ...]) -> list[Any]:
-        return [list(part.parameters) for part in prior]
-
-    def prior_from_json(self, parameters: list[Any]) -> tuple[Normal, ...]:
-        return tuple(Normal(*part) for part in parameters)
 
     def joint(self, axes: Iterable[Normal]) -> tuple[Normal, ...]:
         return tuple(axes)
@@ -195,9 +195,9 @@ class GaussianVector(_MeanFamily):
     def move(self) -> Fraction:
         return 2 * Fraction(self.radius)
 
-    def farthest(self, n: int) -> list[tuple[Any, Any]]:
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         rest = (0,) * (self.dimension - 1)
-        return [((self.radius, *rest), (-self.radius, *rest))]
+        return both_orders(self, eta, n, r, ((self.radius, *rest), (-self.radius, *rest)))
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         values = numbers(statistic)
@@ -210,12 +210,8 @@ class GaussianVector(_MeanFamily):
             )
         return *(value * self._unit for value in values), n * self._unit
 
-    def gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
-        return sum_in_ball(self.uncorrelated(record_rows(data, people, self.dimension)), self.radius)
-
-    def uncorrelated(self, rows: FloatArray) -> FloatArray:
-        """Vectors on axes on which records have the same standard deviation, each by itself."""
-        return rows
+    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+        return sum_in_ball(record_rows(data, people, self.dimension), self.radius)
 
     def value(self, draws: FloatArray) -> FloatArray:
         return draws
@@ -238,7 +234,7 @@ def sum_in_ball(rows: FloatArray, radius: float) -> tuple[tuple[Fraction, ...], 
 
 
 @dataclass(frozen=True)
-class NormalFamily(Family):
+class NormalFamily(NumberFamily):
     """Mean and standard deviation of numbers that are clipped to declared bounds: normal-inverse-gamma.
 
     The prior is (mean c, strength κ, shape a, rate b): τ = 1/σ² ~ Gamma(a, b) and μ | τ ~ N(c, 1/(κτ)). The
@@ -269,7 +265,7 @@ class NormalFamily(Family):
             )
         return values
 
-    def prior_in_words(self, prior: list[Any]) -> str:
+    def _prior_in_words(self, prior: list[Any]) -> str:
         centre, strength, shape, rate = prior
         return f"mean {centre:g}, as much as {strength:g} records; variance about {rate / shape:g}"
 

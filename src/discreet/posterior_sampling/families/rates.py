@@ -17,21 +17,20 @@ from discreet.distributions.mixtures import GammaMixture
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball, ball
 from discreet.numerics.log_gamma import log_rising
-from discreet.posterior_sampling.family import Family, Natural, RecordKind, of_two
+from discreet.posterior_sampling.family import Natural, NumberFamily, ProfiledFamily, RecordKind, keep, of_two
 from discreet.posterior_sampling.given_draws import weighed_statistics
 from discreet.randomness.cells import exact_cell, power_of_two
 from discreet.randomness.entropy import Source
 
 
 @dataclass(frozen=True)
-class _GammaFamily(Family):
+class _GammaFamily(ProfiledFamily, NumberFamily):
     """Coordinates η = (shape, rate) and C = lnΓ(shape) − shape·ln(rate)."""
 
     bounds: tuple[float, float]
     nearby: float | None = field(default=None, init=False)
     parameter: ClassVar[str] = "rate"
     least: ClassVar[float] = 0
-    profiled: ClassVar[bool] = True
 
     def size(self, eta: Natural) -> Fraction:
         return eta[0]
@@ -39,7 +38,7 @@ class _GammaFamily(Family):
     def prior(self, parameters: Any) -> Gamma:
         return of_two(Gamma, parameters, "(shape, rate) of a Gamma, such as (2, 1)")
 
-    def prior_in_words(self, prior: list[Any]) -> str:
+    def _prior_in_words(self, prior: list[Any]) -> str:
         return f"Gamma({prior[0]:g}, {prior[1]:g}): mean {prior[0] / prior[1]:g}"
 
     def natural(self, distribution: Gamma) -> Natural:
@@ -189,7 +188,7 @@ class GammaTimes(Exponential):
         shape = float(as_exact(self.shape, "shape"))
         if not 1e-6 <= shape <= 1e6:
             raise InvalidInput(f"shape={self.shape!r} must be between 1e-6 and 1e6: that of one record")
-        self.keep(shape=shape)
+        keep(self, shape=shape)
 
     @property
     def events(self) -> Fraction:

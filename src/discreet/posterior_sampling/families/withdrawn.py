@@ -19,7 +19,7 @@ from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import Ball
 from discreet.posterior_sampling.families.categorical import DividedFamily
 from discreet.posterior_sampling.families.means import GaussianVector
-from discreet.posterior_sampling.family import Family, Natural, RecordKind
+from discreet.posterior_sampling.family import Family, Natural, Pair, PosteriorCurve, RecordKind
 from discreet.randomness.entropy import Source
 
 
@@ -54,30 +54,41 @@ class CorrelatedVector(GaussianVector):
     def _factor(self) -> FloatArray:
         return np.asarray(np.linalg.cholesky(np.array(self.covariance)), dtype=np.float64)
 
-    def gathered(self, *_: Any) -> tuple[Any, int]:
+    def _gathered(self, *_: Any) -> tuple[Any, int]:
         raise not_made(self)
 
-    def prior_in_words(self, prior: list[Any]) -> str:
+    def _prior_in_words(self, prior: list[Any]) -> str:
         centre = ", ".join(f"{mean:g}" for mean in self._factor @ [mean for mean, _ in prior])
         return f"mean ({centre}), {prior[0][1]:g} times the spread of a record"
 
     def value(self, draws: FloatArray) -> FloatArray:
         return np.asarray(draws @ self._factor.T, dtype=np.float64)
 
-    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> tuple[Normal, ...]:
+    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> CorrelatedLaw:
         """The law of φ: independent numbers with one standard deviation."""
         uncorrelated = np.asarray(np.linalg.solve(self._factor, draws.T).T, dtype=np.float64)
-        found: tuple[Normal, ...] = super().given_draws(prior, n, r, m, uncorrelated)
-        return found
+        return CorrelatedLaw(super().given_draws(prior, n, r, m, uncorrelated), self._factor)
 
     def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
         centre = self._factor @ [part.loc for part in law]
         scales = law[0].scale * np.sqrt(np.diag(self.covariance))
         return [Normal(float(c), float(s)) for c, s in zip(centre, scales, strict=True)]
 
-    def sample(self, law: tuple[Normal, ...], size: int, seed: int | None) -> FloatArray:
-        free = np.random.default_rng(seed).standard_normal((size, self.dimension))
-        return self.value([part.loc for part in law] + law[0].scale * free)
+
+class CorrelatedLaw(tuple[Normal, ...]):
+    """Independent numbers φ with one standard deviation, of which θ is ``factor`` times φ."""
+
+    factor: FloatArray
+
+    def __new__(cls, parts: tuple[Normal, ...], factor: FloatArray) -> CorrelatedLaw:
+        made = super().__new__(cls, parts)
+        made.factor = factor
+        return made
+
+    def sample(self, size: int, seed: int | None) -> FloatArray:
+        """Joint draws of θ."""
+        free = np.random.default_rng(seed).standard_normal((size, len(self)))
+        return np.asarray(([part.loc for part in self] + self[0].scale * free) @ self.factor.T)
 
 
 @dataclass(frozen=True)
@@ -130,11 +141,24 @@ class DefinedVector(Family):
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
         raise not_made(self)
 
-    def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float:
-        return math.inf
+    def _gathered(self, *_: Any) -> tuple[Any, int]:
+        raise not_made(self)
 
-    def order_limit(self, eta: Natural, n: int, r: Fraction) -> float:
-        return 1.0
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        raise not_made(self)
+
+    def curve(self, eta: Natural, n: int, r: Fraction) -> UnknownCurve:
+        return UnknownCurve(self, eta, n, r)
+
+
+@dataclass(frozen=True)
+class UnknownCurve(PosteriorCurve):
+    """A loss of which nothing is known: it may be everything."""
+
+    max_order: ClassVar[float] = 1.0
+
+    def renyi(self, order: float) -> float:
+        return math.inf
 
 
 def not_made(family: Family) -> InvalidInput:
