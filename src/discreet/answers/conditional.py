@@ -199,6 +199,9 @@ class ConditionalRelease(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         sizes = content["sizes"]
+        parts = [content["groups"], content["releases"], *([] if sizes is None else [sizes])]
+        if len(set(map(len, parts))) != 1:
+            raise ValueError("there must be a release for each group")
         return cls(
             outcome=str(content["outcome"]),
             given=str(content["given"]),

@@ -266,6 +266,8 @@ class NetworkRelease(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         parents = {str(column): tuple(map(str, given)) for column, given in content["parents"].items()}
+        if len(content["releases"]) != len(largest_families(parents)):
+            raise ValueError("the tables are not those of the graph")
         releases = tuple(Release.from_json(one) for one in content["releases"])
         return cls(parents, releases, Guarantee.from_dict(content["guarantee"]))
 
