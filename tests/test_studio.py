@@ -972,6 +972,10 @@ class Greeting(Released):
     def from_content(cls, content: Any) -> Greeting:
         return cls(content["text"], Guarantee.from_dict(content["guarantee"]))
 
+    def cost(self) -> Guarantee:
+        """A greeting says nothing of anybody."""
+        return Guarantee(Fraction(0))
+
     def rows(self, interval: float = 0.95) -> list[Row]:
         return [Row(f"row {i}", i, 1.0, i - 1.0, i + 1.0) for i in range(12)]
 
