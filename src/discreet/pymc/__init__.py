@@ -34,6 +34,20 @@ except ImportError:
 __all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "bambi_family", "observe"]
 
 
+def _remembered(both: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+    """The last answer is kept: PyTensor asks for the value and for the derivative one after the other."""
+    last: list[Any] = [None, None]
+
+    def found(z: Any, parameter: Any) -> tuple[Any, Any]:
+        key = z.shape, parameter.shape, z.tobytes(), parameter.tobytes()
+        if key != last[0]:
+            last[:] = key, both(z, parameter)
+        answer: tuple[Any, Any] = last[1]
+        return answer
+
+    return found
+
+
 class _LogProb(Op):  # type: ignore[misc]
     """log P(z), or its derivative by the parameter; ``both`` gives the two.
 
@@ -159,7 +173,7 @@ class NoisyMultinomial(_Face):
             return law.draw(counts.astype(np.float64), rng)
 
         return [probs], {
-            "logp": _LogProb(both, lost=1),
+            "logp": _LogProb(_remembered(both), lost=1),
             "random": random,
             "dtype": "float64",
             "signature": "(k)->(k)",
