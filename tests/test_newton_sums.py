@@ -435,3 +435,25 @@ def test_undeclared_values_stop_before_any_sum() -> None:
     with read(excluded, frame) as those:
         assert those.n == 50
         assert len(those.blocks[0].response) == 47  # type: ignore[index]
+
+
+def test_functions_of_a_column_are_orthogonal_for_evenly_spread_values() -> None:
+    """Powers, splines and levels, and their products: rows that lie round have the least noise."""
+    for terms, given in (
+        ("x + I(x**2) + I(x**3)", {}),
+        ("bs(x, knots=[4], degree=3)", {}),
+        ("C(g)", {"g": tuple("abcde")}),
+        ("x * C(g)", {"g": tuple("abc")}),
+    ):
+        bounds = {"y": (0, 1)} | ({"x": (0, 10)} if "x" in terms else {})
+        made = design(f"y ~ {terms}", family="gaussian", bounds=bounds, levels=given)
+        rows = made.probes(20_000)
+        moments = rows.T @ rows / len(rows)
+        deviations = np.sqrt(np.diag(moments))
+        across = moments / np.outer(deviations, deviations) - np.eye(made.d)
+        assert np.abs(across).max() < 0.06, terms  # eight deviations of twenty thousand probes
+        assert np.abs(rows).max() <= 1.5
+        if terms == "C(g)":
+            assert (rows[:, 1:] ** 2).sum(axis=1) == pytest.approx(np.ones(len(rows)), abs=0.01)
+        values = rows @ np.linalg.inv(made.mixing)
+        assert np.linalg.matrix_rank(values) == made.d

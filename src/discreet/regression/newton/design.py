@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -177,10 +177,28 @@ class Design:
 
     def spread(self, norm: int) -> Design:
         """The same for rows of at most this length, with the moments of evenly spread records."""
-        generator, made = np.random.default_rng(0), replace(self, norm=norm)
-        codes = [generator.integers(0, v.coder.size, 4096) for v in self.variables]
-        rows = made.rows(codes, 4096) / made.unit
+        made = replace(self, norm=norm)
+        rows = made.probes(4096)
         return replace(made, second_moments=rows.T @ rows / len(rows))
+
+    def probes(self, number: int) -> FloatArray:
+        """Scaled rows of evenly spread records."""
+        generator = np.random.default_rng(0)
+        codes = [generator.integers(0, v.coder.size, number) for v in self.variables]
+        return self.rows(codes, number) / self.unit
+
+    def ranges(self) -> FloatArray:
+        """From the least to the largest value of each of the formula's columns, 1 of a constant: at the ends
+        of what is declared and between."""
+        generator = np.random.default_rng(0)
+        codes = []
+        for one in self.variables:
+            places = np.linspace(0, one.coder.size - 1, 9 if one.numeric else one.coder.size).astype(np.int64)
+            codes.append(generator.choice(places, 1024))
+        values = self.rows(codes, 1024) / self.unit @ np.linalg.inv(self.mixing)
+        reach = np.ptp(values, axis=0)
+        rounded = np.array([float(f"{one:.3g}") for one in reach])  # rows are rounded too
+        return np.where(reach > 1e-3 * np.abs(values).max(axis=0), rounded, 1.0)
 
     def nearest(self, values: FloatArray) -> FloatArray:
         """Scaled rows of records given as numbers, a column for each variable, none of them missing."""
@@ -427,8 +445,7 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
 
     if not np.allclose(heights * multiplied(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
         raise InvalidInput("a term of the formula mixes several columns other than as a product of functions")
-    for scale in (_centred, lambda table: table / np.abs(table).max()):
-        scaled = [[(v, scale(table)) for v, table in parts] for parts in factors]
+    for scaled in _scalings(factors, variables):
         rows = multiplied(scaled)
         # values = rows @ mix: the formula's columns in terms of the scaled ones, if these span them.
         mix, _, rank, _ = np.linalg.lstsq(rows, values, rcond=1e-10)
@@ -439,6 +456,54 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
     raise InvalidInput(
         "the columns of the formula are linearly dependent, whatever the data: leave out a term"
     )
+
+
+def _scalings(
+    factors: Sequence[Sequence[tuple[int, FloatArray]]], variables: Sequence[Variable]
+) -> Iterator[list[list[tuple[int, FloatArray]]]]:
+    """Factors that are to span the columns of the formula, the best first: orthogonal functions of each
+    variable for evenly spread values, then its own ones between −1 and 1, moved and not."""
+    yield _orthogonal(factors, variables)
+    for scale in (_centred, lambda table: table / np.abs(table).max()):
+        yield [[(v, scale(table)) for v, table in parts] for parts in factors]
+
+
+def _orthogonal(
+    factors: Sequence[Sequence[tuple[int, FloatArray]]], variables: Sequence[Variable]
+) -> list[list[tuple[int, FloatArray]]]:
+    """The functions of each variable made orthogonal to a constant and to each other, in their order.
+
+    Powers of a number become Legendre's polynomials, and levels the corners of a simplex: the noise on sums
+    follows the longest row, and with it says the more of a coefficient the rounder the rows lie. Functions of
+    numbers have the largest size 1, those of levels together the length 1.
+    """
+    known: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
+    found: list[list[tuple[int, FloatArray]]] = []
+    for parts in factors:
+        made = []
+        for v, table in parts:
+            own, moved = known.setdefault(v, []), table - table.mean()
+            length = math.sqrt(float(moved @ moved))
+            if length <= 1e-9 * float(np.abs(table).max()) * math.sqrt(len(table)):
+                made.append((v, np.ones_like(table)))
+                continue
+            at = next((new for old, new in own if np.allclose(moved / length, old, atol=1e-9)), None)
+            if at is None:
+                at = moved
+                for _ in range(2):  # twice: what is left of nearly dependent tables is small
+                    for _, new in own:
+                        at = at - new * float(at @ new) / float(new @ new)
+                size = float(np.abs(at).max())
+                if variables[v].numeric and size > 1e-9 * length:
+                    at = at / size
+                elif size > 1e-9 * length:
+                    at = at * math.sqrt(len(table) / (len(table) - 1) / float(at @ at))
+                else:  # a combination of the others: the columns are not products of orthogonal functions
+                    at = table / float(np.abs(table).max())
+                own.append((moved / length, at))
+            made.append((v, at))
+        found.append(made)
+    return found
 
 
 def _centred(table: FloatArray) -> FloatArray:

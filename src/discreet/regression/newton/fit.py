@@ -63,6 +63,8 @@ _READING = (
 _PUBLIC = "the number of records is public"
 _MOST_ROUNDS = 16
 """Of a document; no question has as many."""
+_COLUMNS = "orthogonal"
+"""How the columns are scaled over which the sums are: a document says it, and another scale is refused."""
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
 
 
@@ -154,8 +156,7 @@ class Regression:
     @cached_property
     def units(self) -> Units:
         made, outputs, (middle, half) = self.design, self.model.outputs, self.response_scale
-        signed = [any(min(table) < 0 for _, table in column.factors) for column in made.columns]
-        ranges = np.where(signed, 2, 1) / np.maximum(np.abs(np.diag(made.mixing)), 1e-300)
+        ranges = made.ranges()
         offset = np.zeros(made.d)
         if made.constant is not None:
             offset[made.constant] = middle
@@ -180,16 +181,14 @@ class Regression:
         )
 
     def scaled_prior(self) -> CoefficientPrior:
-        """The prior of the scaled coefficients; where none is declared their common scale is learned."""
-        weak = CoefficientPrior.weak(self.design, self.model)
+        """The prior of the scaled coefficients."""
+        wide = CoefficientPrior.wide(self.design, self.model, self.aim)
         if not self.prior:
-            return weak
-        units = self.units
+            return wide
+        units, given = self.units, {}
         unknown = [name for name in self.prior if name not in units.names]
         if unknown:
             raise InvalidInput(f"prior names {unknown[0]!r}, which is none of the coefficients {units.names}")
-        mean = units.mixing @ weak.mean + units.offset
-        spread = np.sqrt(np.diag(units.mixing @ weak.covariance @ units.mixing.T))
         for name, pair in self.prior.items():
             try:
                 centre, deviation = (float(value) for value in pair)
@@ -197,10 +196,9 @@ class Regression:
                 raise InvalidInput(f"prior[{name!r}]={pair!r} must be (mean, standard deviation)") from None
             if not (math.isfinite(centre) and math.isfinite(deviation) and deviation > 0):
                 raise InvalidInput(f"prior[{name!r}]={pair!r} must be finite, with a positive deviation")
-            at = units.names.index(name)
-            mean[at], spread[at] = centre, deviation
-        back = np.linalg.inv(units.mixing)
-        return CoefficientPrior(back @ (mean - units.offset), back @ np.diag(spread**2) @ back.T)
+            given[units.names.index(name)] = centre, deviation
+        back = np.asarray(np.linalg.inv(units.mixing), dtype=np.float64)
+        return wide.with_declared(back, units.offset, given)
 
     def setting(self, n: int | None) -> PublicSetting:
         """The setting of the rounds for a dataset of n records, if that number is public."""
@@ -387,13 +385,12 @@ class Fit(Answer):
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Why the intervals may be off, as far as released values tell; none where they are to be trusted."""
-        return doubts(self.outcome)
+        return doubts(self.names, self.posterior, bool(self.rounds), tuple(self.question.prior or ()))
 
     @property
     def records(self) -> float:
         """The number of records: public, or as far as the released sums tell."""
-        moments = self.outcome.posterior.moments
-        return float(self.n or 0) if moments is None else moments.records
+        return float(self.n or self.outcome.posterior.records)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -429,7 +426,7 @@ class Fit(Answer):
         if not self.question.model.normal:
             raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
         tail = (1 - as_level(level)) / 2
-        sigma = np.sqrt(self.posterior.sigma_squared)[:, None] * self.question.response_scale[1]
+        sigma = np.sqrt(self.posterior.dispersion)[:, None] * self.question.response_scale[1]
         middle, low, high = self.posterior.quantiles(sigma, (0.5, tail, 1 - tail))
         return float(middle[0]), float(low[0]), float(high[0])
 
@@ -440,9 +437,10 @@ class Fit(Answer):
         """
         if self.question.family != "poisson":
             raise InvalidInput(f"family={self.question.family!r} has no dispersion; it is of poisson models")
-        (more, error), reach = self.outcome.posterior.excess, -float(ndtri((1 - as_level(level)) / 2))
-        low, high = 1 + more - reach * error, 1 + more + reach * error
-        return max(1 + more, 0.0), max(low, 0.0), max(high, 0.0)
+        tail = (1 - as_level(level)) / 2
+        found = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
+        middle, low, high = (float(one[0]) for one in found)
+        return middle, low, high
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """A dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if any."""
@@ -489,14 +487,15 @@ class Fit(Answer):
     def effects(self, level: float = 0.95) -> list[Row]:
         """Average marginal effects: what the mean response moves by, in its units, per unit of a column.
 
-        The response's slope is averaged over predictors with the mean and the variance that the released
-        moments tell, as if these were normal. Columns of numbers that stand in several terms have none.
+        The mean slope of the response is what the released curvature has for the constant column, over the
+        number of records. Columns of numbers that stand in several terms have none.
         """
         model, law = self.question.model, self.outcome.posterior
-        if model.outputs > 1 or law.moments is None:
-            raise InvalidInput("marginal effects need one response, and a fit that published its curvature")
-        slopes = model.mean_slope(*law.moments.predictors(law.draws))
-        found = replace(self.posterior, draws=self.posterior.draws * slopes[:, None])
+        if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
+            raise InvalidInput(
+                "marginal effects need one response, an intercept, and a fit that published its curvature"
+            )
+        found = replace(self.posterior, draws=self.posterior.draws * law.slope[:, None], exact=None)
         rows = self._rows(found, as_level(level))
         return [row for row, plain in zip(rows, self.question.design.plain, strict=True) if plain]
 
@@ -569,6 +568,7 @@ class Fit(Answer):
         return {
             "question": self.question.to_dict(),
             "guarantee": self.guarantee.to_dict(),
+            "columns": _COLUMNS,
             "n": self.n,
             "reached": None if self.reached is None else list(self.reached),
             "rounds": [
@@ -590,6 +590,10 @@ class Fit(Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Fit:
         """Reads :meth:`content`; what the guarantee says must be what the question promises."""
+        if content.get("columns") != _COLUMNS:
+            raise ValueError(
+                "its sums are over columns that were scaled otherwise: read it with the version that wrote it"
+            )
         question, reached = content["question"], content["reached"]
         # Nothing is computed that has many more columns than the document has numbers.
         held = max([len(reached or ()), *(len(one["point"]) for one in content["rounds"])])
@@ -664,28 +668,38 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
     return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
 
 
-def doubts(outcome: Outcome) -> tuple[str, ...]:
-    """Why intervals may be off, as far as released values tell; none where they are to be trusted."""
-    found, said = outcome.posterior, []
-    if not outcome.seen:
+_BENT = 0.5
+
+
+def doubts(
+    names: Sequence[str], found: Posterior, seen: bool, declared: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Why intervals may be off, as far as released values tell; none where they are to be trusted.
+
+    A prior that is ``declared`` may decide: it is not told.
+    """
+    if not seen:
         return (
             "no curvature was published, because its noise would have drowned it: the fit predicts, and its "
             "intervals are those of the prior around it",
         )
-    if found.moments is not None and found.moments.blur > 1:
+    said, undecided = [], [names[j] for j in found.undecided() if names[j] not in declared]
+    if len(undecided) == 1:
         said.append(
-            "the noise on the curvature is as large as the curvature, so that intervals rest on a guess of "
-            "how the columns spread: take more records, a larger epsilon or fewer columns"
+            f"{undecided[0]} cannot be told at this ε, and the prior decides it: declare a prior or bounds "
+            "nearer to where values lie, or take more records, a larger epsilon or fewer columns"
         )
-    prior, moments = outcome.setting.prior, found.moments
-    if prior.spreads is not None and moments is not None and not said and moments.hidden:
-        names = ", ".join(outcome.setting.design.names[j] for j in moments.hidden)
+    elif undecided:
         said.append(
-            f"the noise hides how far values lie from their mean ({names}), so that the intervals there rest "
-            "on a guess of it: declare bounds nearer to where values lie, or a prior, or more epsilon"
+            f"{', '.join(undecided)} cannot be told apart at this ε, and the prior decides them: declare a "
+            "prior or bounds nearer to where values lie, or take more records, a larger epsilon or fewer "
+            "columns"
         )
-    if found.effective < 0.02:
-        said.append("the posterior is far from normal, and its draws say little: declare a prior")
+    if found.bent > _BENT:
+        said.append(
+            "the last round looked too far from where the coefficients are for straight lines to hold: take "
+            "more records or a larger epsilon, or declare a prior"
+        )
     return tuple(said)
 
 

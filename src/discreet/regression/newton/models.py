@@ -9,30 +9,29 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, expit, gammainc, gammaincc, gammaln
+from scipy.special import erfinv, expit, gammaincc, gammaln, logit
 
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput
+from discreet.regression.newton.curvature import clipped_moments
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.moments import ResponseCurve, clipped_moments
 
 if TYPE_CHECKING:
     from discreet.regression.newton.posterior import NormalLaw
 
 POINT_BITS = 16
 """Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
-EXCESSES = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
-"""Variances of a response over that of the model, less 1."""
-UNKNOWN_EXCESS = 0.3
-"""Before anything is seen it is as likely as not to be nearer to 0 than this: a Cauchy law."""
 _FARTHEST = 2.0**28
 """No coefficient of a point is larger, so that predictors stay below 2⁵³."""
 _TABLE_BITS, _SHARE_BITS = 30, 10
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,10 @@ class Link:
         return [table[at] for table in self.tables]
 
 
+def _shares(*percent: int) -> tuple[Fraction, ...]:
+    return tuple(Fraction(one, 100) for one in percent)
+
+
 class InSql(NamedTuple):
     """Expressions of whole numbers, weights by pair of outputs; ``steps`` are columns to be added first."""
 
@@ -72,6 +75,8 @@ class ResponseModel(ABC):
     """The model of a response. Predictors and residuals have a column for each of the ``outputs``."""
 
     family: ClassVar[str]
+    round_shares: ClassVar[tuple[Fraction, ...]] = _shares(6, 12, 22, 60)
+    """Of μ² by round: as many as Newton's method needs to arrive, the last with the most."""
     ratio: ClassVar[str | None] = None
     """What e to the power of a coefficient is."""
     link_bits: ClassVar[int] = 12
@@ -82,20 +87,16 @@ class ResponseModel(ABC):
     """Whether the sum of squared residuals is wanted."""
     normal: ClassVar[bool] = False
     """Whether errors are normal, with an unknown variance σ²."""
-    curved: ClassVar[bool] = False
-    """Whether the curvature changes with the point as :meth:`curve` tells."""
-    steep: ClassVar[bool] = False
-    """Whether weights change so much on the way between points that what normal rows miss there is more than
-    the noise on a curvature: then far coefficients are the less sure, the farther."""
     descends: ClassVar[bool] = False
     """Whether the curvature has a bound, ``most_weight``, so that steps of a fixed size are safe."""
     most_weight: ClassVar[float] = 1.0
     """The largest curvature of one record with a row of length 1."""
     typical_weight: float = 1.0
     """A guess of the mean weight where nothing is known yet."""
-    deviation: ClassVar[float] = 3.0
-    """Of the predictors of all records, at the most, where no prior is declared."""
-    level_deviation: ClassVar[float] = 5.0
+    deviation: ClassVar[float] = 6.0
+    """Of the coefficient of a column between −1 and 1 where no prior is declared, over the deviation of the
+    response for gaussian models."""
+    level_deviation: ClassVar[float] = 6.0
     """Of an intercept where no prior is declared."""
     farthest: float = 12.0
     """The predictor is cut off here."""
@@ -184,38 +185,30 @@ class ResponseModel(ABC):
     def mean(self, predictor: FloatArray) -> FloatArray:
         """The mean response; for several outputs the probabilities of all classes."""
 
-    def mean_slope(self, centre: FloatArray, variance: FloatArray) -> FloatArray:
-        """The slope of the mean response over normal predictors."""
-        return np.ones(len(centre))
+    def at_constant(self, predictor: float) -> tuple[float, float]:
+        """The mean response and its slope at one predictor."""
+        return predictor, self.typical_weight
 
-    def curve(self, clip: float) -> ResponseCurve:
-        """The expected response by predictor, of curved models."""
-        raise NotImplementedError
+    def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
+        """The predictor with a mean response, at least ``sure`` within what there is, and the slope there."""
+        return mean, self.typical_weight
 
-    def excesses(
-        self, clip: float, centre: FloatArray, variance: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Of responses that scatter more than the model has it, by each of :data:`EXCESSES`: how far their
-        mean is from the model's, squared, and their mean squared residual over the model's. For records whose
-        predictors are normal.
-        """
-        return np.zeros(len(EXCESSES)), 1 + EXCESSES
-
-    def guess(self, design: Design) -> FloatArray:
-        """The curvature per record, over its weight if that varies, for rows spread over the bounds."""
-        return design.second_moments
+    def scatter(self, clip: float, centre: float, variance: float) -> float:
+        """The variance of clipped responses over their slope, for records with normal predictors."""
+        return 1.0
 
 
 class GaussianModel(ResponseModel):
     """y = x·w + N(0, σ²), y scaled to [−1, 1]: r = x·w − y, clipped, and r²; the curvature is xx'."""
 
     family = "gaussian"
+    round_shares = _shares(20, 20, 60)
     link_bits = 13
     residual_bits = 13
     weight_bits = 0
     squares = normal = True
-    deviation = 1.0  # no mean response is further from the middle of its bounds
-    level_deviation = 3**-0.5  # as if spread evenly over them
+    deviation = 4.0
+    level_deviation = 4.0
     farthest = 64.0
 
     def limit(self, clip: float | None, reach: int) -> int:
@@ -228,20 +221,19 @@ class GaussianModel(ResponseModel):
         return math.inf if link.clip >= link.reach + unit else link.clip / unit
 
     def clip(self, found: NormalLaw, cost: float) -> float | None:
-        """Where a coefficient's error, of sampling, noise and clipping, is least; at least two deviations.
+        """Where a coefficient's error, of sampling, noise and clipping, is least.
 
         The variance of residuals is taken at an upper end: what is not known of σ² and of the point is in it.
         Clipping moves coefficients where errors are not normal: a quarter of what it takes from residuals
         with double exponential tails counts as an error, in one direction of all.
         """
-        variance = math.exp(found.log_sigma[2]) + found.unsure
-        records = found.moments.records
-        typical = records * float(np.trace(found.moments.mean)) / len(found.mean)
-        ratios = np.linspace(2.0, 6.0, 41)
+        variance = found.dispersion + found.unsure
+        typical = float(np.trace(found.curvature)) / len(found.mean)
+        ratios = np.linspace(2.5, 8.0, 56)
         clips = ratios * math.sqrt(variance)
         inside, moment, _ = clipped_moments(np.array(variance), clips)
         taken = np.exp(-math.sqrt(2) * ratios) * math.sqrt(variance / 2)
-        missed = records * typical * (taken / 4) ** 2 / len(found.mean)
+        missed = found.records * typical * (taken / 4) ** 2 / len(found.mean)
         worth = (moment * typical + cost * clips**2 + missed) / inside**2
         return float(clips[int(np.argmin(worth))])
 
@@ -269,7 +261,7 @@ class BinomialModel(ResponseModel):
 
     family = "binomial"
     ratio = "odds ratio"
-    curved = descends = True
+    descends = True
     most_weight = 0.25
     typical_weight = 0.2
 
@@ -292,17 +284,14 @@ class BinomialModel(ResponseModel):
     def mean(self, predictor: FloatArray) -> FloatArray:
         return np.asarray(expit(predictor))
 
-    def mean_slope(self, centre: FloatArray, variance: FloatArray) -> FloatArray:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(20)
-        chance = expit(centre[:, None] + np.sqrt(variance)[:, None] * nodes)
-        return np.asarray(chance * (1 - chance) @ (weights / weights.sum()))
+    def at_constant(self, predictor: float) -> tuple[float, float]:
+        chance = float(expit(predictor))
+        return chance, chance * (1 - chance)
 
-    def curve(self, clip: float) -> ResponseCurve:
-        return _BINOMIAL_CURVE
-
-
-_GRID = np.linspace(-16, 16, 641)
-_BINOMIAL_CURVE = ResponseCurve.of(_GRID, *[expit(_GRID) * expit(-_GRID)] * 2)
+    def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
+        least = max(sure, 0.5 / records)
+        chance = min(max(mean, least), 1 - least)
+        return float(logit(chance)), chance * (1 - chance)
 
 
 @cache
@@ -381,11 +370,6 @@ class MultinomialModel(ResponseModel):
         powers = np.exp(np.clip(np.column_stack([np.zeros(len(predictor)), predictor]), -300, 300))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
-    def guess(self, design: Design) -> FloatArray:
-        share = 1 / (self.outputs + 1)
-        whole = np.kron(share * np.eye(self.outputs) - share**2, design.second_moments)
-        return np.asarray(whole, dtype=np.float64)
-
 
 class PoissonModel(ResponseModel):
     """y ~ Poisson(e^{x·w}), counted up to ``most``, in each round within ``clip`` of the rate at its point.
@@ -396,10 +380,10 @@ class PoissonModel(ResponseModel):
     """
 
     family = "poisson"
+    round_shares = _shares(3, 5, 8, 14, 20, 50)
     ratio = "rate ratio"
-    curved = steep = squares = True
-    deviation = 2.0
-    level_deviation = 3.0
+    squares = True
+    deviation = 4.0
 
     def __init__(self, codes: int) -> None:
         super().__init__(codes)
@@ -422,26 +406,36 @@ class PoissonModel(ResponseModel):
         return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))
 
     def clip(self, found: NormalLaw, cost: float) -> float | None:
-        """Where a coefficient's error, of sampling, noise and clipping, is least, with room for unsure rates.
-
-        Clipping moves coefficients where counts scatter more than Poisson ones, in one direction of all: by
-        as much as they do for sure, or may while little is known of it.
-        """
-        moments = found.moments
-        centre, variance = moments.predictors(found.mean[None, :])
-        typical = moments.records * float(np.trace(moments.mean)) / len(found.mean)
-        rate = math.exp(min(float(centre[0] + (variance[0] + found.unsure) / 2), math.log(self.most)))
-        least = min(self.most, 1 + math.ceil(2 * math.sqrt(found.unsure) * rate))
-        windows = np.unique(np.geomspace(least, self.most, 24).astype(int))
+        """Where a coefficient's error, of sampling and noise, is least; at least three deviations of a count
+        at the larger rates, with room for what is not known of them."""
+        centre, variance = found.predictors
+        variance += found.unsure
+        rate = math.exp(min(centre + 1.5 * math.sqrt(variance), math.log(self.most)))
+        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(found.unsure) * rate)
+        typical = found.records * float(np.trace(found.curvature)) / found.level / len(found.mean)
+        windows = np.unique(np.geomspace(min(self.most, least), self.most, 24).astype(int)).tolist()
         worth = []
-        more, unsure = found.excess
-        excess = max(more - unsure / 2, min(unsure**2 / UNKNOWN_EXCESS, UNKNOWN_EXCESS))
-        for window in windows.tolist():
-            _, slope, scatter = self.curve(window).expected(centre, variance + found.unsure)[:, 0, 0]
-            moved = np.interp(excess, EXCESSES, self.excesses(window, centre, variance + found.unsure)[0])
-            missed = moments.records * typical * moved / len(found.mean)
-            worth.append((scatter * typical + cost * (window + 0.5) ** 2 + missed) / max(slope, 1e-9) ** 2)
+        for window in windows:
+            slope, scatter = self.expected(window, centre, variance)
+            worth.append((scatter * typical + cost * (window + 0.5) ** 2) / slope**2)
         return float(windows[int(np.argmin(worth))])
+
+    def expected(self, window: float, centre: float, variance: float) -> tuple[float, float]:
+        """Mean slope and variance of a clipped count over records with normal predictors."""
+        nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
+        _, slope, scatter, _, _ = windowed(nodes, window, self.most)
+        return max(float(slope @ _WEIGHTS), 1e-9), float(scatter @ _WEIGHTS)
+
+    def scatter(self, clip: float, centre: float, variance: float) -> float:
+        slope, scatter = self.expected(clip, centre, variance)
+        return min(max(scatter / slope, 0.1), 1.0)
+
+    def at_constant(self, predictor: float) -> tuple[float, float]:
+        return math.exp(predictor), math.exp(predictor)
+
+    def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
+        rate = min(max(mean, sure, 0.5 / records), float(self.most))
+        return math.log(rate), rate
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
         mean, weight, _, low, high = windowed(predictors, limit, self.most)
@@ -464,33 +458,9 @@ class PoissonModel(ResponseModel):
     def mean(self, predictor: FloatArray) -> FloatArray:
         return np.exp(predictor)
 
-    def mean_slope(self, centre: FloatArray, variance: FloatArray) -> FloatArray:
-        return np.asarray(np.exp(np.minimum(centre + variance / 2, 700.0)))
-
-    def curve(self, clip: float) -> ResponseCurve:
-        return _poisson_curve(round(clip), self.most)
-
-    def excesses(
-        self, clip: float, centre: FloatArray, variance: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """As if counts were negative binomial ones, with a variance of 1 + excess times their mean."""
-        grid, first, second = _tails(self.most)
-        # By the whole grid: windows jump from rate to rate, and a few nodes would depend on where.
-        scale = max(math.sqrt(variance[0]), (grid[1] - grid[0]) / 4)
-        chances = np.exp(-(((grid - np.clip(centre[0], grid[0], grid[-1])) / scale) ** 2) / 2)
-        chances /= chances.sum()
-        at, middle = np.arange(len(grid)), np.minimum(np.rint(np.exp(grid)), self.most)
-        low = np.maximum(middle - clip, 0).astype(np.intp)
-        high = np.minimum(middle + clip, self.most).astype(np.intp)
-        mean = low + first[:, at, high] - first[:, at, low]
-        square = low**2 + second[:, at, high] - second[:, at, low]
-        residual = square - 2 * mean[0] * mean + mean[0] ** 2
-        moved, scatter = (mean - mean[0]) ** 2 @ chances, residual @ chances
-        return moved, np.maximum.accumulate(scatter) / max(float(scatter[0]), 1e-12)
-
 
 def windowed(
-    predictors: FloatArray, window: int, most: int
+    predictors: FloatArray, window: Any, most: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Mean, slope and variance of min(max(Y, low), high) by predictor, and the ends of the window.
 
@@ -499,6 +469,11 @@ def windowed(
     """
     rate = np.exp(predictors)
     middle = np.minimum(np.rint(rate), most)
+    if window < most:
+        # No slope is above that of a rate whose three deviations are the window: a few records with far
+        # larger rates would else decide how much noise all need.
+        share = np.minimum((window / 3) ** 2 / np.maximum(rate, 1e-300), 1 - 1e-12)
+        window = np.minimum(window, np.floor(np.sqrt(2 * rate) * erfinv(share)))
     low, high = np.maximum(middle - window, 0.0), np.minimum(middle + window, most)
 
     def parts(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -510,30 +485,6 @@ def windowed(
     (mean, slope, square), (lower, start, lower_square) = parts(high), parts(low)
     mean = mean - lower + low
     return mean, slope - start, np.maximum(square - lower_square + low**2 - mean**2, 0.0), low, high
-
-
-@lru_cache(maxsize=4)
-def _tails(most: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A grid of predictors; and Σ P(Y > k) and Σ (2k + 1)·P(Y > k) over k < q, by excess, predictor and q.
-
-    E min(max(Y, l), h) is l plus the difference of the first sums at h and l, and its square's mean l² plus
-    that of the second.
-    """
-    grid = np.linspace(-6.0, math.log(most) + 1, 129)
-    rate, k = np.exp(grid)[:, None], np.arange(most)
-    beyond = np.array(
-        [betainc(k + 1, rate / e, e / (1 + e)) if e else gammainc(k + 1, rate) for e in EXCESSES]
-    )
-    first, second = (np.cumsum(beyond * weight, axis=2) for weight in (1, 2 * k + 1))
-    padded = [(0, 0), (0, 0), (1, 0)]
-    return grid, np.pad(first, padded), np.pad(second, padded)
-
-
-@cache
-def _poisson_curve(window: int, most: int) -> ResponseCurve:
-    grid = np.linspace(-math.log(most) - 4, math.log(most) + 4, 801)
-    _, slope, scatter, _, _ = windowed(grid, window, most)
-    return ResponseCurve.of(grid, np.maximum(slope, 1e-6), np.maximum(scatter, 1e-6))
 
 
 MODELS: dict[str, type[ResponseModel]] = {

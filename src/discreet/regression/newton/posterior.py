@@ -1,103 +1,82 @@
-"""The posterior of the coefficients given the noisy sums of all rounds: everything that is noisy is modelled.
+"""The posterior of the coefficients given the noisy sums of all rounds, and what is public before any data.
 
-In scaled coefficients w. A round at w_t published G̃_t = F_t(w_t) − F_t(w) + S + noise, F_t(w) the sum over
-the records of the expected response times the row and S what chance adds in the responses, the same in every
-round; the rows enter through their moments (:mod:`discreet.regression.newton.moments`), which the curvatures
-show with an error E. So the mean of the rounds by precision is normal given w, with the covariance of S, of
-the noise, and of E·δ, δ the distance of w from the points. That likelihood times the prior is maximised, and
-where there are few coefficients importance sampling replaces the normal law at the maximum by the whole.
-See ``proofs/regression.md`` for what is exact here and what is an approximation.
+The rounds are put together as one (:func:`combined`); :mod:`discreet.regression.newton.curvature` draws what
+follows with the curvature unknown. See ``proofs/regression.md`` for what is exact here and what is an
+approximation.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from discreet._typing import FloatArray
 from discreet.declarations import Relation
+from discreet.regression.newton.curvature import LastRound, LatentCurvature, clipped_moments
 from discreet.regression.newton.design import Design
-from discreet.regression.newton.models import EXCESSES, UNKNOWN_EXCESS, Link, ResponseModel
-from discreet.regression.newton.moments import (
-    RowMoments,
-    clipped_moments,
-    column_spreads,
-    curve_of,
-    moments_of,
-    positive,
-)
+from discreet.regression.newton.models import Link, ResponseModel
 from discreet.regression.newton.sums import Round, RoundNoise, RoundSums, noise_for
 
 _LEAST_STEPS, _MOST_STEPS = 10, 200
-_STEPS = 12
-_HALVINGS = 8
-_ARRIVED = 1e-3
-"""A step of fewer standard deviations is the last."""
-_MOST_SAMPLED = 40
-"""Coefficients up to which importance sampling is worth its while."""
-_STAGES = (1000, 1000, 1000, 4000)
-_TAILS = 8
-"""Degrees of freedom of the proposal."""
-_HARDLY = 8.0
-"""Scales of the prior whose evidence is e⁻⁸ of another's are left out."""
+_BEND = 0.1
+"""The part of what two rounds' curvatures differ by that counts as an error between their points."""
+_FARTHEST = 1.5
+"""How far predictors move from one round to the next, as a root mean square."""
+_UNKNOWN = 1e60
+"""The variance of a sum that says nothing."""
+_UNDECIDED = 0.5
+"""The share of the prior's deviation above which the prior decides."""
 
 
 @dataclass(frozen=True)
 class CoefficientPrior:
-    """What is declared of the coefficients, as a normal law; ``scales`` are factors of its deviations.
-
-    With several factors the scale of the coefficients, all but that of constant columns (``fixed``), is
-    unknown too, each factor as likely as the others, and is learned from what is released. ``spreads`` are
-    deviations of the columns for which it is said: where they turn out otherwise, a coefficient times the
-    deviation of its column has that law.
-    """
+    """What is known of the coefficients beforehand: a normal law, of which ``weak`` is for a response of unit
+    deviation."""
 
     mean: FloatArray
-    covariance: FloatArray
-    scales: tuple[float, ...] = (1.0,)
-    fixed: tuple[int, ...] = ()
-    spreads: FloatArray | None = None
+    declared: FloatArray
+    """The covariance of what is declared; 0 where nothing is."""
+    weak: FloatArray
+    """The covariance where nothing is declared, over the response's own variance for gaussian models."""
+    learned: bool = False
+    """Whether all coefficients but those of constant columns have a common scale, learned, of at most 1."""
 
     @classmethod
-    def weak(cls, design: Design, model: ResponseModel) -> CoefficientPrior:
-        """Where nothing is declared: effects of the columns' deviations are normal with a common scale, which
-        is learned; at the most predictors have the model's ``deviation``."""
-        size, at = design.d * model.outputs, design.constant
-        fixed = () if at is None else tuple(range(at, size, design.d))
-        spreads = column_spreads(model.guess(design), design)
-        deviations = model.deviation / (math.sqrt(max(design.d - (at is not None), 1)) * spreads)
+    def wide(cls, design: Design, model: ResponseModel, aim: str = "intervals") -> CoefficientPrior:
+        """Where nothing is declared: each coefficient of a column between −1 and 1 has the model's
+        ``deviation``, and a constant one its ``level_deviation``.
+
+        To predict is to weigh errors of coefficients against each other: their scale is learned then, and the
+        mean response of a gaussian model is within the bounds of the response.
+        """
+        size, at, predicts = design.d * model.outputs, design.constant, aim == "prediction"
+        deviations = np.full(size, model.deviation / 4 if predicts else model.deviation)
         if at is not None:
-            deviations[at :: design.d] = model.level_deviation / math.sqrt(design.second_moments[at, at])
-        scales = (1.0, 1 / 2, 1 / 4, 1 / 8) if design.d > 1 else (1.0,)
-        return cls(np.zeros(size), np.diag(deviations**2), scales, fixed, spreads)
+            deviations[at :: design.d] = 1.0 if predicts and model.normal else model.level_deviation
+        return cls(np.zeros(size), np.zeros((size, size)), np.diag(deviations**2), predicts)
 
-    @cached_property
-    def precision(self) -> FloatArray:
-        """The inverse covariance at the scale 1."""
-        return np.asarray(np.linalg.inv(self.covariance))
+    def with_declared(
+        self, back: FloatArray, offset: FloatArray, given: dict[int, tuple[float, float]]
+    ) -> CoefficientPrior:
+        """With (mean, deviation) of some coefficients in the units of the columns, β = inv(back) w + offset.
 
-    def each(self, spreads: FloatArray) -> list[CoefficientPrior]:
-        """The prior at each of its scales, given the deviations of the columns."""
-        found = []
-        for scale in self.scales:
-            factor = scale * (np.ones(len(self.mean)) if self.spreads is None else self.spreads / spreads)
-            factor[list(self.fixed)] = 1.0
-            found.append(CoefficientPrior(self.mean, self.covariance * np.outer(factor, factor)))
-        return found
+        These are independent of the others, which keep their own law.
+        """
+        mixing = np.linalg.inv(back)
+        mean, weak = mixing @ self.mean + offset, mixing @ self.weak @ mixing.T
+        declared = np.zeros_like(weak)
+        for j, (centre, deviation) in given.items():
+            mean[j], declared[j, j] = centre, deviation**2
+            weak[j] = weak[:, j] = 0.0
+        return CoefficientPrior(back @ (mean - offset), back @ declared @ back.T, back @ weak @ back.T)
 
-    def log_density(self, points: FloatArray) -> FloatArray:
-        """At each point, at the scale 1 and up to a constant."""
-        gaps = points - self.mean
-        squares = np.einsum("ij,ij->i", gaps @ self.precision, gaps)
-        return np.asarray((np.linalg.slogdet(self.precision)[1] - squares) / 2)
+    def covariance(self, variance: float = 1.0) -> FloatArray:
+        """For a response with this variance."""
+        return np.asarray(self.declared + variance * self.weak)
 
 
 @dataclass(frozen=True)
@@ -138,14 +117,6 @@ class PublicSetting:
         row = self.per_person * self.design.norm / self.design.unit
         return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
 
-    def unsure(self, share: Fraction) -> float:
-        """About the variance of predictors after a round whose residuals are at most 1, of noise alone; 0
-        where the number of records is private."""
-        if self.n is None:
-            return 0.0
-        typical = float(np.trace(self.design.second_moments)) / self.design.d
-        return self.design.d * self.cost(share) / (self.n**2 * typical)
-
     def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
         part, people = share * self.mu_squared, self.per_person
         return noise_for(self.model, self.design, link, part, self.relation, people, curvature, squares)
@@ -153,11 +124,11 @@ class PublicSetting:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A round's released sums in real units: point, gradient, curvature and Σr², with variances of noise."""
+    """A round's released sums in real units: point, score, curvature and Σr², with variances of noise."""
 
     point: FloatArray
-    gradient: FloatArray
-    gradient_variance: float
+    score: FloatArray
+    variance: float
     curvature: FloatArray | None = None
     curvature_variance: float = 0.0
     square: float = 0.0
@@ -179,7 +150,7 @@ def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
         matrix = matrix + np.triu(matrix, 1).T
     return Evidence(
         turn.link.at,
-        np.array(sums.gradient, dtype=np.float64) / one,
+        -np.array(sums.gradient, dtype=np.float64) / one,
         float(noise.gradient) / one**2,
         matrix,
         float(noise.curvature or 0) / two**2,
@@ -190,47 +161,34 @@ def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
 
 
 @dataclass(frozen=True)
-class NormalLaw:
-    """A normal law of the scaled coefficients; the rows' moments; mean, deviation, upper end of log σ²."""
-
-    mean: FloatArray
-    covariance: FloatArray
-    moments: RowMoments
-    log_sigma: tuple[float, float, float]
-    evidence: float = 0.0
-    """log p(released), up to a constant."""
-    excess: tuple[float, float] = (0.0, 0.0)
-    """As in :class:`Posterior`."""
-
-    @property
-    def unsure(self) -> float:
-        """The variance over rows of what is not known of a predictor."""
-        return max(float(np.sum(self.moments.mean * self.covariance)), 0.0)
-
-
-@dataclass(frozen=True)
 class Posterior:
-    """Weighted draws of the coefficients, and of σ² for the gaussian model.
+    """Weighted draws of the coefficients, and of the dispersion: σ² of the gaussian model.
 
     ``noise_free`` is the covariance that remains if the noise were none: the share of the rest is privacy's.
-    ``effective`` is the share of draws that count.
     """
 
     draws: FloatArray
     weights: FloatArray
-    sigma_squared: FloatArray
-    moments: RowMoments | None
+    dispersion: FloatArray
     noise_free: FloatArray
-    effective: float = 1.0
-    excess: tuple[float, float] = (0.0, 0.0)
-    """How much more responses scatter than the model has it, over that, and the deviation of its error."""
+    prior: FloatArray
+    """The covariance before anything was released."""
+    slope: FloatArray = field(default_factory=lambda: np.ones(1))
+    """The mean slope of the responses, by draw."""
+    records: float = 0.0
+    bent: float = 0.0
+    """How far the mean may be from where it would be if the score were straight, in deviations."""
+    exact: tuple[FloatArray, FloatArray] | None = None
+    """Mean and covariance, where they are known better than from draws."""
 
     @property
     def mean(self) -> FloatArray:
-        return np.asarray(self.weights @ self.draws)
+        return np.asarray(self.weights @ self.draws) if self.exact is None else self.exact[0]
 
     @property
     def covariance(self) -> FloatArray:
+        if self.exact is not None:
+            return self.exact[1]
         gaps = self.draws - self.mean
         return np.asarray((gaps * self.weights[:, None]).T @ gaps)
 
@@ -255,384 +213,213 @@ class Posterior:
     def mapped(self, mixing: FloatArray, offset: FloatArray) -> Posterior:
         """The law of mixing @ w + offset."""
         draws = self.draws @ mixing.T + offset
-        return replace(self, draws=draws, noise_free=mixing @ self.noise_free @ mixing.T)
+        exact = mixing @ self.mean + offset, mixing @ self.covariance @ mixing.T
+        free, prior = (mixing @ one @ mixing.T for one in (self.noise_free, self.prior))
+        return replace(self, draws=draws, noise_free=free, prior=prior, exact=exact)
+
+    def undecided(self) -> list[int]:
+        """Coefficients that the prior decides.
+
+        Along some directions what is known afterwards is above half the deviation of what was known before;
+        named are the coefficients of which more than half the variance lies there.
+        """
+        covariance = self.covariance
+        root = np.linalg.cholesky(self.prior)
+        back = np.linalg.inv(root)
+        values, vectors = np.linalg.eigh(back @ covariance @ back.T)
+        open_ = values > _UNDECIDED**2
+        along = (root @ vectors[:, open_]) ** 2 @ values[open_]
+        return [int(j) for j in np.flatnonzero(along > np.diag(covariance) / 2)]
 
 
 def unseen(prior: CoefficientPrior, point: FloatArray) -> Posterior:
     """Where no curvature was published: the point that descent reached, no surer than the prior."""
+    covariance = prior.covariance()
     draws = np.random.default_rng(0).normal(size=(1000, len(point)))
-    draws = np.concatenate([draws, -draws]) @ np.linalg.cholesky(prior.covariance).T
+    draws = np.concatenate([draws, -draws]) @ np.linalg.cholesky(covariance).T
     even = np.full(len(draws), 1 / len(draws))
-    return Posterior(point + draws, even, np.ones(len(draws)), None, np.zeros_like(prior.covariance))
+    return Posterior(point + draws, even, np.ones(len(draws)), np.zeros_like(covariance), covariance)
 
 
 @dataclass(frozen=True)
-class _Combined:
-    """The rounds as one, at each of some points w: what is left of the gradients, the part of its covariance
-    that is of chance, and δ, the way to the rounds times the mean slope on it.
+class NormalLaw:
+    """A quick law of the scaled coefficients, for where the next round looks."""
 
-    ``slope`` of what is left, and ``level``, of δ, are those at the first of the points.
-    """
-
-    left: FloatArray
-    slope: FloatArray
-    sampling: FloatArray
-    ways: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+    curvature: FloatArray
     level: float
+    """The sum of the records' weights."""
+    records: float
+    dispersion: float
+    """An upper end of it."""
+
+    @property
+    def unsure(self) -> float:
+        """The variance over records of what is not known of a predictor."""
+        return max(float(np.sum(self.curvature * self.covariance)) / self.level, 0.0)
+
+    @property
+    def predictors(self) -> tuple[float, float]:
+        """Mean and variance of the predictors over records, weighted as the curvature is."""
+        return _predictors(self.curvature, self.level, self.mean)
 
 
-class _Target(ABC):
-    """The density of (w, log σ²) given the rounds; σ² is 1 but for the gaussian model."""
-
-    def __init__(
-        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
-    ) -> None:
-        self.model, self.prior, self.seen, self.moments = model, prior, seen, moments
-        self.shares, self.noise = np.ones(len(seen)) / len(seen), 0.0
-        self.vague: FloatArray | None = None
-        self.excess = 0.0, 0.0
-
-    @abstractmethod
-    def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
-        """All rounds as one at each of some points."""
-
-    @abstractmethod
-    def look(self, point: FloatArray, log_sigma: float) -> None:
-        """Fix the weights of the rounds: their slopes at a point over the variances of their errors."""
-
-    def doubt(self, found: _Combined, covariance: FloatArray) -> None:
-        """Fix the covariance of E·δ at its mean over a law of the coefficients, δ their way to the rounds.
-
-        At each w by itself it grows with δ², and far coefficients are hardly refuted but by the prior, which
-        is wide where none is declared: whatever was released, another curvature would explain it.
-        """
-        ways = np.vstack([found.ways[:1], found.level * np.linalg.cholesky(covariance).T])
-        self.vague = self.moments.unsure(self.moments.records * ways).sum(axis=0)
-
-    def covariance(self, found: _Combined) -> FloatArray:
-        """Of what is left: of chance, of what is not known of the curvature, and of noise."""
-        vague = self.moments.unsure(self.moments.records * found.ways) if self.vague is None else self.vague
-        return np.asarray(found.sampling + vague + self.noise * np.eye(len(self.moments.mean)))
-
-    def weigh(self, slopes: Sequence[float], errors: Sequence[float]) -> None:
-        shares = np.array(slopes) / np.array(errors)
-        self.shares = shares / shares.sum()
-        self.noise = float(self.shares**2 @ np.array(errors))
-
-    def squares(self, points: FloatArray, log_sigma: FloatArray) -> FloatArray:
-        """log p of what is released besides gradients and curvatures, and of σ before."""
-        return np.zeros(len(points))
-
-    def sigma(self, point: FloatArray) -> tuple[float, float, float]:
-        """Mean, deviation and upper end (95 %) of log σ² given w, from the squares alone."""
-        return 0.0, 0.0, 0.0
-
-    def log_density(self, points: FloatArray, log_sigma: FloatArray) -> FloatArray:
-        """Up to a constant."""
-        found = self.combined(points, log_sigma)
-        root = np.linalg.cholesky(self.covariance(found))
-        scaled = np.empty_like(found.left)
-        for i in range(scaled.shape[1]):  # forward, all points at once: solve knows no triangles
-            before = np.einsum("ij,ij->i", root[:, i, :i], scaled[:, :i])
-            scaled[:, i] = (found.left[:, i] - before) / root[:, i, i]
-        log = -np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1) - np.sum(scaled**2, axis=1) / 2
-        log = log + self.prior.log_density(points) + self.squares(points, log_sigma)
-        return np.asarray(np.where(log_sigma > 1.0, -np.inf, log))
-
-    def maximum(self) -> NormalLaw:
-        """Gauss–Newton, with the errors' covariance where a step starts; predictors move by one at most, and
-        those of counts by less where that is worse, as beyond the largest, where nothing has a slope."""
-        point = self.seen[-1].point
-        for _ in range(_STEPS):
-            sigma = self.sigma(point)
-            self.look(point, sigma[0])
-            found = self.combined(point[None, :], np.array(sigma[:1]))
-            prior, slope = self.prior.precision, found.slope
-            solved = np.linalg.solve(self.covariance(found)[0], slope)
-            precision = slope @ solved + prior
-            covariance = np.linalg.inv(precision)
-            move = covariance @ (-solved.T @ found.left[0] - prior @ (point - self.prior.mean))
-            far = math.sqrt(max(float(move @ self.moments.mean @ move), 0.0))
-            step = move * min(1.0, 1.0 / max(far, 1e-12))
-            for _ in range(_HALVINGS if self.model.steep else 0):
-                here, there = self.log_density(np.array([point, point + step]), np.array(sigma[:1] * 2))
-                if there > here - 1:
-                    break
-                step = step / 2
-            point = point + step
-            if float(move @ precision @ move) < _ARRIVED**2:
-                break
-        log = float(self.log_density(point[None, :], np.array(sigma[:1]))[0])
-        log += float(np.linalg.slogdet(covariance)[1]) / 2
-        return NormalLaw(point, (covariance + covariance.T) / 2, self.moments, sigma, log, self.excess)
+def _predictors(curvature: FloatArray, level: float, point: FloatArray) -> tuple[float, float]:
+    centre = float(curvature[0] @ point) / level
+    return centre, max(float(point @ curvature @ point) / level - centre**2, 1e-9)
 
 
-class _Curved(_Target):
-    """A response whose mean is a curve of the predictor.
+def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
+    """The posterior given all rounds, as one about the last point."""
+    records = float(setting.n) if setting.n is not None else _records(setting, seen)
+    model, prior = setting.model, setting.prior
+    variance = 1.0
+    if model.normal:
+        first = seen[0]
+        top = max(first.square, 0.0) + 2 * math.sqrt(first.square_variance)
+        variance = min(1.0, top / max(records, 1.0))
+    law = prior.mean, prior.covariance(variance)
+    seen_as = combined(setting, seen, records)
+    counted = setting.n is not None
+    return LatentCurvature(model, setting.design, seen_as, law, records, counted, prior.learned)
 
-    Rows are taken for normal ones on the way between points only: at the last round's point the curvature is
-    the one that is shown. It is that of normal rows N plus ``rest``, per mean weight, and TNT', T the
-    ``turn``.
+
+def combined(setting: PublicSetting, seen: Sequence[Evidence], records: float) -> LastRound:
+    """All rounds as one at the curvature of the last.
+
+    A round at w' has the score g' of the records; at w, the point of the last, it would be g' − ĀΔ with
+    Δ = w − w' and Ā the mean of the curvatures on the way. With Ā = (A' + A)/2, g' − A'Δ/2 is the score at
+    w − Δ/2 of a response that is straight with the last curvature A; a gaussian one is, and A' = A. What is
+    noise on A' counts as noise, and so does a part of what the two curvatures differ by. The mean of such
+    scores by precision is a score at the mean of their points, and their differences tell of A. A first round
+    at a constant point is one at every constant point.
     """
-
-    def __init__(
-        self, model: ResponseModel, prior: CoefficientPrior, seen: Sequence[Evidence], moments: RowMoments
-    ) -> None:
-        super().__init__(model, prior, seen, moments)
-        self.curves, self.unsure = zip(*(curve_of(model, moments, one) for one in seen), strict=True)
-        self.points = np.array([one.point for one in seen])
-        at = moments.predictors(self.points)
-        means = [curve.expected(*at)[:, :, t] for t, curve in enumerate(self.curves)]
-        self.slopes = np.array([one[1, 0] for one in means])
-        sums = [moments.sums(self.points[t : t + 1], one[0][:, None])[0] for t, one in enumerate(means)]
-        self.starts = np.array([one.gradient for one in seen]) - np.array(sums)
-        normal = moments.weighted(self.points[-1:], means[-1][1][:, None])[0]
-        shown = normal if moments.shown is None else moments.records * self.slopes[-1] * moments.shown
-        self.rest = (shown - normal) / self.slopes[-1]
-        self.turn = np.linalg.cholesky(shown) @ np.linalg.inv(np.linalg.cholesky(positive(normal)))
-
-    def look(self, point: FloatArray, log_sigma: float) -> None:
-        """A quarter of what a straight line leaves out on the way counts as error: rows are not normal; and
-        so does what is not known of the mean weight."""
-        moments, here = self.moments, point[None, :]
-        slopes, errors, tables = [], [], []
-        at = moments.predictors(here)
-        expected = [curve.expected(*at) for curve in self.curves]
-        excesses = [self.model.excesses(one.clip, *at) for one in self.seen]
-        self.excess = self._excess(point, expected, [ratios for _, ratios in excesses])
-        excess = max(self.excess[0] - self.excess[1] / 2, 0.0)
-        every = zip(
-            self.seen, self.curves, self.starts, self.unsure, self.slopes, expected, excesses, strict=True
-        )
-        for one, curve, start, unsure, first, means, (moved, ratios) in every:
-            straight = moments.weighted(here, means[1])[0] @ (one.point - point)
-            bent = one.gradient - start - moments.sums(here, means[0])[0] - straight
-            bent = bent + (first - means[1, 0, 0]) / 2 * (self.rest @ (one.point - point))
-            slopes.append(float(means[1, 0, 0]))
-            wrong = float(bent @ bent) / 16 + unsure * float(straight @ straight)
-            size = moments.records**2 * float(np.trace(moments.mean)) / len(point)
-            wrong += size * float(np.interp(excess, EXCESSES, moved))
-            errors.append(one.gradient_variance + wrong / len(point))
-            tables.append(curve.tables * np.array([[1.0], [1.0], [np.interp(excess, EXCESSES, ratios)]]))
-        self.weigh(slopes, errors)
-        self.curve = replace(self.curves[0], tables=np.tensordot(self.shares, np.array(tables), 1))
-
-    def _excess(
-        self, point: FloatArray, expected: Sequence[FloatArray], ratios: Sequence[FloatArray]
-    ) -> tuple[float, float]:
-        """How much more responses scatter than the model has it, from the squares of all rounds.
-
-        A round's squares have besides what is left between its point and the truth; that, and what is not
-        known of the mean weight, count as error. The records' own part, with the fourth moments of negative
-        binomial counts, is common to all rounds, and so is a fiftieth of what is expected: rows are not
-        normal.
-        """
-        n, excess = self.moments.records, np.linspace(-1.0, EXCESSES[-1], 1481)
-        total, precision, chance = np.zeros(len(excess)), 1e-9, np.zeros(len(excess))
-        every = zip(self.seen, self.slopes, self.unsure, expected, ratios, strict=True)
-        for one, first, unsure, means, ratio in every:
-            if not one.square_variance:
-                continue
-            gap, slope, scatter = one.point - point, (first + means[1, 0, 0]) / 2, max(means[2, 0, 0], 1e-9)
-            misfit = slope**2 * max(float(gap @ self.moments.mean @ gap), 0.0) / scatter
-            known = one.square_variance / (n * scatter) ** 2 + misfit**2 + unsure
-            less = np.minimum(excess, 0.0)
-            second = np.interp(excess, EXCESSES, ratio) + less * (ratio[1] - 1) / EXCESSES[1]
-            second = np.maximum(second, 0.0)
-            fourth = second**2 * (2 + (1 + 6 * (excess - less)) / scatter)
-            fourth = np.minimum(fourth, second * (one.clip + 0.5) ** 2 / scatter)
-            total += (one.square / (n * scatter) - misfit - second) / known
-            chance += np.sqrt(fourth / n + (0.02 * second) ** 2) / known
-            precision += 1 / known
-        spread = 1 / precision + (chance / precision) ** 2
-        logs = -((total / precision) ** 2) / spread / 2 - np.log(spread) / 2
-        logs -= np.log1p((excess / UNKNOWN_EXCESS) ** 2)
-        chances = np.exp(logs - logs.max())
-        chances /= chances.sum()
-        mean = float(chances @ excess)
-        return mean, math.sqrt(float(chances @ (excess - mean) ** 2))
-
-    def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
-        moments = self.moments
-        means = self.curve.expected(*moments.predictors(points))
-        left = self.shares @ self.starts + moments.sums(points, means[0])
-        first = self.shares * self.slopes
-        ways = first @ self.points - first.sum() * points
-        ways = (ways + means[1, 0][:, None] * (self.shares @ self.points - points)) / 2
-        slope = moments.weighted(points[:1], means[1][:, :1])[0] + means[1, 0, 0] * self.rest
-        sampling = moments.weighted(points, means[2], self.turn)
-        level = float(first.sum() + means[1, 0, 0]) / 2
-        return _Combined(left - ways @ self.rest, slope, sampling, ways, level)
+    model, last, at = setting.model, seen[-1], setting.design.constant
+    if at is None and not model.normal:  # only a constant column tells where predictors lie
+        last = replace(last, square_variance=_UNKNOWN if model.squares else 0.0)
+    elif len(seen) == 1 and model.outputs == 1 and not model.normal:
+        last = _moved(setting, last, at or 0, records)
+        seen = [last]
+    assert last.curvature is not None
+    points, scores, errors = [], [], []
+    curvature, known = last.curvature / last.curvature_variance, 1 / last.curvature_variance
+    for one in seen[:-1]:
+        assert one.curvature is not None
+        if model.normal:
+            points.append(one.point)
+            scores.append(one.score)
+            errors.append(one.variance)
+            curvature = curvature + one.curvature / one.curvature_variance
+            known += 1 / one.curvature_variance
+            continue
+        way = last.point - one.point
+        half, missed = one.curvature @ way / 2, (one.curvature - last.curvature) @ way
+        points.append(last.point - way / 2)
+        scores.append(one.score - half)
+        size = len(way)
+        noise = one.curvature_variance * float(way @ way) / 8 * (1 + 1 / size)
+        errors.append(one.variance + noise + _BEND**2 * float(missed @ missed) / size)
+    slope = ratio = 1.0
+    if model.normal and math.isfinite(last.clip):
+        left = max(last.square, math.sqrt(last.square_variance)) / records
+        slope = float(clipped_moments(np.array(left), last.clip)[0])
+    elif model.squares and at is not None and last.clip < model.most:
+        level = max(float(last.curvature[at, at]), 1.0)
+        ratio = model.scatter(last.clip, *_predictors(last.curvature, level, last.point))
+    points, scores = [*points, last.point], [*scores, last.score / slope]
+    precisions = 1 / np.array([*errors, last.variance / slope**2])
+    shares = precisions / precisions.sum()
+    point, score = shares @ np.array(points), shares @ np.array(scores)
+    others = [
+        (point - own, mine - score, precision)
+        for own, mine, precision in zip(points, scores, precisions.tolist(), strict=True)
+    ]
+    return LastRound(
+        point,
+        score,
+        1 / float(precisions.sum()),
+        curvature / known,
+        1 / known,
+        last.square,
+        last.square_variance,
+        last.point,
+        last.clip,
+        ratio,
+        tuple(others) if len(seen) > 1 else (),
+    )
 
 
-class _Straight(_Target):
-    """A response whose mean is the predictor, with residuals clipped if ``normal``: σ² unknown then."""
-
-    def clipping(
-        self, one: Evidence, points: FloatArray, log_sigma: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The slope of a clipped residual's mean, the variance left given a row, its moments 2 and 4."""
-        if not self.model.normal:
-            one_each = np.ones(len(points))
-            return one_each, one_each, one_each, one_each
-        gaps = one.point - points
-        misfit = np.einsum("ij,ij->i", gaps @ self.moments.mean, gaps)
-        level, second, fourth = clipped_moments(np.exp(log_sigma) + misfit, one.clip)
-        return level, np.maximum(second - level**2 * misfit, 1e-12), second, fourth
-
-    def look(self, point: FloatArray, log_sigma: float) -> None:
-        slopes = [float(self.clipping(one, point[None, :], np.array([log_sigma]))[0][0]) for one in self.seen]
-        self.weigh(slopes, [one.gradient_variance for one in self.seen])
-
-    def combined(self, points: FloatArray, log_sigma: FloatArray) -> _Combined:
-        ways, whole = np.zeros_like(points), self.moments.records * self.moments.mean
-        left, level, scatter = np.zeros_like(points), np.zeros(len(points)), np.zeros(len(points))
-        for share, one in zip(self.shares, self.seen, strict=True):
-            own, spread, _, _ = self.clipping(one, points, log_sigma)
-            way = share * own[:, None] * (one.point - points)
-            ways, left = ways + way, left + share * one.gradient - way @ whole
-            level, scatter = level + share * own, scatter + share * spread
-        return _Combined(left, level[0] * whole, scatter[:, None, None] * whole, ways, float(level[0]))
-
-    def squares(self, points: FloatArray, log_sigma: FloatArray) -> FloatArray:
-        """log p(Σr² of all rounds | w, σ²), and a uniform law of σ: the records' part is common to all."""
-        if not self.model.normal:
-            return np.zeros(len(points))
-        n = self.moments.records
-        total, precision, chance = (np.zeros(len(points)) for _ in range(3))
-        for one in self.seen:
-            gaps = (one.point - points) ** 2
-            unsure = np.einsum("ij,ij->i", gaps @ self.moments.variance, gaps)
-            known = one.square_variance + 2 * n**2 * unsure
-            *_, second, fourth = self.clipping(one, points, log_sigma)
-            total += (one.square - n * second) / known
-            precision += 1 / known
-            chance += np.sqrt(n * np.maximum(fourth - second**2, 0.0)) / known
-        spread = 1 / precision + (chance / precision) ** 2
-        return np.asarray(-((total / precision) ** 2) / spread / 2 - np.log(spread) / 2 + log_sigma / 2)
-
-    def sigma(self, point: FloatArray) -> tuple[float, float, float]:
-        if not self.model.normal:
-            return 0.0, 0.0, 0.0
-        low, high = math.log(1e-7), 0.0
-        for _ in range(3):  # each time where the weight is
-            logs = np.linspace(low, high, 80)
-            score = self.squares(np.tile(point, (len(logs), 1)), logs)
-            kept, step = logs[score > score.max() - 15], logs[1] - logs[0]
-            low, high = kept[0] - step, min(kept[-1] + step, 0.0)
-        chance = np.exp(score - score.max())
-        chance = chance / chance.sum()
-        mean, upper = float(chance @ logs), float(np.interp(0.95, np.cumsum(chance), logs))
-        return mean, max(math.sqrt(float(chance @ (logs - mean) ** 2)), 1e-4), upper
+def _moved(setting: PublicSetting, one: Evidence, at: int, records: float) -> Evidence:
+    """A round at a constant point, as it would be at the constant that fits the mean response."""
+    model = setting.model
+    assert one.curvature is not None
+    mean, weight = model.at_constant(float(one.point[at]))
+    sure = 3 * math.sqrt(one.variance) / records
+    predictor, here = model.constant(mean + float(one.score[at]) / records, min(sure, mean / 2), records)
+    moved, _ = model.at_constant(predictor)
+    sums = one.curvature[at] / weight
+    sums[at] = records
+    point = one.point.copy()
+    point[at] = predictor
+    return replace(
+        one,
+        point=point,
+        score=one.score + (mean - moved) * sums,
+        variance=one.variance + ((mean - moved) / weight) ** 2 * one.curvature_variance / 2,
+        curvature=one.curvature * here / weight,
+        curvature_variance=one.curvature_variance * (here / weight) ** 2,
+        square_variance=0.0,
+    )
 
 
-def targets_of(setting: PublicSetting, seen: Sequence[Evidence]) -> list[_Target]:
-    """The density of the coefficients for each scale of the prior."""
-    model, design = setting.model, setting.design
-    records = float(setting.n) if setting.n is not None else _records(model, seen)
-    if model.curved and design.constant is None:
-        # Only a constant column tells where predictors lie, and so what the squares are without excess.
-        seen = [replace(one, square_variance=0.0) for one in seen]
-    moments = moments_of(model, design, seen, records)
-    kind = _Curved if model.curved else _Straight
-    spreads = column_spreads(moments.mean, design)
-    return [kind(model, one, seen, moments) for one in setting.prior.each(spreads)]
-
-
-def maximum(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
-    """The normal law at the maximum of the posterior, where the next round looks; of all scales together."""
-    laws = [target.maximum() for target in targets_of(setting, seen)]
-    chances = _weights(np.array([law.evidence for law in laws]), 0.0)
-    best = laws[int(np.argmax(chances))]
-    mean = np.asarray(chances @ np.array([law.mean for law in laws]))
-    gaps = np.array([law.mean - mean for law in laws])
-    inside = np.tensordot(chances, np.array([law.covariance for law in laws]), 1)
-    return replace(best, mean=mean, covariance=inside + (gaps * chances[:, None]).T @ gaps)
+def quick_law(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
+    """About the posterior so far: where the next round looks."""
+    found = latent(setting, seen)
+    state, level = found.estimate()
+    vectors, point = state.vectors[0], found.seen.point
+    curvature = (vectors * state.values[0]) @ vectors.T
+    move, dispersion = vectors @ state.mean[0], float(state.dispersion[0])
+    if setting.model.normal:
+        dispersion = min(dispersion * math.exp(2 * found.log_dispersion[1]), 1.0)
+    else:  # a step of Newton's method is good as far as the curvature is
+        far = math.sqrt(float(move @ curvature @ move) / level)
+        move = move * min(1.0, _FARTHEST / max(far, 1e-12))
+    covariance = vectors @ state.covariance[0] @ vectors.T
+    return NormalLaw(point + move, covariance, curvature, level, found.records, dispersion)
 
 
 def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
-    every = [(target, target.maximum()) for target in targets_of(setting, seen)]
-    most = max(law.evidence for _, law in every)
-    prior = setting.prior
-    averaged = prior.spreads is not None and not setting.model.steep and len(prior.mean) <= _MOST_SAMPLED
-    found = [_sampled(target, law, averaged) for target, law in every if law.evidence > most - _HARDLY]
-    chances = _weights(np.array([one.evidence for one in found]), 0.0)
-    draws = np.concatenate([one.draws for one in found])
-    log_sigma = np.concatenate([one.log_sigma for one in found])
-    weights = np.concatenate([chance * one.weights for chance, one in zip(chances, found, strict=True)])
-    target = found[int(np.argmax(chances))].target
-    seen_as = target.combined((weights @ draws)[None, :], np.array([weights @ log_sigma]))
-    exact = seen_as.slope @ np.linalg.solve(seen_as.sampling[0], seen_as.slope)
-    free = np.asarray(np.linalg.inv(exact + target.prior.precision), dtype=np.float64)
-    effective = float(chances @ [one.effective for one in found])
-    return Posterior(draws, weights, np.exp(log_sigma), target.moments, free, effective, target.excess)
+    found = latent(setting, seen)
+    drawn = found.sample()
+    dispersion = float(drawn.weights @ drawn.dispersion)
+    precision = drawn.curvature / (found.seen.ratio * dispersion) + found.precision
+    law = Posterior(
+        drawn.draws,
+        drawn.weights,
+        drawn.dispersion,
+        np.linalg.inv(precision),
+        np.linalg.inv(found.precision),
+        drawn.level / found.records,
+        found.records,
+        exact=(drawn.mean, drawn.covariance),
+    )
+    if setting.model.normal:
+        return law
+    gap, level = law.mean - seen[-1].point, float(drawn.weights @ drawn.level)
+    far = math.sqrt(max(float(gap @ drawn.curvature @ gap), 0.0) / max(level, 1e-9))
+    sure = math.sqrt(max(float(gap @ np.linalg.solve(law.covariance, gap)), 0.0) / len(gap))
+    return replace(law, bent=far * sure / 2)
 
 
-class _Sampled(NamedTuple):
-    """Draws at one scale of the prior, with weights; ``effective`` is the share of them that count."""
-
-    target: _Target
-    draws: FloatArray
-    log_sigma: FloatArray
-    weights: FloatArray
-    effective: float
-    evidence: float
-
-
-def _sampled(target: _Target, law: NormalLaw, averaged: bool) -> _Sampled:
-    """Draws with weights, from Student laws that are moved to where the weights are, stage by stage.
-
-    ``averaged``: what is not known of the curvature counts at its mean over the law so far.
-    """
-    generator = np.random.default_rng(0)
-    size = len(law.mean)
-    free = size + (law.log_sigma[1] > 0)
-    mean = np.append(law.mean, law.log_sigma[0])
-    covariance = np.zeros((size + 1, size + 1))
-    covariance[:size, :size] = law.covariance
-    covariance[size, size] = law.log_sigma[1] ** 2
-    for number in _STAGES if size <= _MOST_SAMPLED else _STAGES[-1:]:
-        if averaged:
-            target.doubt(target.combined(mean[None, :size], mean[size:]), covariance[:size, :size])
-        root = np.linalg.cholesky(covariance[:free, :free])
-        half = generator.normal(size=(number // 2, free))
-        if size <= _MOST_SAMPLED:
-            half *= np.sqrt(_TAILS / generator.chisquare(_TAILS, (number // 2, 1)))
-        unit = np.concatenate([half, -half])
-        draws = np.zeros((number, size + 1)) + mean
-        draws[:, :free] += unit @ root.T
-        if size > _MOST_SAMPLED:
-            even = np.full(number, 1 / number)
-            return _Sampled(target, draws[:, :size], draws[:, size], even, 1.0, law.evidence)
-        logs = (_TAILS + free) / 2 * np.log1p(np.sum(unit**2, axis=1) / _TAILS)
-        logs += target.log_density(draws[:, :size], draws[:, size]) + np.sum(np.log(np.diag(root)))
-        weights = _weights(logs, 0.0 if number == _STAGES[-1] else 0.2)
-        mean = weights @ draws
-        gaps = draws - mean
-        covariance = (gaps * weights[:, None]).T @ gaps
-    effective = float(1 / np.sum(weights**2) / number)
-    evidence = float(logsumexp(logs)) - math.log(number)
-    return _Sampled(target, draws[:, :size], draws[:, size], weights, effective, evidence)
-
-
-def _weights(logs: FloatArray, least: float) -> FloatArray:
-    """Normalised weights, of logs that are flattened until the share ``least`` of them counts."""
-    power = 1.0
-    while True:
-        weights = np.exp(power * (logs - logs.max()))
-        weights /= weights.sum()
-        if 1 / np.sum(weights**2) >= least * len(logs) or power < 1e-3:
-            return np.asarray(weights)
-        power *= 0.7
-
-
-def _records(model: ResponseModel, seen: Sequence[Evidence]) -> float:
+def _records(setting: PublicSetting, seen: Sequence[Evidence]) -> float:
     """About how many records there are, where that is private: from the largest entry of the curvature."""
     one = next(one for one in seen if one.curvature is not None)
     assert one.curvature is not None
-    top = max(float(np.diag(one.curvature).max()), math.sqrt(one.curvature_variance), 1.0)
-    level = model.typical_weight
-    if model.curved:
-        level = float(model.curve(one.clip).expected(one.point[:1], np.zeros(1))[1, 0, 0])
-    return top / level
+    at, model = setting.design.constant, setting.model
+    top = float(np.diag(one.curvature).max() if at is None else one.curvature[at, at])
+    weight = model.typical_weight
+    if at is not None and model.outputs == 1:
+        weight = model.at_constant(float(one.point[at]))[1]
+    return max(top, math.sqrt(one.curvature_variance), 1.0) / weight

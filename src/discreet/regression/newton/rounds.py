@@ -26,8 +26,8 @@ from discreet.regression.newton.posterior import (
     Posterior,
     PublicSetting,
     evidence,
-    maximum,
     posterior,
+    quick_law,
     unseen,
 )
 from discreet.regression.newton.sums import Round, RoundSums, released
@@ -66,21 +66,16 @@ class Schedule:
     def of(cls, question: PublicSetting, aim: str) -> Schedule:
         """The library's choice, from public numbers.
 
-        ``aim``: four rounds with curvature for ``"intervals"``; for ``"prediction"`` of many coefficients
-        descent on the gradient alone, which takes more passes. A gaussian model has two, unless noise leaves
-        predictors so unsure after the first that two of their deviations are the bounds of the response: the
-        second could not clip residuals, and would look from a point where they are larger.
+        ``aim``: rounds with curvature for ``"intervals"``, two of a gaussian model and four of others; for
+        ``"prediction"`` of many coefficients descent on the gradient alone, which takes more passes.
         """
         if question.model.normal:
-            first = Fraction(1, 3)
-            if question.unsure(first) > 1 / 4:
-                return cls((Fraction(1),), (0.15,), squares=0.1)
-            return cls((first, 1 - first), (0.3, 0.15), squares=0.1)
+            return cls(question.model.round_shares, (0.3,) * len(question.model.round_shares), squares=0.1)
         signal, counted = question.mu_squared / question.per_person**2, question.n is not None
         if descends(question.design, question.model, aim, question.declared, signal, counted):
             return cls((), (), descent=Fraction(1), steps=question.steps())
-        shares = Fraction(1, 10), Fraction(3, 20), Fraction(1, 4), Fraction(1, 2)
-        return cls(shares, (0.2,) * 4, squares=0.02 if question.model.squares else 0.0)
+        shares = question.model.round_shares
+        return cls(shares, (0.3,) * len(shares), squares=0.02 if question.model.squares else 0.0)
 
 
 def descends(
@@ -131,7 +126,7 @@ def ask(
     law: NormalLaw | None = None
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
         if rounds:
-            law = maximum(setting, [evidence(setting, *one) for one in rounds])
+            law = quick_law(setting, [evidence(setting, *one) for one in rounds])
         clip = None if law is None else model.clip(law, setting.cost(share))
         link = model.link(design, model.start(design) if law is None else law.mean, clip)
         turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
@@ -155,7 +150,7 @@ def _descend(
             link = model.link(design, ahead)
             turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
             one = evidence(question, turn, released(sums(link, False), turn.noise, source))
-            new: FloatArray = one.point - one.gradient / most
+            new: FloatArray = one.point + one.score / most
             ahead, point = new + step / (step + 3) * (new - point), new
             if 2 * step >= plan.steps:
                 later = later + point
