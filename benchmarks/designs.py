@@ -355,9 +355,10 @@ def run(options: argparse.Namespace) -> None:
     found, started = [], time.perf_counter()
     for done, number in enumerate(numbers):
         population = Population(draw(options.seed, number))
-        for epsilon in EPSILONS:
+        for at, epsilon in enumerate(EPSILONS):
             asked = population.asked(epsilon)
-            found += [fitted(population, asked, epsilon, [options.seed, number, fit]) for fit in range(fits)]
+            seeds = [[options.seed, number, at, fit] for fit in range(fits)]
+            found += [fitted(population, asked, epsilon, seed) for seed in seeds]
         share = (done + 1) / len(numbers)
         spent = time.perf_counter() - started
         left = spent * (1 - share) / share

@@ -441,8 +441,8 @@ def test_very_many_records_are_predicted_in_few_passes() -> None:
     crowd = made(many, person="who", per_person=50)
     assert Schedule.of(crowd.setting(many), "prediction").steps > 0
     fit, _, split = rehearsed(made(many), many, 1)
-    assert len(fit.rounds) == 4
-    assert "4 rounds" in split[0][1]
+    assert len(fit.rounds) == 5
+    assert "5 rounds" in split[0][1]
 
 
 def test_columns_that_the_prior_decides_are_named() -> None:

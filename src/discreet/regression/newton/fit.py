@@ -668,7 +668,7 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
     return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
 
 
-_BENT = 0.5
+_BENT = 0.4
 
 
 def doubts(

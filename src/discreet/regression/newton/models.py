@@ -75,7 +75,7 @@ class ResponseModel(ABC):
     """The model of a response. Predictors and residuals have a column for each of the ``outputs``."""
 
     family: ClassVar[str]
-    round_shares: ClassVar[tuple[Fraction, ...]] = _shares(6, 12, 22, 60)
+    round_shares: ClassVar[tuple[Fraction, ...]] = _shares(4, 8, 14, 24, 50)
     """Of μ² by round: as many as Newton's method needs to arrive, the last with the most."""
     ratio: ClassVar[str | None] = None
     """What e to the power of a coefficient is."""

@@ -407,8 +407,9 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     )
     if setting.model.normal:
         return law
-    gap, level = law.mean - seen[-1].point, float(drawn.weights @ drawn.level)
-    far = math.sqrt(max(float(gap @ drawn.curvature @ gap), 0.0) / max(level, 1e-9))
+    gap = law.mean - seen[-1].point
+    moved = setting.design.probes(1024) @ gap.reshape(setting.model.outputs, -1).T
+    far = float(np.abs(moved).max())
     sure = math.sqrt(max(float(gap @ np.linalg.solve(law.covariance, gap)), 0.0) / len(gap))
     return replace(law, bent=far * sure / 2)
 

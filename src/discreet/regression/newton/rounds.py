@@ -66,8 +66,8 @@ class Schedule:
     def of(cls, question: PublicSetting, aim: str) -> Schedule:
         """The library's choice, from public numbers.
 
-        ``aim``: rounds with curvature for ``"intervals"``, two of a gaussian model and four of others; for
-        ``"prediction"`` of many coefficients descent on the gradient alone, which takes more passes.
+        ``aim``: rounds with curvature for ``"intervals"``; for ``"prediction"`` of many coefficients descent
+        on the gradient alone, which takes more passes.
         """
         if question.model.normal:
             return cls(question.model.round_shares, (0.3,) * len(question.model.round_shares), squares=0.1)
