@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import discreet
@@ -18,6 +19,7 @@ from discreet.declarations import as_epsilon, as_rational, people_assumption, pe
 from discreet.documents.answer import Answer, load_answer
 from discreet.documents.base import checksum
 from discreet.errors import CorruptReleaseError, DiscreetError, InvalidInput
+from discreet.numerics.summation import climb
 from discreet.regression.newton.formulas import check_formula
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -346,3 +348,14 @@ def test_noisy_counts_of_an_unknown_total_need_one_scale() -> None:
         made.noise_aware()
     with pytest.raises(DiscreetError, match="prior"):
         discreet.noisy_counts([20, 39], noise=("discrete-laplace", 2.5)).noise_aware(1e9)
+
+
+def test_a_search_among_the_largest_exact_doubles_ends() -> None:
+    """A document of 565 bytes with n = 2⁵³ went on for ever."""
+    steps = iter(range(200))
+
+    def rising(x: Any, at: Any) -> Any:
+        next(steps)
+        return x - at
+
+    assert climb(rising, np.zeros(1), np.array([2.0**53])).tolist() == [2.0**53]

@@ -221,7 +221,7 @@ def climb(relative: Ratio, start: FloatArray, end: FloatArray) -> FloatArray:
     direction = np.sign(end - start)
     low, high = np.zeros(len(start)), np.abs(end - start)  # the answer is in [low, high]
     while np.any(low < high):
-        middle = np.floor((low + high) / 2)
+        middle = low + np.floor((high - low) / 2)  # their sum may be beyond the doubles that are exact
         here = start + direction * middle
         with np.errstate(invalid="ignore"):
             rises = (relative(here + direction, here) > 0) & (middle < high)
