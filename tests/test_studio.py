@@ -1386,7 +1386,7 @@ def test_copied_code_runs(
     scope: dict[str, Any] = {}
     exec(plan.python(), scope)
     assert scope["plan"].spent == Fraction(1, 2)
-    assert "prior (0.5, 2)" in run_command(plan.command(), capsys)
+    assert "a share of 50 %" in run_command(plan.command(), capsys)
 
     audit = AuditQuestion(mechanism="ehds", n="10", gamma="1")
     exec(audit.python(), scope)

@@ -18,7 +18,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from discreet.data.values import RANGES, Coder, wrong_type
-from discreet.declarations import EXCLUDE, as_float, as_integer, as_plain
+from discreet.declarations import EXCLUDE, as_integer, as_plain
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Numbers(Coder):
         return nw.when(missing).then(nw.lit(self.absent)).otherwise(self.placed(number).cast(nw.Int64))
 
     def is_record(self, names: Sequence[str]) -> bool:
-        return any(math.isfinite(as_float(name)) for name in names)
+        return any(map(_is_number, names))
 
 
 class Grid(Numbers):
@@ -227,6 +227,14 @@ class Bins(Numbers):
             return inner
         out = (number < self.edges[0]) | (number > self.edges[-1])
         return nw.when(out).then(nw.lit(self.bins if self.own_outside else self.stray)).otherwise(inner)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a field of a CSV file is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _exact(number: Any, name: str, shown: Any) -> Fraction:

@@ -157,16 +157,10 @@ class PlanForm(ReleaseForm):
 
     def command(self) -> str:
         """The plan as a command, where there is one."""
-        texts, question = self.texts, self.question
-        if texts.get("missing") or texts.get("expected_false"):
-            if self.kind != "proportion":
-                return ""
-            asked = shlex.join(one for one in question.arguments() if not one.startswith("--n="))
-            return f"discreet plan-release {asked} --n {self.records}\n"
-        if texts.get("relation") == "add-remove" or not (shares := getattr(question, "k", 0)):
+        if self.kind != "proportion":
             return ""
-        prior = ",".join(f"{a:g}" for a in getattr(question, "exact_prior", (1.0,) * shares))
-        return f"discreet plan --prior {prior} --n {self.records} --epsilon {self.epsilon.strip()}\n"
+        asked = shlex.join(one for one in self.question.arguments() if not one.startswith("--n="))
+        return f"discreet plan-release {asked} --n {self.records}\n"
 
 
 @lru_cache(maxsize=2000)
