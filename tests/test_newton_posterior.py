@@ -160,7 +160,7 @@ def test_squares_of_residuals_have_the_law_of_simulated_ones() -> None:
     """Given the noisy score: draws of coefficients, chance and noise, whose squares have that mean and
     variance. 4·10⁴ draws; a false alarm has a chance of 10⁻⁶."""
     model, made, seen, true = seen_once("gaussian", 1.0)
-    before, dispersion, n, number = np.diag([0.3, 0.1, 0.2]), 0.08, 900, 40_000
+    before, dispersion, n, number = np.diag([0.3, 0.1, 0.2]), 0.08, 120, 40_000
     found = LatentCurvature(model, made, seen, (seen.point, before), float(n), True)
     generator = np.random.default_rng(7)
     values, vectors = np.linalg.eigh(true)
