@@ -190,6 +190,22 @@ def test_squares_of_residuals_have_the_law_of_simulated_ones() -> None:
     assert abs(np.mean(surprises**2) - 1) < 4.9 * math.sqrt(2.5 / 2000)
 
 
+def test_squares_without_noise_have_the_degrees_of_freedom_of_a_regression() -> None:
+    model, made, seen, true = seen_once("gaussian", 1e-6)
+    seen = seen._replace(variance=1e-9, square_point=seen.point)
+    dispersion, n = 0.08, 40
+    found = LatentCurvature(model, made, seen, (seen.point, np.eye(3)), float(n), True)
+    values, vectors = np.linalg.eigh(true)
+    explained = float(seen.score @ np.linalg.solve(true, seen.score))
+    wanted, logs = (n - 3) * dispersion + explained, []
+    for shift in (0.0, 1.0, -1.0):
+        found.seen = seen._replace(square=wanted + shift)
+        state = found.given(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
+        logs.append(float(state.log_density[0]))
+    assert logs[1] == pytest.approx(logs[2]), "the middle is where it should be"
+    assert logs[0] - logs[1] == pytest.approx(1 / (2 * 2 * n * dispersion**2), rel=1e-3)
+
+
 def test_the_law_of_rows_ties_what_is_a_function_of_the_rest() -> None:
     """Levels: of two the square is 1 whatever the records; with the number of records public it is known."""
     made = three_columns()
