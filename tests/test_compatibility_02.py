@@ -95,6 +95,11 @@ def test_every_file_is_tested() -> None:
 def check_answer(answer: Any, about: Mapping[str, Any]) -> None:
     assert answer.format == about["format"]
     assert str(answer.guarantee) == about["guarantee"]["text"]
+    if answer.format == "discreet/regression":  # the engine that made its estimates is gone
+        assert answer.rows() == []
+        assert "computed by discreet 0.2" in answer.words().warnings[0]
+        assert load_answer(answer.to_json()).content() == answer.content()
+        return
     if getattr(answer, "mechanism", "") == "optimal":  # the law of its noise is no longer known
         assert [name for name, *_ in rows(answer)] == [name for name, *_ in about["rows"]]
         return

@@ -39,12 +39,14 @@ from discreet.documents.answer import (
     as_count,
     as_probability,
 )
+from discreet.documents.base import parse
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.regression.newton.design import Design, design
+from discreet.regression.newton.earlier import COLUMNS_OF_0_2, EarlierFit
 from discreet.regression.newton.formulas import check_formula
 from discreet.regression.newton.models import ResponseModel, model_of
 from discreet.regression.newton.posterior import CoefficientPrior, Posterior, PublicSetting
@@ -586,6 +588,15 @@ class Fit(Answer):
             "private": self.private,
             "versions": dict(self.versions),
         }
+
+    @classmethod
+    def from_json(cls, text: str) -> Any:
+        """Read a document; one of 0.2 is read without its estimates."""
+        document = parse(text)
+        content = document.get("release")
+        columns = content.get("columns") if isinstance(content, Mapping) else None
+        earlier = document.get("version") == 1 or columns == COLUMNS_OF_0_2
+        return EarlierFit.from_json(text) if earlier else super().from_json(text)
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Fit:
