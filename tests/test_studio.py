@@ -444,7 +444,7 @@ def test_listed_pictures_are_served(inside: Browser) -> None:
         ("/plan", ["± 5.19 points", "± 4.87", "63 times in 100", "Copy as Python", "a share of 50 %"]),
         ("/plan?kind=mean", ["in the unit of value", "without privacy it would be", "times in 100"]),
         ("/plan?kind=conditional", ["points", "Groups"]),
-        ("/plan?kind=table&n=1000", ["points", "discreet plan --prior 1,1,1,1 --n 1000"]),
+        ("/plan?kind=table&n=1000", ["points"]),
         ("/plan/more?levels=a,b&n=60&within=20+points", ["<svg", "For ± 20 points", "ε = 0.", "records"]),
         ("/plan/more?levels=a,b&n=60&within=1+point", ["even without privacy", "records"]),
         ("/plan/split", ["No question yet"]),
