@@ -309,7 +309,7 @@ def test_all_figures_follow_and_code_can_be_copied(studio: Studio) -> None:
         page.wait_for_selector("#more svg")
         assert "points" in page.inner_text("#width")
         page.click("summary:has-text('Copy as')")
-        for button, word in (("Copy as Python", "study.split("), ("Copy as CLI", "discreet plan --prior")):
+        for button, word in (("Copy as Python", "study.split("), ("Copy as CLI", "discreet plan-release")):
             page.get_by_role("button", name=button).click()
             page.wait_for_selector("button:has-text('Copied')")
             copied = page.evaluate("navigator.clipboard.readText()")
