@@ -48,7 +48,6 @@ from discreet.inference.pooled import noisy_groups, pooled
 from discreet.inference.quantiles import BinnedDistribution, Bins
 from discreet.mechanisms.outputs import Output
 from discreet.numerics import noises
-from discreet.questions.sums import MeanQuestion, Regress
 from discreet.randomness.entropy import SeededEntropy
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # many processes: none is to take a graphics card
@@ -213,7 +212,9 @@ def mean(rng: Rng, relation: str) -> Found:
     centre, deviation = truth
     strength = centre * (1 - centre) / deviation**2 - 1
     values = rng.beta(centre * strength, (1 - centre) * strength, 400)
-    question = MeanQuestion(bounds=(0.0, 1.0), epsilon="0.5", relation=relation)
+    n = "public" if relation == "replace-one" else None
+    schema = discreet.Schema({"value": (0.0, 1.0)}, n=n, nameless=True)
+    question: Any = discreet.Mean(epsilon="0.5").request(schema)
     cells, total = question.read(values.tolist())
     law = question.design.answer(cells, total, SeededEntropy(int(rng.integers(2**62))))
     part = rng.choice(len(law.weights), DRAWS, p=law.weights)
@@ -255,15 +256,11 @@ def regress(rng: Rng, family: str) -> Found:
 @cache
 def _regression(family: str) -> Any:
     outcome = {"gaussian": (-5.0, 5.0), "poisson": (0.0, 20.0)}.get(family)
-    return Regress(
-        formula="y ~ a + b",
-        family=family,
-        bounds={"a": (-1.0, 1.0), "b": (-1.0, 1.0), **({} if outcome is None else {"y": outcome})},
-        levels={"y": (0, 1)} if outcome is None else None,
-        epsilon="1",
-        delta="1e-6",
-        prior=SLOPES,
-    ).asked
+    response = discreet.Category([0, 1]) if outcome is None else outcome
+    schema = discreet.Schema({"a": (-1.0, 1.0), "b": (-1.0, 1.0), "y": response}, n="public")
+    asked = discreet.Regress("y ~ a + b", family=family, epsilon="1", delta="1e-6", prior=SLOPES)
+    request: Any = asked.request(schema)
+    return request.regression
 
 
 GRID = 150 * (np.arange(600) + 0.5) / 600

@@ -86,7 +86,7 @@ def share_trial(k: int, n: int, epsilon: str, rng: np.random.Generator) -> float
     theta, counts, _ = fixed(k, n, rng)
     m = discreet.mechanism("geometric", prior=(1.0,) * k, epsilon=epsilon)
     known = noise_aware(m, (), tuple((counts + noise(k, float(epsilon), rng)).tolist()))
-    low, high = known.intervals(LEVEL)
+    low, high = known.interval(LEVEL)
     return holds(low, theta, high)
 
 
@@ -102,7 +102,7 @@ def total_trial(k: int, n: int, epsilon: str, drawn: bool, rng: np.random.Genera
 def lattice_trial(k: int, n: int, epsilon: str, rng: np.random.Generator) -> float:
     theta, counts, _ = fixed(k, n, rng)
     m = discreet.mechanism("lattice", prior=(1.0,) * k, n=n, epsilon=epsilon)
-    low, high = noise_aware(m, (), tuple((counts + m.simulate_noise(1, rng)[0]).tolist())).intervals(LEVEL)
+    low, high = noise_aware(m, (), tuple((counts + m.simulate_noise(1, rng)[0]).tolist())).interval(LEVEL)
     return holds(low, theta, high)
 
 
@@ -117,7 +117,7 @@ def counted_out_trial(k: int, n: int, epsilon: str, rng: np.random.Generator) ->
     theta, counts, _ = fixed(k, answering, rng)
     m = discreet.mechanism("lattice", prior=(1.0,) * (k + 1), n=n, epsilon=epsilon)
     noisy = np.append(counts, n - answering) + m.simulate_noise(1, rng)[0]
-    low, high = noise_aware(m, (), tuple(noisy.tolist()), leaves_out=True).intervals(LEVEL)
+    low, high = noise_aware(m, (), tuple(noisy.tolist()), leaves_out=True).interval(LEVEL)
     return holds(low, theta, high)
 
 

@@ -40,14 +40,14 @@ def one_pooled(job: tuple[int, float, float | None]) -> tuple[float, float, floa
     noise = noises.LatticeNoise(2 / epsilon)
     z = noise.draw(np.stack([x, SIZE - x], axis=1), rng)
     together = pooled(noisy_groups(z, noise, np.full(GROUPS, SIZE)))
-    low, high = together.interval(0.9)
+    low, high = (end[::2] for end in together.interval(0.9))  # of the first value in each group
     alone = [discreet.noisy_counts(row, noise, total=SIZE).noise_aware() for row in z]
-    ends = np.array([law.interval(0.9) for law in alone])
-    own = np.array([law.mean() for law in alone])
+    ends = np.array([law.interval(0.9) for law in alone])[:, :, 0]
+    own = np.array([law.mean()[0] for law in alone])
     return (
         float(np.mean((low <= shares) & (shares <= high))),
         float(np.mean((ends[:, 0] <= shares) & (shares <= ends[:, 1]))),
-        float(np.mean((together.mean() - shares) ** 2)),
+        float(np.mean((together.mean()[::2] - shares) ** 2)),
         float(np.mean((own - shares) ** 2)),
     )
 
@@ -103,7 +103,7 @@ def one_histogram(job: tuple[int, int]) -> tuple[int, int]:
         x = int(rng.binomial(100, share))
         z = measurement([x, 100 - x])
         low, high = discreet.noisy_counts(z, noise=measurement, total=100).noise_aware().interval(0.9)
-        hits[0] += low <= share <= high
+        hits[0] += low[0] <= share <= high[0]
         plain = stats.beta(1 + max(z[0], 0), 1 + max(z[1], 0))
         hits[1] += plain.ppf(0.05) <= share <= plain.ppf(0.95)
     return hits[0], hits[1]

@@ -30,7 +30,7 @@ from discreet.answers.network import NetworkRelease
 from discreet.answers.release import publish
 from discreet.distributions.networks import NetworkDraws
 from discreet.mechanisms.base import simulated_output
-from discreet.questions.tables import Network
+from discreet.questions.network import NetworkTables
 
 GRAPH = {
     "education": ("age", "race"),
@@ -100,7 +100,7 @@ def plug_in(counts: FloatArray) -> FloatArray:
     return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
 
 
-def family_counts(question: Network, records: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+def family_counts(question: NetworkTables, records: Mapping[str, IntArray]) -> dict[str, FloatArray]:
     found = {}
     for column, given in question.graph.items():
         names = (*given, column)
@@ -110,10 +110,15 @@ def family_counts(question: Network, records: Mapping[str, IntArray]) -> dict[st
     return found
 
 
+def network_request(parents: Any, levels: Any, epsilon: Any, n: int | None) -> Any:
+    """A network under a schema; n is private where it is None."""
+    return discreet.Network(parents, epsilon=epsilon).request(discreet.Schema(levels, n=n))
+
+
 def measure_adult(options: argparse.Namespace) -> None:
     train, test = adult(options.folder, "train"), adult(options.folder, "test")
     held_out, n = places(test), len(train)
-    question = Network(parents=GRAPH, levels=LEVELS, epsilon=options.epsilon, n=n)
+    question = network_request(GRAPH, LEVELS, options.epsilon, n)
     counts = family_counts(question, places(train))
     without = log_loss({c: plug_in(x) for c, x in counts.items()}, question.graph, held_out)
     share = Fraction(options.epsilon) / len(counts)
@@ -128,8 +133,8 @@ def measure_adult(options: argparse.Namespace) -> None:
             for column, one in laplace.items()
         }
         theirs.append(log_loss({c: plug_in(x) for c, x in noisy.items()}, question.graph, held_out))
-        made: NetworkRelease = question.ask(train)
-        means = {c: x.mean(axis=0) for c, x in made.draws(1000).tables.items()}
+        made: NetworkRelease = question.bind(n).make(question.read(train))  # type: ignore[assignment]
+        means = {c: x.mean(axis=0) for c, x in made.networks(1000).tables.items()}
         ours.append(log_loss(means, question.graph, held_out))
         print(f"  laplace {theirs[-1]:.4f}  ours {ours[-1]:.4f}", flush=True)
     closed = (np.mean(theirs) - np.mean(ours)) / (np.mean(theirs) - without)
@@ -156,12 +161,12 @@ SHAPES: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, int]]] = {
 
 
 def simulated(
-    question: Network, counts: list[FloatArray], n: int, rng: np.random.Generator
+    question: NetworkTables, counts: list[FloatArray], n: int, rng: np.random.Generator
 ) -> NetworkRelease:
-    """What :meth:`Network.ask` makes of these counts, with noise from a seeded generator."""
+    """What a network makes of these counts, with noise from a seeded generator."""
     releases = []
     for table, x in zip(question.tables, counts, strict=True):
-        built = table.build(n, table.exact_epsilon)
+        built = table.build(n, table.epsilon)
         output = simulated_output(built, tuple(int(c) for c in x.ravel()), int(rng.integers(2**63)))
         releases.append(
             publish(built, output, table.domain, None, table.axes, table.expected_total, None, table.strength)
@@ -169,7 +174,7 @@ def simulated(
     return NetworkRelease(question.graph, tuple(releases), question.price(n))
 
 
-def truth_of(question: Network, rng: np.random.Generator) -> NetworkDraws:
+def truth_of(question: NetworkTables, rng: np.random.Generator) -> NetworkDraws:
     """One network from the prior."""
     sizes = {column: domain.k for column, domain in question.domains.items()}
     tables = {
@@ -180,7 +185,7 @@ def truth_of(question: Network, rng: np.random.Generator) -> NetworkDraws:
     return NetworkDraws(question.graph, levels, tables)
 
 
-def asked(question: Network, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
+def asked(question: NetworkTables, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
     """Columns, and other columns that are given: with parents and without."""
     names = list(question.graph)
     for column in names:
@@ -192,8 +197,7 @@ def covered(shape: str, n: int, epsilon: str, relation: str, seed: int) -> dict[
     rng = np.random.default_rng([seed, n, len(relation), *map(ord, shape)])
     parents, sizes = SHAPES[shape]
     levels = {column: tuple(f"{column}{i}" for i in range(k)) for column, k in sizes.items()}
-    public = {"n": n} if relation == "replace-one" else {}
-    question = Network(parents=parents, levels=levels, epsilon=epsilon, relation=relation, **public)
+    question = network_request(parents, levels, epsilon, n if relation == "replace-one" else None)
     truth = truth_of(question, rng)
     records = next(truth.records(n, rng))
     counts = []
@@ -202,7 +206,7 @@ def covered(shape: str, n: int, epsilon: str, relation: str, seed: int) -> dict[
         np.add.at(table, tuple(records[name] for name in family), 1)
         counts.append(table)
     answer = simulated(question, counts, 0 if relation == "add-remove" else n, rng)
-    drawn = answer.draws(1000, seed)
+    drawn = answer.networks(1000, seed)
     held: dict[str, tuple[int, int]] = {}
     tail = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     for column, given in asked(question, rng):

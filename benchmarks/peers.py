@@ -34,11 +34,12 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet
-from discreet_reproductions.hellinger.optimal import optimal_error
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import logistic, peers_report
 from benchmarks.environments import PEERS, Found, find
+from discreet.errors import NoiseWarning
+from discreet_reproductions.hellinger.optimal import optimal_error
 
 FOLDER = Path(__file__).resolve().parent
 LEVEL = 0.9
@@ -445,7 +446,7 @@ def noise_aware_intervals(
 
     k, n = theta.shape[1], int(released[0].sum())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", discreet.NoiseWarning)
+        warnings.simplefilter("ignore", NoiseWarning)
         m = discreet.mechanism(tool.split()[1], prior=(1.0,) * k, n=n, epsilon=str(epsilon))
 
     @lru_cache(maxsize=1024)
@@ -458,7 +459,7 @@ def noise_aware_intervals(
         below[row] = [float(found.marginal(i).cdf(truth[i])) for i in range(below.shape[1])]
         if row < WIDTHS:
             low, high = found.interval(LEVEL)
-            widths.append(np.atleast_1d(high) - np.atleast_1d(low))
+            widths.append((high - low)[: below.shape[1]])
     return below, np.array(widths)
 
 

@@ -24,6 +24,10 @@ from pathlib import Path
 import numpy as np
 
 import discreet
+from discreet.answers.release import Release
+from discreet.answers.selected import SparseRelease
+from discreet.declarations import Domain
+from discreet.errors import NoiseWarning
 from discreet.inference.noise_aware import noise_aware
 from discreet.inference.sparse import SparsePosterior
 from discreet.randomness.entropy import OSEntropy
@@ -159,13 +163,13 @@ def counting(records: int = 4_000_000) -> Iterator[Row]:
     from discreet.data import count_levels
 
     names = [f"code {i}" for i in range(1_000)]
-    texts, numbers = discreet.Domain(names), discreet.Domain(range(1_000))
+    texts, numbers = Domain(names), Domain(range(1_000))
     codes = np.random.default_rng(0).integers(0, 1_000, records)
     objects = np.array(names, dtype=object)[codes]
     listed, whole = objects.tolist(), codes.tolist()
     category = pd.Series(pd.Categorical.from_codes(codes, names))
     column = pd.Series(objects, dtype=object)
-    ways: dict[str, tuple[object, discreet.Domain, str, Callable[[], object]]] = {
+    ways: dict[str, tuple[object, Domain, str, Callable[[], object]]] = {
         "list of text": (listed, texts, "Counter", lambda: Counter(listed)),
         "list of ints": (whole, numbers, "Counter", lambda: Counter(whole)),
         "NumPy ints": (codes, numbers, "np.unique", lambda: np.unique(codes, return_counts=True)),
@@ -298,7 +302,7 @@ def acceptance() -> Iterator[Row]:
         for epsilon, shape in itertools.product((0.01, 0.1, 1, 10), ("flat", "skewed")):
             counts = list(counts_of(n, k)) if shape == "flat" else [n - 2 * (k - 1)] + [2] * (k - 1)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", discreet.NoiseWarning)
+                warnings.simplefilter("ignore", NoiseWarning)
                 m = discreet.mechanism(name, prior=(1.0,) * k, n=n, epsilon=epsilon)
             sampler = m.envelope(tuple(counts))
             for _ in range(50):
@@ -404,7 +408,7 @@ def levels() -> Iterator[Row]:
         counts, names = counts_of(n, k), tuple(range(k))
         mapping, times = dict(zip(names, counts, strict=True)), max(1, 2_000 // k)
 
-        def release(mapping: dict[int, int] = mapping, names: tuple[int, ...] = names) -> discreet.Release:
+        def release(mapping: dict[int, int] = mapping, names: tuple[int, ...] = names) -> Release:
             return discreet.release(mapping, levels=names, epsilon=1, mechanism="lattice")
 
         ways: dict[str, Callable[[], object]] = {
@@ -445,7 +449,7 @@ def sparse() -> Iterator[Row]:
     for k, n in ((10**6, 10**5), (10**9, 10**4), (10**9, 10**5), (10**9, 10**6), (10**18, 10**5)):
         codes = np.random.default_rng(0).zipf(1.3, n) % k
 
-        def release(codes: np.ndarray = codes, k: int = k) -> discreet.SparseRelease:
+        def release(codes: np.ndarray = codes, k: int = k) -> SparseRelease:
             return discreet.release(
                 codes, levels=range(k), epsilon=1, relation="add-remove", expected_false=1
             )
@@ -466,11 +470,11 @@ def many(k: int, n: int, relation: str) -> tuple[float, float, float, float]:
     rng = np.random.default_rng(0)
     true = rng.multinomial(n, rng.dirichlet(np.ones(k))).tolist()
     counts = dict(zip(names, true, strict=True))
-    discreet.release({"a": 5, "b": 5}, levels=("a", "b"), epsilon=1).noise_aware().interval(0.9)  # imports
+    discreet.release({"a": 5, "b": 5}, levels=("a", "b"), epsilon=1).posterior.interval(0.9)  # imports
     start = time.process_time()
     released = discreet.release(counts, levels=names, epsilon=1, relation=relation)
     made = time.process_time()
-    released.noise_aware().intervals(0.9)
+    released.interval(0.9)
     known = time.process_time() - made
     # Not getrusage, whose maximum a process inherits from the one that started it.
     memory = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024

@@ -1,36 +1,34 @@
-"""A board's study from one budget to one page: education by sex, the mean age of respondents, a regression.
+"""A board's study from one schema and one budget to one page. The survey is simulated.
 
-The survey is made up. Run it with ``python examples/board_study.py``; it writes ``board.html``.
+Run it with ``python examples/board_study.py``; it writes ``board.html``, ``board.json`` and ``ledger.db``.
 """
 
-import numpy as np
-import pandas as pd
-
 import discreet
+from discreet.study.simulated import simulate_records
 
-rng, n = np.random.default_rng(1), 3000
-sex, education = ("female", "male"), ("no degree", "school", "college", "university")
-people = pd.DataFrame(
-    {"sex": rng.choice(sex, n), "education": rng.choice(education, n, p=(0.1, 0.4, 0.3, 0.2))}
+schema = discreet.Schema(
+    {
+        "sex": ["female", "male"],
+        "education": ["no degree", "school", "college", "university"],
+        "age": discreet.Number(18, 95, missing="exclude", unit="years"),
+        "hours": discreet.Number(0, 80, label="working hours"),
+    },
+    n=3000,
 )
-people["age"] = np.clip(rng.normal(47, 16, n), 18, 95).round()
-people["hours"] = np.clip(
-    22 + 4 * (people["sex"] == "male") + 0.1 * people["age"] + rng.normal(0, 8, n), 0, 80
-)
-people.loc[rng.random(n) < 0.05, "age"] = np.nan  # some did not say
-
-study = discreet.Study(people, budget={"epsilon": 2, "delta": "1e-6"}, n=n, dataset="Survey 2026")
+people = simulate_records(schema)
+study = discreet.Study(people, schema, epsilon=2, delta="1e-6", ledger="ledger.db", dataset="survey-2026")
 plan = study.split(  # before any data are opened: how much of the budget does each question get?
     [
-        {"id": "education", "kind": "table", "title": "Education by sex", "within": "2 points",
-         "columns": {"sex": sex, "education": education}},
-        {"id": "age", "kind": "mean", "title": "Mean age of those who answered",
-         "column": "age", "bounds": (18, 95), "missing": "exclude"},
-        {"id": "hours", "kind": "regress", "title": "Working hours by age and sex", "weight": 3,
-         "formula": "hours ~ age + C(sex)", "bounds": {"hours": (0, 80), "age": (18, 95)},
-         "levels": {"sex": sex}, "missing": {"age": "exclude"}},
+        {
+            "id": "education",
+            "title": "Education by sex",
+            "columns": ["sex", "education"],
+            "within": "2 points",
+        },
+        {"id": "age", "kind": "mean", "title": "Mean age", "column": "age"},
+        {"id": "hours", "kind": "regress", "title": "Hours", "formula": "hours ~ age + sex", "weight": 3},
     ]
-)  # fmt: skip
+)
 print(plan)
 for question in plan.questions:
     print(study.answer(question), end="\n\n")

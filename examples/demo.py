@@ -16,6 +16,7 @@ from rich.table import Table
 from sklearn.datasets import load_breast_cancer
 
 import discreet
+from discreet.answers.release import Release
 
 EPSILON = 0.5
 PICTURE = Path("out/demo.png")
@@ -33,10 +34,11 @@ def main() -> None:
     size = np.array(RADIUS_CLASSES)[np.digitize(radius, RADIUS_EDGES)]
 
     columns = [("diagnosis", diagnosis, DIAGNOSES), ("mean radius", size, RADIUS_CLASSES)]
-    releases = [
-        (title, values, discreet.release(values, levels=levels, epsilon=EPSILON, prior=1.0))
-        for title, values, levels in columns
-    ]
+    releases = []
+    for title, values, levels in columns:
+        schema = discreet.Schema({title: levels}, n=len(values))
+        table = {title: values}
+        releases.append((title, values, discreet.proportions(table, title, schema=schema, epsilon=EPSILON)))
 
     console = Console()
     figure = Figure(figsize=(11, 4.2), layout="constrained")
@@ -44,7 +46,7 @@ def main() -> None:
     panels = figure.subplots(1, len(releases))
     for (title, values, release), axes in zip(releases, panels, strict=True):
         truth = without_privacy(values, release.levels)
-        console.print(table(title, release, truth))
+        console.print(result_table(title, release, truth))
         discreet.plots.posterior(release, ax=axes, truth=truth)
         axes.set_title(f"{title}: {axes.get_title()}", fontsize=10)
     PICTURE.parent.mkdir(exist_ok=True)
@@ -71,9 +73,9 @@ def without_privacy(values: np.ndarray, levels: tuple[str, ...]) -> discreet.Bet
     return discreet.Dirichlet((1,) * len(levels)).updated(counts)
 
 
-def table(title: str, release: discreet.Release, truth: discreet.Beta | discreet.Dirichlet) -> Table:
+def result_table(title: str, release: Release, truth: discreet.Beta | discreet.Dirichlet) -> Table:
     result = Table(
-        title=f"{title}: {type(release.posterior).__name__} posterior, n = {release.n}, "
+        title=f"{title}: {type(release.plug_in).__name__} posterior, n = {release.n}, "
         f"{release.mechanism}, {release.guarantee}",
         title_justify="left",
     )

@@ -30,7 +30,7 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
             page = browser.new_page(viewport={"width": 1060, "height": 800})
             page.goto(settings.address)
-            page.goto(f"http://127.0.0.1:{settings.port}/plan?levels=no%2C+yes&n=1200&within=3+points")
+            page.goto(f"http://127.0.0.1:{settings.port}/plan?columns=smoker&within=2+points")
             page.wait_for_selector("#more svg")
             page.screenshot(path=target)
             browser.close()

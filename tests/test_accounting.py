@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import Guarantee, Odometer, Relation, compose, parallel
+from discreet import Guarantee, Odometer, compose, parallel
+from discreet.declarations import Relation
+from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
 from discreet.privacy.composite_curves import Composed
 from discreet.privacy.curves import Gaussian
 
@@ -156,19 +158,19 @@ def test_many_small_outputs_cost_less_than_their_sum() -> None:
 
 def test_relations_never_mix() -> None:
     for combine in (compose, parallel):
-        with pytest.raises(discreet.InvalidInput, match="add-remove and replace-one"):
+        with pytest.raises(InvalidInput, match="add-remove and replace-one"):
             combine([HALF, REMOVAL])
-    with pytest.raises(discreet.InvalidInput, match="add-remove cannot be spent"):
+    with pytest.raises(InvalidInput, match="add-remove cannot be spent"):
         Odometer(1).spend(REMOVAL)
 
 
 def test_nothing_to_compose_and_wrong_things() -> None:
-    with pytest.raises(discreet.InvalidInput, match="nothing to compose"):
+    with pytest.raises(InvalidInput, match="nothing to compose"):
         compose([])
-    with pytest.raises(discreet.InvalidInput, match="not a Guarantee"):
+    with pytest.raises(InvalidInput, match="not a Guarantee"):
         compose([0.5])  # type: ignore[list-item]
     for count in (0, -1, 1.5, True):
-        with pytest.raises(discreet.InvalidInput, match="count"):
+        with pytest.raises(InvalidInput, match="count"):
             compose([HALF], count=count)  # type: ignore[arg-type]
 
 
@@ -176,7 +178,7 @@ def test_no_guarantee_stays_none() -> None:
     nothing = Guarantee(None)
     assert not compose([HALF, nothing]).is_private
     assert not parallel([HALF, nothing]).is_private
-    with pytest.raises(discreet.InvalidInput, match="no differential privacy guarantee"):
+    with pytest.raises(InvalidInput, match="no differential privacy guarantee"):
         nothing.rdp(2)
 
 
@@ -209,7 +211,7 @@ def test_odometer_counts_exactly_and_refuses() -> None:
         odometer.spend(Guarantee(Fraction(1, 10)))
     assert odometer.spent == 1.0
     assert odometer.remaining == 0.0
-    with pytest.raises(discreet.BudgetExceededError, match="would make it") as refused:
+    with pytest.raises(BudgetExceededError, match="would make it") as refused:
         odometer.spend(Guarantee(Fraction(1, 10**30)))
     assert refused.value.cap == 1
     assert len(odometer.history) == 10
@@ -220,9 +222,9 @@ def test_odometer_by_sums_counts_delta_too() -> None:
     step = Guarantee(Fraction(1), exact_delta=Fraction(1, 10**6))
     odometer.spend(step)
     odometer.spend(step)
-    with pytest.raises(discreet.BudgetExceededError, match="delta 3e-06"):
+    with pytest.raises(BudgetExceededError, match="delta 3e-06"):
         odometer.spend(step)
-    with pytest.raises(discreet.InvalidInput, match="renyi"):
+    with pytest.raises(InvalidInput, match="renyi"):
         odometer.spend(GAUSS)
 
 
@@ -234,7 +236,7 @@ def test_renyi_odometer_admits_more_small_steps_and_stays_valid() -> None:
         while True:
             try:
                 odometer.spend(step)
-            except discreet.BudgetExceededError:
+            except BudgetExceededError:
                 return len(odometer.history)
 
     assert admitted(by_sum) == 200
@@ -258,7 +260,7 @@ def test_each_order_of_the_odometer_takes_its_share_of_delta() -> None:
 
 def test_an_order_without_a_bound_is_of_no_use_to_the_odometer() -> None:
     odometer = Odometer(100, delta="1e-6", accounting="renyi")
-    with pytest.raises(discreet.BudgetExceededError):
+    with pytest.raises(BudgetExceededError):
         odometer.spend(Guarantee(Fraction(1), exact_delta=Fraction(1, 10)))
     assert not odometer.history
 
@@ -273,9 +275,9 @@ def test_an_order_without_a_bound_is_of_no_use_to_the_odometer() -> None:
     ],
 )
 def test_bad_odometer(options: dict[str, object], message: str) -> None:
-    with pytest.raises(discreet.InvalidInput, match=message):
+    with pytest.raises(InvalidInput, match=message):
         Odometer(**options)  # type: ignore[arg-type]
-    with pytest.raises(discreet.NotPrivateError):
+    with pytest.raises(NotPrivateError):
         Odometer(1).spend(Guarantee(None))
 
 
@@ -289,7 +291,7 @@ def test_guarantee_text_and_round_trip() -> None:
     assert "δ = 1e-6" in str(total)
     assert "additive 1e-6" in total.meaning()
     assert str(HALF) == "ε = 0.5 (replace-one)"
-    with pytest.raises(discreet.InvalidInput, match="no finite epsilon"):
+    with pytest.raises(InvalidInput, match="no finite epsilon"):
         total.to_dp(0)
     assert HALF.to_dp(0) is HALF
 
@@ -306,7 +308,7 @@ def test_events() -> None:
     both = compose([HALF, HALF, GAUSS]).to_dp_event()
     assert isinstance(both, dp_event.ComposedDpEvent)
     sampler = discreet.posterior_sampler("direct", "beta", prior=(6, 12), n=10)
-    with pytest.raises(discreet.InvalidInput, match="no event"):
+    with pytest.raises(InvalidInput, match="no event"):
         sampler.guarantee.to_dp_event()
 
 
@@ -322,5 +324,5 @@ def test_opendp_measurements() -> None:
     assert 0 < beta.to_opendp()(4)[0] < 1
     with pytest.raises(Exception, match="one replaced record"):
         beta.to_opendp().map(2)
-    with pytest.raises(discreet.NotPrivateError):
+    with pytest.raises(NotPrivateError):
         discreet.mechanism("ehdl", prior=(1, 1), n=10, epsilon=1).to_opendp()

@@ -60,7 +60,7 @@ def brute_force(z: Any, prior: Any, noise: Any, level: int, thetas: Any) -> tupl
 )
 def test_against_all_true_counts(z: Any, prior: Any, noise: Any) -> None:
     posterior = AddRemovePosterior(z, prior, noise=noise, total_prior=RANGE)
-    low, high = posterior.intervals(0.9)
+    low, high = posterior.interval(0.9)
     for level in range(len(z)):
         marginal = posterior.marginal(level).interval(0.9)
         assert marginal == pytest.approx((low[level], high[level]), rel=1e-5, abs=1e-9)

@@ -13,16 +13,17 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet
+import shorthand
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
 from discreet.cli import app
+from discreet.declarations import Domain
 from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput
 from discreet.inference.add_remove import AddRemovePosterior
 from discreet.mechanisms.independent import GaussianCounts, Geometric
-from discreet.questions.base import question_of
-from discreet.questions.tables import Conditional, CrossTable
 from discreet.reporting.report import report
 from effort import processor_seconds
+from shorthand import groups_request, table_request
 
 LEVELS = ("no", "yes", "maybe")
 RECORDS = ["no"] * 4321 + ["yes"] * 2987 + ["maybe"] * 13
@@ -30,12 +31,12 @@ SIZE = len(RECORDS)
 
 
 def asked(data: Any = RECORDS, **options: Any) -> Release:
-    given = {"levels": LEVELS, "epsilon": 1, "relation": "add-remove", **options}
-    return discreet.release(data, **given)
+    given = {"levels": LEVELS, "epsilon": 1, "hidden": options.get("relation") is None, **options}
+    return shorthand.shares(data, **given)
 
 
 def known_total(release: Release) -> Any:
-    aware = release.noise_aware()
+    aware = release.posterior
     assert isinstance(aware, AddRemovePosterior)
     return aware.total
 
@@ -45,7 +46,7 @@ def test_names() -> None:
     assert (release.mechanism, release.n) == ("geometric", None)
     assert str(release.guarantee) == "ε = 1 (add-remove)"
     assert "whether any one record is there at all" in release.guarantee.meaning().lower()
-    aware = release.noise_aware()
+    aware = release.posterior
     low, high = aware.interval(0.9)
     assert (low < aware.mean()).all()
     assert (aware.mean() < high).all()
@@ -59,12 +60,14 @@ def test_names() -> None:
 RECORDS_COUNTS = [4321, 2987, 13]
 
 
-def test_two_levels_have_a_scalar_face() -> None:
-    aware = asked({"no": 70, "yes": 30}, levels=("no", "yes")).noise_aware()
+def test_two_levels_are_two_shares() -> None:
+    aware = asked({"no": 70, "yes": 30}, levels=("no", "yes")).posterior
     low, high = aware.interval(0.9)
-    assert isinstance(low, float)
-    assert low < aware.mean() < high
-    assert aware.marginal(0).interval(0.9) == pytest.approx((low, high), rel=1e-6)
+    assert (low < aware.mean()).all()
+    assert (aware.mean() < high).all()
+    assert aware.mean().sum() == pytest.approx(1)
+    for i in range(2):
+        assert aware.marginal(i).interval(0.9) == pytest.approx((low[i], high[i]), abs=1e-5)
 
 
 def test_delta_means_gaussian_with_either_relation() -> None:
@@ -83,14 +86,12 @@ def test_delta_means_gaussian_with_either_relation() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"n": SIZE}, "n is private under add-remove"),
-        ({"person": "id", "per_person": 1}, "person= goes with"),
-        ({"mechanism": "lattice"}, "these are: geometric, gaussian"),
-        ({"mechanism": "geometric", "relation": "replace-one"}, "is not for relation='replace-one'"),
-        ({"relation": "remove-add"}, "is none of replace-one, add-remove"),
-        ({"relation": "replace-one", "total_prior": (1, 10)}, "goes with relation='add-remove'"),
-        ({"total_prior": (10, 1)}, "total_prior="),
-        ({"total_prior": (1, 2, 3)}, "total_prior="),
+        ({"person": "id", "per_person": 1}, "person='id' needs n"),
+        ({"mechanism": "lattice"}, "does not go with a private n; these do: geometric, gaussian"),
+        ({"mechanism": "geometric", "relation": "replace-one"}, "does not go with a public n"),
+        ({"relation": "replace-one", "expected_n": (1, 10)}, "expected_n="),
+        ({"expected_n": (10, 1)}, "expected_n="),
+        ({"expected_n": (1, 2, 3)}, "expected_n="),
     ],
 )
 def test_what_does_not_go_together(options: dict[str, Any], match: str) -> None:
@@ -98,18 +99,16 @@ def test_what_does_not_go_together(options: dict[str, Any], match: str) -> None:
         asked(**options)
 
 
-def test_the_price_needs_no_data() -> None:
-    question = question_of("proportion", {"levels": LEVELS, "epsilon": 1, "relation": "add-remove"})
+def test_the_price_needs_no_data(tmp_path: Path) -> None:
+    question = shorthand.shares_request(LEVELS, epsilon=1, hidden=True)
     assert question.price().epsilon == 1
 
     class Unopened:
         def __iter__(self) -> Any:
             raise AssertionError("opened for a price")
 
-    study = discreet.Study(Unopened(), budget=1, relation="add-remove")
-    assert study.price([{"id": "q", "levels": LEVELS, "epsilon": 1}]).fits
-    with pytest.raises(InvalidInput, match="n is private"):
-        discreet.Study(RECORDS, budget=1, n=SIZE, relation="add-remove")
+    study = discreet.Study(Unopened(), LEVELS, epsilon=1, ledger=tmp_path / "ledger.db", dataset="d")
+    assert study.price([{"id": "q", "epsilon": 1}]).fits
 
 
 def frame(records: Any) -> Any:
@@ -125,7 +124,7 @@ def test_the_empty_dataset_is_answered(tmp_path: Path) -> None:
         assert len(asked(frame([]), column="answer").counts) == 3
         assert len(asked([], levels=None, edges=(0, 1, 2)).counts) == 2
         columns = {"answer": LEVELS, "group": ("f", "m")}
-        table = discreet.release_table(frame([]), columns, epsilon=1, relation="add-remove")
+        table = shorthand.table(frame([]), columns, epsilon=1, hidden=True)
         assert len(table.counts) == 6
         path = tmp_path / "empty.csv"
         path.write_text("answer,group\n")
@@ -159,10 +158,10 @@ def test_no_error_of_a_mean_or_a_regression_tells_how_many(relation: str, wrong:
         for formula, family in (("x ~ group", "gaussian"), ("answer ~ x", "binomial")):
             levels = {"group": ("f", "m")} if family == "gaussian" else {"answer": ("no", "yes")}
             with pytest.raises(DataError) as caught:
-                discreet.regress(formula, records, family=family, levels=levels, **options)
+                shorthand.regress(records, formula, family=family, levels=levels, **options)
             said.add(str(caught.value))
         with pytest.raises(DataError) as caught:
-            discreet.mean(records, column="x", bounds=(0, 40), epsilon=1, relation=relation)
+            shorthand.mean(records, column="x", bounds=(0, 40), epsilon=1, relation=relation)
         said.add(str(caught.value))
     assert len(said) <= 3
     assert not re.search(r"\d", "".join(said))
@@ -178,8 +177,8 @@ def test_those_who_answered() -> None:
         assert Release.from_json(release.to_json()) == release
     bins = asked([0.5, None, 1.5], levels=None, edges=(0, 1, 2), missing="exclude")
     assert len(bins.counts) == 2
-    columns: dict[str, Any] = {"answer": discreet.Domain(LEVELS, missing="exclude"), "group": ("f", "m")}
-    table = discreet.release_table(frame(partly), columns, epsilon=1, relation="add-remove")
+    columns: dict[str, Any] = {"answer": Domain(LEVELS, missing="exclude"), "group": ("f", "m")}
+    table = shorthand.table(frame(partly), columns, epsilon=1, hidden=True)
     assert sum(table.counts) == pytest.approx(SIZE, abs=200)
 
 
@@ -187,40 +186,43 @@ def test_those_who_answered() -> None:
 def test_one_word_leaves_out_who_did_not_answer_in_all_columns(relation: str) -> None:
     data = frame([*RECORDS, *[None] * 50])
     places = {"answer": LEVELS, "group": ("f", "m")}
-    known = {name: discreet.Domain(levels, missing="exclude") for name, levels in places.items()}
+    known = {name: Domain(levels, missing="exclude") for name, levels in places.items()}
     both: dict[str, Any] = {"epsilon": 1, "relation": relation}
-    plain, spelt = CrossTable(columns=places, missing="exclude", **both), CrossTable(columns=known, **both)
+    plain, spelt = (
+        table_request(columns=places, missing="exclude", **both),
+        table_request(columns=known, **both),
+    )
     assert plain.read(data) == spelt.read(data)
     assert plain.domain == spelt.domain
-    names: dict[str, Any] = {"outcome": "answer", "given": "group", **both}
-    plain_groups = Conditional(levels=LEVELS, groups=places["group"], missing="exclude", **names)
-    spelt_groups = Conditional(levels=known["answer"], groups=known["group"], **names)
+    names: dict[str, Any] = {"outcome": "answer", "by": "group", **both}
+    plain_groups = groups_request(levels=LEVELS, groups=places["group"], missing="exclude", **names)
+    spelt_groups = groups_request(levels=known["answer"], groups=known["group"], **names)
     assert plain_groups.read(data) == spelt_groups.read(data)
     assert plain_groups.domain == spelt_groups.domain
-    own = CrossTable(
-        columns={**places, "answer": discreet.Domain(LEVELS, missing="no")}, missing="exclude", **both
-    )
+    own = table_request(columns={**places, "answer": Domain(LEVELS, missing="no")}, missing="exclude", **both)
     assert own.domains["answer"].missing == "no"
     with pytest.raises(InvalidInput, match="missing='skip'"):
-        CrossTable(columns=places, missing="skip", **both)
+        table_request(columns=places, missing="skip", **both)
 
 
 def test_groups_hide_their_sizes() -> None:
     options: dict[str, Any] = {
-        "outcome": "answer", "given": "group", "levels": LEVELS, "groups": ("f", "m", "x"), "epsilon": 1,
-        "relation": "add-remove",
+        "outcome": "answer", "by": "group", "levels": LEVELS, "groups": ("f", "m", "x"), "epsilon": 1,
+        "hidden": True,
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        release = discreet.release_conditional(frame(RECORDS), **options)
+        release = shorthand.groups(frame(RECORDS), **options)
     assert release.sizes is None
     assert str(release.guarantee) == "ε = 1 (add-remove)"
     assert all(one is not None for one in release.releases)
     assert ConditionalRelease.from_json(release.to_json()) == release
-    assert "group = x (n private)" in release.summary()
+    text = release.summary()
+    assert re.search(r"^x  ", text, re.MULTILINE)
+    assert "n =" not in text
     assert "private" in report(release)
-    with pytest.raises(InvalidInput, match="sizes of the groups are private"):
-        discreet.release_conditional(frame(RECORDS), sizes=(1, 1, 1), **options)
+    with pytest.raises(InvalidInput, match="by public column"):
+        shorthand.groups(frame(RECORDS), sizes=(1, 1, 1), **options)
     with pytest.raises(InvalidInput, match="private under add-remove"):
         release.pooled()
 
@@ -236,16 +238,18 @@ def frozen(monkeypatch: pytest.MonkeyPatch, output: tuple[int, ...]) -> None:
     monkeypatch.setattr("discreet.mechanisms.independent.add", lambda count, value: value)
 
 
-def replayed(folder: Path, records: list[str], options: list[str]) -> dict[str, Any]:
+def replayed(folder: Path, records: list[str], options: list[str], **about: Any) -> dict[str, Any]:
     """Everything that a release leaves behind: document, report, ledger, output, errors, exit code."""
     folder.mkdir()
     path, out, ledger = folder / "data.csv", folder / "out.json", folder / "ledger.db"
     path.write_text("\n".join(["answer", *records]) + "\n")
+    schema = folder / "schema.toml"
+    schema.write_text(discreet.Schema({"answer": LEVELS}, **about).to_toml())
     create = ["ledger", "create", "survey", "--epsilon", "3", "--delta", "1e-5", "--relation", "add-remove"]
     runner = CliRunner()
     assert runner.invoke(app, [*create, "--ledger", str(ledger)]).exit_code == 0
     arguments = [
-        "release", str(path), "--column", "answer", "--levels", ",".join(LEVELS), "--relation", "add-remove",
+        "proportions", str(path), str(schema), "answer",
         "--epsilon", "1", "--ledger", str(ledger), "--dataset", "survey", "--request-id", "q",
         "--out", str(out),
         *options,
@@ -254,7 +258,7 @@ def replayed(folder: Path, records: list[str], options: list[str]) -> dict[str, 
         warnings.simplefilter("always")
         result = runner.invoke(app, arguments)
     (entry,) = [one for one in discreet.Ledger(ledger).history("survey") if one.request_id == "q"]
-    release = discreet.Release.from_json(out.read_text())
+    release = Release.from_json(out.read_text())
     kept = {name: str(value) for name, value in vars(entry).items() if name not in HISTORY}
     printed = re.sub(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d\S*", "…", result.output + (result.stderr or ""))
     return {
@@ -271,14 +275,20 @@ HISTORY = {"time", "hash", "previous", "at", "created"}
 """Times and the chain over them, which differ between any two runs."""
 
 
-@pytest.mark.parametrize("options", [[], ["--delta", "1e-6"], ["--total-prior", "10,1000"]])
+@pytest.mark.parametrize(
+    ("options", "about"), [([], {}), (["--delta", "1e-6"], {}), ([], {"expected_n": (10, 1000)})]
+)
 @pytest.mark.parametrize("records", [[], ["no"] * 20 + ["yes"] * 9])
 def test_replay_on_neighbours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[str], options: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    records: list[str],
+    options: list[str],
+    about: dict[str, Any],
 ) -> None:
     frozen(monkeypatch, (19, 11, -1))
-    one = replayed(tmp_path / "a", records, options)
-    other = replayed(tmp_path / "b", [*records, "maybe"], options)
+    one = replayed(tmp_path / "a", records, options, **about)
+    other = replayed(tmp_path / "b", [*records, "maybe"], options, **about)
     assert one["code"] == 0, one["printed"]
     assert one == other
 
@@ -327,11 +337,11 @@ def test_a_ledger_mixes_no_relations(tmp_path: Path) -> None:
     ledger.create("survey", epsilon=2)
     with pytest.raises((GuaranteeMismatchError, InvalidInput), match="add-remove"):
         asked(ledger=ledger, dataset="survey")
-    study = discreet.Study(RECORDS, budget=2, ledger=ledger, dataset="hidden", relation="add-remove")
-    release = study.release(levels=LEVELS, epsilon=1)
+    study = discreet.Study(RECORDS, LEVELS, epsilon=2, ledger=ledger, dataset="hidden")
+    release = study.proportions(epsilon=1)
     assert release.guarantee.relation == "add-remove"
     with pytest.raises((GuaranteeMismatchError, InvalidInput), match="replace-one"):
-        discreet.release(RECORDS, levels=LEVELS, epsilon=1, ledger=ledger, dataset="hidden")
+        shorthand.shares(RECORDS, levels=LEVELS, epsilon=1, ledger=ledger, dataset="hidden")
 
 
 # ---- many levels -------------------------------------------------------------------------------------------
@@ -344,7 +354,7 @@ def test_a_hundred_thousand_levels() -> None:
     counts = {f"level{i}": int(records) for i, records in enumerate(true)}
     with processor_seconds(60):
         release = asked(counts, levels=tuple(counts), prior=0.5)
-        low, high = release.noise_aware().interval(0.9)
+        low, high = release.posterior.interval(0.9)
         text = release.to_json()
         assert Release.from_json(text) == release
         assert len(release.rows()) == k
@@ -370,7 +380,7 @@ def test_coverage_of_whole_releases(monkeypatch: pytest.MonkeyPatch) -> None:
         shares = rng.dirichlet(np.ones(25))
         true = rng.multinomial(500, shares)
         release = asked(dict(enumerate(true.tolist())), levels=range(25), epsilon="0.5")
-        low, high = release.noise_aware().interval(0.9)
+        low, high = release.posterior.interval(0.9)
         inside += int(((low <= shares) & (shares <= high)).sum())
         first, last = known_total(release).interval(0.999999)
         assert first <= 500 <= last
@@ -383,22 +393,18 @@ def test_a_study_file(tmp_path: Path) -> None:
         """
         [study]
         data = "data.csv"
-        relation = "add-remove"
-        [budget]
         epsilon = 1
+        [schema.columns]
+        answer = { values = ["no", "yes", "maybe"], missing = "exclude" }
+        group = ["f", "m"]
         [[question]]
         id = "answers"
-        column = "answer"
-        levels = ["no", "yes", "maybe"]
-        missing = "exclude"
+        columns = "answer"
         epsilon = "0.5"
         [[question]]
         id = "groups"
-        kind = "conditional"
-        outcome = "answer"
-        given = "group"
-        levels = {levels = ["no", "yes"], missing = "exclude"}
-        groups = ["f", "m"]
+        columns = "answer"
+        by = "group"
         epsilon = "0.5"
         """
     )

@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import discreet
+import shorthand
 from discreet.errors import InvalidInput
 from discreet.inference.likelihoods import (
     Binomial,
@@ -360,14 +361,23 @@ def test_numpyro_nuts_finds_the_posterior():
     assert predicted.shape == (200,)
     assert np.all(predicted == np.rint(predicted))
 
-    release = discreet.release(["a"] * 30 + ["b"] * 50 + ["c"] * 20, levels=("a", "b", "c"), epsilon=1.0,
-                               prior=1.0, mechanism="lattice")  # fmt: skip
+    release = shorthand.shares(
+        ["a"] * 30 + ["b"] * 50 + ["c"] * 20,
+        levels=("a", "b", "c"),
+        epsilon=1.0,
+        prior=1.0,
+        mechanism="lattice",
+    )
     says = release.to_numpyro()
-    chain = MCMC(NUTS(lambda: says(numpyro.sample("shares", dist.Dirichlet(np.ones(3))))), num_warmup=60,
-                 num_samples=150, progress_bar=False)  # fmt: skip
+    chain = MCMC(
+        NUTS(lambda: says(numpyro.sample("shares", dist.Dirichlet(np.ones(3))))),
+        num_warmup=60,
+        num_samples=150,
+        progress_bar=False,
+    )
     chain.run(jax.random.PRNGKey(2))
     np.testing.assert_allclose(
-        chain.get_samples()["shares"].mean(axis=0), release.noise_aware().mean(), atol=0.06
+        chain.get_samples()["shares"].mean(axis=0), release.posterior.mean(), atol=0.06
     )
 
 
@@ -405,8 +415,13 @@ def test_pymc_models():
     import pymc as pm
     import pytensor
 
-    release = discreet.release(["a"] * 30 + ["b"] * 50 + ["c"] * 20, levels=("a", "b", "c"), epsilon=1.0,
-                               prior=1.0, mechanism="lattice")  # fmt: skip
+    release = shorthand.shares(
+        ["a"] * 30 + ["b"] * 50 + ["c"] * 20,
+        levels=("a", "b", "c"),
+        epsilon=1.0,
+        prior=1.0,
+        mechanism="lattice",
+    )
     with pytensor.config.change_flags(cxx="", mode="FAST_COMPILE"), pm.Model() as model:
         shares = pm.Dirichlet("shares", np.ones(3))
         release.to_pymc()(shares)
@@ -418,7 +433,7 @@ def test_pymc_models():
         assert np.all(np.isfinite(slope))
         drawn = pm.sample_prior_predictive(20, random_seed=2)
     found = trace.posterior["shares"].mean(("chain", "draw")).values
-    np.testing.assert_allclose(found, release.noise_aware().mean(), atol=0.06)
+    np.testing.assert_allclose(found, release.posterior.mean(), atol=0.06)
     assert np.all(drawn.prior_predictive["published"].sum(axis=-1) == 100)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,11 +17,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.questions.sums import MeanQuestion, Regress
 from discreet.regression import means
 from discreet.regression.newton import rounds
 from discreet.regression.newton import sums as newton_sums
 from discreet.regression.newton.sums import RoundSums
+from shorthand import mean_request, regress_request
 
 EPSILON, DELTA = Fraction(1, 2), Fraction(1, 10**6)
 
@@ -39,7 +40,7 @@ def hockey_stick(mu_squared: Fraction, epsilon: Fraction) -> mpmath.mpf:
 # ---- means ---------------------------------------------------------------------------------------------
 
 
-def caught(monkeypatch: pytest.MonkeyPatch, question: MeanQuestion) -> list[tuple[Fraction, Fraction]]:
+def caught(monkeypatch: pytest.MonkeyPatch, question: Any) -> list[tuple[Fraction, Fraction]]:
     """Rates (or 1/variances, squared distances) of the noises of one group: (weight, power)."""
     found: list[tuple[Fraction, Fraction]] = []
 
@@ -82,7 +83,7 @@ def test_means_of_all_pairs_of_neighbours(
     delta: Fraction | None, relation: str, by: bool, missing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"by": "g", "levels": ("a", "b")} if by else {}
-    question = MeanQuestion(
+    question = mean_request(
         column="x",
         bounds=(0, 10),
         epsilon=EPSILON,
@@ -121,7 +122,7 @@ def test_means_of_all_pairs_of_people(
 ) -> None:
     """A person of up to three records, of whom two enter, replaced by another; the rest stays."""
     options: dict[str, Any] = {"by": "g", "levels": ("a", "b")} if by else {}
-    question = MeanQuestion(
+    question = mean_request(
         column="x", bounds=(0, 10), epsilon=EPSILON, delta=delta, person="p", per_person=2, n=4, **options
     )
     weights = caught(monkeypatch, question)
@@ -187,12 +188,10 @@ class Watched:
             self.kept.append(RoundSums((1000,) * width, tuple(triangle), 10**9 * (out.square != 0)))
         return self.kept[at]
 
-    def fit(
-        self, question: Regress, records: list[tuple[Any, ...]]
-    ) -> list[tuple[list[int], list[Fraction]]]:
+    def fit(self, question: Any, records: list[tuple[Any, ...]]) -> list[tuple[list[int], list[Fraction]]]:
         self.rounds = []
         frame = pd.DataFrame(records, columns=["x", "s", "y", "p"])
-        question.asked.fit(frame, question.person)
+        question.fit(frame, question.person)
         return self.rounds
 
 
@@ -204,10 +203,10 @@ FAMILIES: dict[str, Any] = {
 }
 
 
-def asked(family: str, **options: Any) -> tuple[Regress, list[tuple[Any, ...]]]:
+def asked(family: str, **options: Any) -> tuple[Any, list[tuple[Any, ...]]]:
     bounds, levels, answers = FAMILIES[family]
-    question = Regress(
-        formula="y ~ x + s",
+    question = regress_request(
+        "y ~ x + s",
         family=family,
         bounds={"x": (0, 10), **bounds},
         levels={"s": ("f", "m"), **levels},
@@ -215,7 +214,7 @@ def asked(family: str, **options: Any) -> tuple[Regress, list[tuple[Any, ...]]]:
         delta=DELTA,
         **options,
     )
-    return question, list(itertools.product((-3.0, 4.0, 10.0), "fm", answers))
+    return question.regression, list(itertools.product((-3.0, 4.0, 10.0), "fm", answers))
 
 
 def squared(
@@ -269,7 +268,8 @@ def test_regressions_of_pairs_of_people(family: str, monkeypatch: pytest.MonkeyP
 
 def test_descent_is_within_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds of the gradient alone: every one is counted."""
-    question, places = asked("binomial", aim="prediction", n=6)
+    question, places = asked("binomial", n=6)
+    question = replace(question, aim="prediction")
     monkeypatch.setattr(rounds, "MOST_PREDICTED", 0)
     watched = Watched(monkeypatch)
     rest = [(*place, "q") for place in places[:5]]

@@ -16,6 +16,8 @@ import polars as pl
 import pytest
 
 import discreet
+import shorthand
+from discreet.answers.release import Release
 from discreet.cli import EXIT_CODES, main
 
 SECRET = "S3CRET-value-of-a-record"
@@ -32,6 +34,7 @@ def discreet_(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     rows = ["never"] * 60 + ["former"] * 30 + ["current"] * 10
     Path("survey.csv").write_text("id,smoker\n" + "".join(f"{i},{row}\n" for i, row in enumerate(rows)))
+    declare(SMOKERS)
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()
@@ -43,54 +46,49 @@ def discreet_(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: p
     return run
 
 
-LEVELS = ("--levels", "never,former,current")
-SURVEY = ("release", "survey.csv", "--column", "smoker", *LEVELS, "--epsilon", "1")
+SMOKERS = 'n = 100\n[columns]\nsmoker = ["never", "former", "current"]\n'
+SURVEY = ("proportions", "survey.csv", "schema.toml", "smoker", "--epsilon", "1")
+FILES = ["schema.toml", "survey.csv"]
+
+
+def declare(text: str) -> None:
+    """Write the schema of the next commands."""
+    Path("schema.toml").write_text(text)
 
 
 class TestRelease:
     def test_from_csv_to_file_to_screen(self, discreet_: Any) -> None:
         done = discreet_(*SURVEY, "--prior", "1", "--mechanism", "auto", "--out", "release.json")
         assert (done.code, done.err) == (0, "Saved to release.json\n")
-        saved = discreet.Release.from_json(Path("release.json").read_text())
+        saved = Release.from_json(Path("release.json").read_text())
         assert saved.levels == ("never", "former", "current")
         assert (saved.n, saved.guarantee.epsilon, saved.mechanism) == (100, 1.0, "lattice")
         assert done.out == saved.summary() + "\n"
         shown = discreet_("show", "release.json")
         assert (shown.code, shown.out, shown.err) == (0, done.out, "")
-        assert sorted(os.listdir()) == ["release.json", "survey.csv"]
+        assert sorted(os.listdir()) == ["release.json", *FILES]
 
     def test_json_is_the_release_itself(self, discreet_: Any) -> None:
         done = discreet_(*SURVEY, "--json", "--out", "release.json")
         assert (done.code, done.err) == (0, "")
         assert json.loads(done.out) == json.loads(Path("release.json").read_text())
-        assert sum(discreet.Release.from_json(done.out).counts) == 100
+        assert sum(Release.from_json(done.out).counts) == 100
 
     def test_without_out_it_says_that_nothing_is_saved(self, discreet_: Any) -> None:
         done = discreet_(*SURVEY)
         assert done.code == 0
         assert "--out FILE" in done.err
-        assert os.listdir() == ["survey.csv"]
+        assert sorted(os.listdir()) == FILES
 
     def test_every_parameter_arrives(self, discreet_: Any) -> None:
         Path("t.csv").write_text('v\n"a, b"\n"a, b"\nx\n\n')
-        command = ("release", "t.csv", "--epsilon", "1/3", "--level", "a, b", "--levels", "c, d", "--json")
+        declare('n = 4\n[columns]\nv = {values = ["c", "d", "a, b"], other = "c", missing = "d"}\n')
         done = discreet_(
-            *command,
-            "--column",
-            "v",
-            "--prior",
-            "0.5,1,2",
-            "--other",
-            "c",
-            "--missing",
-            "d",
-            "--n",
-            "4",
-            "--mechanism",
-            "lshist",
+            *("proportions", "t.csv", "schema.toml", "v", "--epsilon", "1/3", "--json"),
+            *("--prior", "0.5,1,2", "--mechanism", "lshist"),
         )
         assert done.code == 0
-        release = discreet.Release.from_json(done.out)
+        release = Release.from_json(done.out)
         assert release.levels == ("c", "d", "a, b")
         assert (release.prior, release.n, release.mechanism) == ((0.5, 1.0, 2.0), 4, "lshist")
         assert str(release.guarantee.exact_epsilon) == "1/3"
@@ -109,7 +107,8 @@ class TestRelease:
         self, discreet_: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(
-            "discreet.questions.base.Question.ask", lambda *_: pytest.fail("the data were opened")
+            "discreet.questions.asking.BoundQuestion.answer",
+            lambda *_: pytest.fail("the data were opened"),
         )
         for place in ("none/release.json", "."):
             failed = discreet_(*SURVEY, "--out", place)
@@ -127,7 +126,7 @@ class TestRelease:
         assert failed.code == 4
         assert "No space left" in failed.err
         assert failed.out == ""
-        assert os.listdir() == ["survey.csv"]
+        assert sorted(os.listdir()) == FILES
 
     @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "json", "jsonl", None])
     def test_standard_input(self, kind: str | None, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,23 +140,14 @@ class TestRelease:
         write.get(kind, table.write_csv)(buffer)
         buffer.seek(0)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
-        command = ("release", "-", "--column", "v", "--levels", "no,yes", "--epsilon", "9", "--json")
+        declare('n = "public"\n[columns]\nv = ["no", "yes"]\n')
+        command = ("proportions", "-", "schema.toml", "v", "--epsilon", "9", "--json")
         done = discreet_(*command, *(("--format", kind) if kind else ()))
         assert done.code == 0, done.err
-        assert discreet.Release.from_json(done.out).n == 2
+        assert Release.from_json(done.out).n == 2
 
     def test_noise_above_every_count_is_a_warning(self, discreet_: Any) -> None:
-        noisy = (
-            "release",
-            "survey.csv",
-            "--column",
-            "smoker",
-            *LEVELS,
-            "--epsilon",
-            "0.001",
-            "--out",
-            "r.json",
-        )
+        noisy = (*SURVEY[:-1], "0.001", "--out", "r.json")
         done = discreet_(*noisy)
         assert done.code == 0
         assert done.err.startswith("warning: epsilon=")
@@ -168,7 +158,7 @@ class TestRelease:
 
 BAD = {
     "epsilon 0": (("--epsilon", "0"), 2, "must be positive"),
-    "no epsilon": (("--n", "100"), 2, "--epsilon is missing, such as --epsilon 0.5"),
+    "no epsilon": (("--prior", "1"), 2, "epsilon is missing"),
     "epsilon negative": (("--epsilon", "-1"), 2, "must be positive"),
     "epsilon nan": (("--epsilon", "nan"), 2, "must be finite"),
     "epsilon infinite": (("--epsilon", "inf"), 2, "must be finite"),
@@ -176,45 +166,52 @@ BAD = {
     "prior 0": (("--prior", "0"), 2, "must be positive"),
     "prior length": (("--prior", "1,1"), 2, "2 parameters for 3 levels"),
     "prior text": (("--prior", "flat"), 2, "--prior 'flat' must be a number"),
-    "prior empty": (("--prior", " "), 2, "--prior is empty; give a value, such as 1, or leave it out"),
+    "prior empty": (("--prior", " "), 2, "--prior is empty; give a value, or leave it out"),
     "prior gap": (("--prior", "1,,1"), 2, "empty entry"),
-    "one level": (("--levels", "never"), 2, "at least two"),
-    "no level": (("--column", "smoker"), 2, "declare the levels"),
-    "same level twice": (("--levels", "never,never"), 2, "twice"),
-    "levels apart by white space": (("--level", " never"), 2, "only in white space"),
-    "empty level": (("--levels", "never,,former"), 2, "empty entry"),
-    "other is no level": (("--other", "pipe"), 2, "other='pipe' is not one of"),
-    "empty person": (("--person", ""), 2, "--person is empty"),
-    "outside": (("--outside", "clipp"), 2, "--outside 'clipp' is unknown; did you mean 'clip'?"),
+    "by": (("--by", "smokr"), 2, "did you mean 'smoker'"),
+    "by itself": (("--by", "smoker"), 2, "another column"),
     "option of the mechanism": (("--options", "gama=2"), 2, "gama"),
     "options": (("--options", "gamma"), 2, "must be name="),
     "mechanism": (("--mechanism", "latice"), 2, "did you mean 'lattice'"),
-    "n": (("--n", "99"), 2, "n=99"),
-    "n text": (("--n", "many"), 2, "--n"),
-    "column": (("--column", "smokr"), 2, "did you mean 'smoker'"),
+    "column": (("smokr",), 2, "did you mean 'smoker'"),
+    "column twice": (("smoker",), 2, "twice"),
     "format of a file": (("--format", "csv"), 2, "--format is for standard input"),
     "unknown option": (("--epsilonn", "1"), 2, "--epsilonn"),
-    "unknown level": (("--levels", "never,former"), 3, "10 of 100 records hold a value outside"),
+}
+BAD_SCHEMAS = {
+    "one value": ('[columns]\nsmoker = ["never"]\n', 2, "at least two"),
+    "same value twice": ('[columns]\nsmoker = ["never", "never"]\n', 2, "twice"),
+    "apart by white space": ('[columns]\nsmoker = ["never", " never"]\n', 2, "only in white space"),
+    "other is no value": (
+        '[columns]\nsmoker = {values = ["never", "former"], other = "pipe"}\n',
+        2,
+        "other='pipe' is not one of",
+    ),
+    "outside": (
+        '[columns]\nsmoker = {low = 0, high = 1, outside = "clipp"}\n',
+        2,
+        "must be one of: clip, bin",
+    ),
+    "a key of a column": ('[columns]\nsmoker = {valuse = ["a", "b"]}\n', 2, "must have values="),
+    "n": (SMOKERS.replace("100", "99"), 2, "n=99"),
+    "n text": (SMOKERS.replace("100", '"many"'), 2, "n="),
+    "a key": ("m" + SMOKERS, 2, "did you mean 'n'"),
+    "no columns": ("n = 100\n", 2, "needs a table of columns"),
+    "no schema": ("never,former", 2, "not valid TOML"),
+    "person": ('person = "id"\n' + SMOKERS, 2, "go together"),
+    "undeclared value": (SMOKERS.replace(', "current"', ""), 3, "10 of 100 records hold a value outside"),
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_parameters(case: str, discreet_: Any) -> None:
-    options, code, message = BAD[case]
-    arguments = [*SURVEY]
-    dropped = {"no level": "--levels", "no epsilon": "--epsilon"}.get(case, options[0])
-    for name in ("--levels", "--column", "--epsilon"):
-        if dropped == name:
-            at = arguments.index(name)
-            del arguments[at : at + 2]
-    failed = discreet_(*arguments, *options, "--out", "release.json")
+def check_refused(arguments: tuple[str, ...], code: int, message: str, discreet_: Any) -> None:
+    failed = discreet_(*arguments, "--out", "release.json")
     assert failed.code == code
     assert failed.out == ""
     assert failed.err.startswith("error: ")
     assert message in failed.err
     assert "Traceback" not in failed.err
-    assert os.listdir() == ["survey.csv"]
-    as_json = discreet_(*arguments, *options, "--json")
+    assert sorted(os.listdir()) == FILES
+    as_json = discreet_(*arguments, "--json")
     assert as_json.code == code
     assert as_json.out == ""
     error = json.loads(as_json.err)["error"]
@@ -222,15 +219,28 @@ def test_bad_parameters(case: str, discreet_: Any) -> None:
     assert message in error["message"]
 
 
+@pytest.mark.parametrize("case", BAD)
+def test_bad_parameters(case: str, discreet_: Any) -> None:
+    options, code, message = BAD[case]
+    arguments = SURVEY[:-2] if case == "no epsilon" or "--epsilon" in options else SURVEY
+    check_refused((*arguments, *options), code, message, discreet_)
+
+
+@pytest.mark.parametrize("case", BAD_SCHEMAS)
+def test_bad_schemas(case: str, discreet_: Any) -> None:
+    text, code, message = BAD_SCHEMAS[case]
+    declare(text)
+    check_refused(SURVEY, code, message, discreet_)
+
+
 BAD_FILES = {
     "white space": (
         "t.csv",
         f"v\nnever\n never \n{SECRET}\n",
         3,
-        "1 of these differ from a level only in white",
+        "some of these differ from a level only in white",
     ),
-    "missing": ("t.csv", f"v,w\nnever,1\n,{SECRET}\n", 3, "--missing LEVEL"),
-    "empty": ("t.csv", "v\n", 3, "empty"),
+    "missing": ("t.csv", f"v,w\nnever,1\n,{SECRET}\n", 3, "missing="),
     "no header": ("t.csv", f"{SECRET},never\nx,former\n", 4, "looks like a record"),
     "ragged": ("t.csv", f"v\nnever\nnever,{SECRET}\n", 4, "see line 3"),
     "text as parquet": ("t.parquet", f"v\n{SECRET}\n", 4, "not a Parquet file"),
@@ -245,18 +255,57 @@ BAD_FILES = {
 def test_bad_files_are_not_quoted(case: str, discreet_: Any) -> None:
     name, content, code, message = BAD_FILES[case]
     Path(name).write_text(content)
-    needs_column = name.endswith("csv") and case != "no header"
-    for column in (("--column", "v"),) if needs_column else (("--column", "v"), ()):
-        failed = discreet_("release", name, *column, *LEVELS, "--epsilon", "1", "--out", "release.json")
+    declare(SMOKERS.replace("n = 100", "").replace("smoker", "v"))  # how many misfit is private, too
+    for column in (("v",), ()):
+        failed = discreet_(
+            "proportions", name, "schema.toml", *column, "--epsilon", "1", "--out", "release.json"
+        )
         assert failed.code == code, failed.err
         assert message in failed.err
         assert SECRET not in failed.err + failed.out
         assert not Path("release.json").exists()
 
 
+def test_no_records_are_an_error_where_their_number_is_public(discreet_: Any) -> None:
+    Path("survey.csv").write_text("id,smoker\n")
+    declare(SMOKERS.replace("100", '"public"'))
+    failed = discreet_(*SURVEY)
+    assert (failed.code, "empty" in failed.err) == (3, True)
+
+
 def test_files_that_are_not_there(discreet_: Any) -> None:
-    assert discreet_("release", "none.csv", *LEVELS, "--epsilon", "1").code == 4
+    assert discreet_("proportions", "none.csv", "schema.toml", "--epsilon", "1").code == 4
+    assert discreet_("proportions", "survey.csv", "none.toml", "--epsilon", "1").code == 4
     assert discreet_("show", "none.json").code == 4
+
+
+class TestSchema:
+    def test_a_template_names_columns_and_looks_at_no_value(self, discreet_: Any) -> None:
+        template = discreet_("schema", "survey.csv", "--n", "100")
+        assert (template.code, template.err) == (0, "")
+        assert "smoker" in template.out
+        assert "former" not in template.out
+        saved = discreet_("schema", "survey.csv", "--n", "100", "--out", "template.toml")
+        assert saved.code == 0
+        assert "not from the data" in saved.err
+        assert Path("template.toml").read_text() == template.out
+        assert discreet_("schema", "survey.csv", "--out", "template.toml").code == 4
+        unfilled = discreet_("proportions", "survey.csv", "template.toml", "smoker", "--epsilon", "1")
+        assert unfilled.code == 2
+        declare(template.out.replace("smoker = []", 'smoker = ["never", "former", "current"]'))
+        assert discreet_(*SURVEY).code == 0
+
+    def test_check_speaks_at_a_terminal_only(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        declare(SMOKERS.replace(', "current"', ""))
+        piped = discreet_("check", "survey.csv", "schema.toml")
+        assert (piped.code, piped.out) == (2, "")
+        assert "nothing was read" in piped.err
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        told = discreet_("check", "survey.csv", "schema.toml")
+        assert told.code == 0
+        assert "10" in told.out
+        assert "These numbers are private" in told.out
+        assert sorted(os.listdir()) == FILES
 
 
 class TestShow:
@@ -266,15 +315,15 @@ class TestShow:
         return Path("release.json")
 
     def test_json(self, saved: Path, discreet_: Any) -> None:
-        shown = json.loads(discreet_("show", "release.json", "--interval", "0.5", "--json").out)
-        release = discreet.Release.from_json(saved.read_text())
-        assert shown["interval"] == 0.5
+        shown = json.loads(discreet_("show", "release.json", "--level", "0.5", "--json").out)
+        release = Release.from_json(saved.read_text())
+        assert shown["level"] == 0.5
         assert shown["table"] == release.table(0.5)
         assert shown["release"]["counts"] == list(release.counts)
 
-    @pytest.mark.parametrize("interval", ["0", "1", "95", "nan"])
-    def test_intervals_outside_0_1(self, interval: str, saved: Path, discreet_: Any) -> None:
-        failed = discreet_("show", "release.json", "--interval", interval)
+    @pytest.mark.parametrize("level", ["0", "1", "95", "nan"])
+    def test_levels_outside_0_1(self, level: str, saved: Path, discreet_: Any) -> None:
+        failed = discreet_("show", "release.json", "--level", level)
         assert failed.code == 2
         assert "between 0 and 1" in failed.err
 
@@ -300,7 +349,7 @@ class TestShow:
 
     def test_a_level_cannot_drive_the_terminal(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         hostile = "\x1b[2J[bold]x\x07"
-        release = discreet.release({"a": 5, hostile: 5}, levels=("a", hostile), epsilon=1)
+        release = shorthand.shares({"a": 5, hostile: 5}, levels=("a", hostile), epsilon=1)
         Path("release.json").write_text(release.to_json())
         for terminal in (False, True):
             monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
@@ -309,6 +358,46 @@ class TestShow:
             assert hostile not in out
             assert "\x07" not in out
             assert "\\x1b[2J[bold]x\\x07" in out
+
+
+PLAN = ("plan", "proportions", "schema.toml", "smoker")
+
+
+class TestPlan:
+    def test_it_prints_the_plan(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        expected = discreet.plan(discreet.Proportions("smoker", epsilon="0.8"), "schema.toml")
+        done = discreet_(*PLAN, "--epsilon", "0.8")
+        assert (done.code, done.out, done.err) == (0, f"{expected}\n", "")
+        document = json.loads(discreet_(*PLAN, "--epsilon", "0.8", "--json").out)
+        assert document == json.loads(json.dumps(expected.to_dict()))
+        os.remove("survey.csv")  # no data are opened
+        assert discreet_(*PLAN, "--epsilon", "0.8").out == done.out
+
+    def test_it_finds_epsilon_and_n(self, discreet_: Any) -> None:
+        question = discreet.Proportions("smoker")
+        document = json.loads(discreet_(*PLAN, "--within", "12 points", "--json").out)
+        assert document["epsilon"] == discreet.plan(question, "schema.toml", within=0.12).to_dict()["epsilon"]
+        declare(SMOKERS.replace("n = 100", ""))
+        found = discreet_(*PLAN, "--epsilon", "2", "--within", "0.05", "--json")
+        expected = discreet.plan(discreet.Proportions("smoker", epsilon=2), "schema.toml", within=0.05)
+        assert json.loads(found.out)["n"] == expected.n
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((), "a plan needs epsilon, or within"),
+            (("--epsilon", "1", "--within", "0.1"), "give two of n, epsilon and within"),
+            (("--within", "0"), "must be a positive number"),
+            (("--epsilon", "0"), "must be positive"),
+            (("--epsilon", "1", "--level", "2"), "between 0 and 1"),
+            (("--within", "0.1", "--of", "never"), "must be one of"),
+            (("--epsilon", "1", "--guess", "typcal=0.3"), "did you mean 'typical'"),
+        ],
+    )
+    def test_bad_input(self, arguments: tuple[str, ...], message: str, discreet_: Any) -> None:
+        failed = discreet_(*PLAN, *arguments)
+        assert (failed.code, failed.out) == (2, "")
+        assert message in failed.err
 
 
 class TestAudit:
@@ -525,7 +614,7 @@ class TestOutput:
     def test_plain_when_piped_and_a_table_on_a_terminal(
         self, discreet_: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        commands: tuple[tuple[str, ...], ...] = (SURVEY, ("mechanisms",), ("--help",), ("release", "--help"))
+        commands: tuple[tuple[str, ...], ...] = (SURVEY, ("mechanisms",), ("--help",), ("mean", "--help"))
         for command in commands:
             piped = discreet_(*command)
             assert piped.code == 0
@@ -550,7 +639,9 @@ class TestOutput:
     def test_help_tells_the_exit_codes(self, discreet_: Any) -> None:
         for command in (
             (),
-            *((name,) for name in ("release", "show", "audit", "mechanisms", "version", "ledger")),
+            *((name,) for name in ("proportions", "show", "audit", "version", "ledger", "schema")),
+            ("mechanisms",),
+            ("plan", "mean"),
             *(("ledger", name) for name in ("create", "show", "history", "price", "cap", "verify", "export")),
         ):
             text = discreet_(*command, "--help").out
@@ -562,21 +653,21 @@ class TestOutput:
         def broken(*_: Any, **__: Any) -> None:
             raise RuntimeError(SECRET)
 
-        monkeypatch.setattr("discreet.questions.base.Question.ask", broken)
+        monkeypatch.setattr("discreet.questions.asking.BoundQuestion.answer", broken)
         failed = discreet_(*SURVEY, "--out", "release.json")
         assert failed.code == 70
         assert "internal error (RuntimeError)" in failed.err
         assert SECRET not in failed.err
-        assert os.listdir() == ["survey.csv"]
+        assert sorted(os.listdir()) == FILES
 
     def test_interruption(self, discreet_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("discreet.questions.base.Question.ask", interrupted)
+        monkeypatch.setattr("discreet.questions.asking.BoundQuestion.answer", interrupted)
         failed = discreet_(*SURVEY, "--out", "release.json")
         assert failed.code == 130
-        assert os.listdir() == ["survey.csv"]
+        assert sorted(os.listdir()) == FILES
 
 
 class TestProcess:
@@ -615,7 +706,7 @@ assert not heavy, heavy
     def test_a_terminal_without_greek(self, tmp_path: Path) -> None:
         path = tmp_path / "release.json"
         path.write_text(
-            discreet.release({"a": 5, "é": 5}, levels=("a", "é"), epsilon=1).to_json(), encoding="utf-8"
+            shorthand.shares({"a": 5, "é": 5}, levels=("a", "é"), epsilon=1).to_json(), encoding="utf-8"
         )
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
         for option in ((), ("--json",)):
@@ -628,48 +719,38 @@ assert not heavy, heavy
 # Posterior draws.
 
 
-def test_sample_from_a_file_and_show(discreet_: Any) -> None:
+def test_draw_from_a_file_and_show(discreet_: Any) -> None:
     Path("ages.csv").write_text("age\n" + "23\n64\n41\n" * 30)
-    bounds = ("--bounds", "0,100")
-    rest = (
-        "sample",
-        "ages.csv",
-        "--family",
-        "gaussian",
-        "--column",
-        "age",
-        "--sigma",
-        "20",
-        "--prior",
-        "50,30",
-    )
+    declare("n = 90\n[columns]\nage = [0, 100]\n")
+    rest = ("draw", "ages.csv", "schema.toml", "age", "--family", "gaussian", "--prior", "50,30")
     target = ("--epsilon", "1", "--delta", "1e-6")
-    done = discreet_(*rest, *bounds, *target, "--out", "mean.json")
+    done = discreet_(*rest, *target, "--options", "sigma=20", "--out", "mean.json")
     assert (done.code, done.err) == (0, "Saved to mean.json\n")
     assert "diffused gaussian" in done.out
     assert discreet_("show", "mean.json").out == done.out
-    shown = json.loads(discreet_("show", "mean.json", "--json", "--interval", "0.5").out)
+    shown = json.loads(discreet_("show", "mean.json", "--json", "--level", "0.5").out)
     assert shown["format"] == "discreet/sample"
-    (row,) = shown["table"]
-    assert f"{row['low']:.6g} – {row['high']:.6g}" in discreet_("show", "mean.json", "--interval", "0.5").out
-    printed = json.loads(discreet_(*rest, *bounds, *target, "--json", "--draws", "2").out)
+    assert len(shown["table"]) == 1
+    assert "50 % interval" in discreet_("show", "mean.json", "--level", "0.5").out
+    printed = json.loads(discreet_(*rest, *target, "--json", "--options", "sigma=20; draws=2").out)
     assert len(printed["release"]["draws"]) == 2
-    aimless = discreet_(*rest, *bounds, *target[:2])
+    aimless = discreet_(*rest, *target[:2], "--options", "sigma=20")
     assert aimless.code == 2
     assert "is no target" in aimless.err
-    assert "bounds are missing" in discreet_(*rest, *target).err
+    assert "sigma" in discreet_(*rest, *target).err
+    declare("[columns]\nage = [0, 100]\n")
+    assert "declare n" in discreet_(*rest, *target, "--options", "sigma=20").err
     Path("mean.json").write_text(Path("mean.json").read_text().replace('"n": 90', '"n": 91'))
     assert discreet_("show", "mean.json").code == 5
 
 
-def test_sample_charges_the_ledger(discreet_: Any) -> None:
+def test_draw_charges_the_ledger(discreet_: Any) -> None:
     Path("visits.csv").write_text("visits\n" + "1\n0\n4\n" * 30)
-    assert (
-        discreet_("ledger", "create", "clinic", "--epsilon", "1", "--delta", "1e-5", "--ledger", "l.db").code
-        == 0
-    )
-    arguments = ("sample", "visits.csv", "--family", "poisson", "--column", "visits", "--bounds", "0,20",
-                 "--prior", "2,1", "--epsilon", "0.6", "--delta", "1e-6", "--n", "90",
+    declare("n = 90\n[columns]\nvisits = [0, 20]\n")
+    made = discreet_("ledger", "create", "clinic", "--epsilon", "1", "--delta", "1e-5", "--ledger", "l.db")
+    assert made.code == 0
+    arguments = ("draw", "visits.csv", "schema.toml", "visits", "--family", "poisson", "--prior", "2,1",
+                 "--epsilon", "0.6", "--delta", "1e-6",
                  "--dataset", "clinic", "--ledger", "l.db", "--request-id")  # fmt: skip
     first = discreet_(*arguments, "a")
     assert first.code == 0

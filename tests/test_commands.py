@@ -15,22 +15,37 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import pytest
 from typer.main import get_command
 
 import discreet
-from discreet._registry import COMMANDS, DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS
+from discreet._registry import DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS, SENTENCES
 from discreet.cli import app, main
-from discreet.declarations import as_epsilon
-from discreet.documents.answer import Answer, Part, Row, Table, Words, load_answer
+from discreet.documents.answer import Answer, Row, Table, Words, load_answer
 from discreet.mechanisms.independent import LSHist
 from discreet.posterior_sampling.families.rates import Poisson
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Bound, Question, parameter
-from discreet.questions.text import BUDGET, FLAG, LEVELS, TEXT, WHOLE, plan_in_words
+from discreet.questions.base import Question, optional, parameter
+from discreet.questions.request import PricedRequest, Request
+from discreet.questions.text import FLAG, NAMES, TEXT, WHOLE, plan_in_words
+from discreet.schema import Schema
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0"
 LEDGER = ("--ledger", "l.db", "--dataset", "survey")
+COLUMNS = """[columns]
+sex = ["f", "m"]
+smoker = ["no", "yes, daily"]
+age = [0, 120]
+region = ["north", "south"]
+"""
+SCHEMA = f"n = 240\n{COLUMNS}"
+SCHEMAS = {
+    "within groups": "sizes = {region = {north = 180, south = 60}}\n"
+    + SCHEMA.replace('["north", "south"]', '{values = ["north", "south"], public = true}'),
+    "draw of a person": f'person = "id"\nper_person = 2\n{SCHEMA}',
+}
+"""Those that differ from the plain one."""
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -44,6 +59,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         smoker = ("no", "no", "yes, daily")[i % 3]
         lines.append(f'{i // 2},{"fm"[i % 2]},"{smoker}",{20 + i % 60},{("north", "south")[i % 4 == 0]}')
     Path("survey.csv").write_text("\n".join(lines) + "\n")
+    Path("schema.toml").write_text(SCHEMA)
 
     def command(*arguments: str | Path) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -66,7 +82,7 @@ def become_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 # A question, a mechanism and a family that only this test knows.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Total(Answer):
     format: ClassVar[str] = "test/total"
 
@@ -83,54 +99,67 @@ class Total(Answer):
         guarantee = Guarantee.from_dict(content["guarantee"])
         return cls(str(content["column"]), int(content["value"]), Fraction(content["noise"]), guarantee)
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
+    def rows(self, level: float = 0.95) -> list[Row]:
         return [Row(self.column, self.value, low=self.value - 1, high=self.value + 1)]
 
+    def draws(self, size: int = 4000, seed: int | None = None) -> Any:
+        return np.full((size, 1), float(self.value))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return ("Doubt it.",)
+
     def words(self) -> Words:
-        return Words(
-            "A total of a test", f"Total of {self.column}", notes=("A note.",), warnings=("Doubt it.",)
-        )
+        return Words("A total of a test", f"Total of {self.column}", notes=("A note.",))
 
     def tables(self) -> tuple[Table, ...]:
         return (Table(("what", "how"), (("a cell", "another"),), "A caption:"),)
 
-    def parts(self) -> tuple[Part, ...]:
-        return (Part("A part without records", None, "Nothing is known of it."),)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Totalling(Question):
-    kind: ClassVar[str] = "totalling"
-    command: ClassVar[str] = "total"
-    verb: ClassVar[str] = "total"
-    title: ClassVar[str] = "Total of a test"
-    sentence: ClassVar[str] = "Say how many records hold one of the marks, whatever that takes."
+class Totalled(Request):
+    question: Totalling
 
-    column: str = parameter(TEXT, "The column.", example="smoker")
-    epsilon: Any = parameter(BUDGET, "The price.", example="1/2")
-    marks: tuple[str, ...] = parameter(LEVELS, "What is counted.", example="a,b")
-    at_most: int | None = parameter(WHOLE, "A bound.", default=None)
-    doubled: bool = parameter(FLAG, "Count twice.", default=False)
-    twist: str = parameter(TEXT, "How it is twisted.", default="left", choices=("left", "right"))
-
-    def __post_init__(self) -> None:
-        as_epsilon(self.epsilon)
+    @property
+    def declared_size(self) -> int | None:
+        return self.question.at_most
 
     def read(self, data: Any) -> int:
+        asked = self.question
         with Path(data).open(encoding="utf-8", newline="") as file:
-            return sum(row[self.column] in self.marks for row in csv.DictReader(file))
+            return sum(row[asked.column] in asked.marks for row in csv.DictReader(file))
 
     def size_of(self, statistic: int) -> int:
         return statistic
 
-    @property
-    def declared_size(self) -> int | None:
-        return self.at_most
-
-    def bind(self, size: int) -> Bound:
-        price = as_epsilon(self.epsilon)
+    def bind(self, size: int) -> PricedRequest:
+        asked, price = self.question, self.question.exact_epsilon
         promise = Guarantee(price)
-        return Bound(promise, lambda found: Total(self.column, found * (1 + self.doubled), price, promise))
+        return PricedRequest(
+            promise, lambda found: Total(asked.column, found * (1 + asked.doubled), price, promise)
+        )
+
+
+@dataclass(frozen=True)
+class Totalling(Question):
+    kind: ClassVar[str] = "total"
+    title: ClassVar[str] = "Total of a test"
+    sentence: ClassVar[str] = "Say how many records hold one of the marks, whatever that takes."
+
+    column: str = parameter(TEXT, "The column.", example="smoker")
+    marks: tuple[str, ...] = parameter(NAMES, "What is counted.", example="a,b", kw_only=True)
+    at_most: int | None = optional(WHOLE, "A bound.", kw_only=True)
+    doubled: bool = parameter(FLAG, "Count twice.", default=False, kw_only=True)
+    twist: str = parameter(
+        TEXT, "How it is twisted.", default="left", choices=("left", "right"), kw_only=True
+    )
+
+    def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        return (self.column,)
+
+    def request(self, schema: Schema) -> Request:
+        _ = self.exact_epsilon, schema.category(self.column)
+        return Totalled(schema=schema, question=self)
 
 
 @dataclass(frozen=True)
@@ -163,46 +192,34 @@ def thrown_away() -> Iterator[None]:
 
 TARGET = ("--epsilon", "1", "--delta", "1e-6")
 KINDS: dict[str, tuple[str, ...]] = {
-    "release": ("--column", "smoker", "--levels", "no", "--level", "yes, daily", "--epsilon", "1"),
-    "table": ("--columns", "sex=f,m; region=north,south", "--epsilon", "1", "--mechanism", "lshist"),
-    "conditional": (
-        *("--outcome", "sex", "--given", "region", "--levels", "f,m", "--group", "north", "--group", "south"),
-        *("--epsilon", "1", "--sizes", "180,60"),
+    "values": ("proportions", "smoker", "--epsilon", "1"),
+    "table": ("proportions", "sex", "region", "--epsilon", "1", "--mechanism", "lshist"),
+    "within groups": ("proportions", "sex", "--by", "region", "--epsilon", "1"),
+    "network": ("network", "sex=region", "--epsilon", "1"),
+    "draw": (
+        *("draw", "age", "--family", "gaussian", "--options", "sigma=20; draws=2", "--prior", "40,30"),
+        *(*TARGET, "--method", "concentrated"),
     ),
-    "network": (
-        *("--levels", "sex=f,m; region=north,south", "--parents", "sex=region", "--epsilon", "1"),
-        *("--n", "240"),
-    ),
-    "sample": (
-        *("--family", "gaussian", "--column", "age", "--bounds", "0,120", "--sigma", "20"),
-        *("--prior", "40,30", *TARGET, "--draws", "2", "--method", "concentrated"),
-    ),
-    "query": (
-        *("--column", "age", "--bounds", "0,120", *TARGET),
-        *("--person", "id", "--per-person", "2", "--n", "240"),
-    ),
-    "logistic": (
-        *("--outcome", "smoker", "--class", "no", "--class", "yes, daily"),
-        *("--features", "age=0,120", *TARGET),
-    ),
-    "mean": ("--column", "age", "--bounds", "0,120", "--epsilon", "1", "--by", "sex", "--levels", "f,m"),
-    "regress": (
-        *("--formula", "age ~ C(sex)", "--bounds", "age=0,120", "--levels", "sex=f,m", *TARGET),
-        *("--n", "240"),
-    ),
+    "draw of a person": ("draw", "age", *TARGET),
+    "draw of coefficients": ("draw", "smoker ~ age", *TARGET),
+    "mean": ("mean", "age", "--by", "sex", "--epsilon", "1"),
+    "quantiles": ("quantiles", "age", "--probs", "0.1, 0.5", "--epsilon", "1"),
+    "regress": ("regress", "age ~ sex", *TARGET),
 }
 
 
 def test_every_kind_is_tried() -> None:
-    assert set(KINDS) == {command for command, _ in COMMANDS.values()}
+    assert {command for command, *_ in KINDS.values()} == set(QUESTIONS)
 
 
-@pytest.mark.parametrize("command", KINDS)
-def test_every_kind_from_file_to_report(command: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_from_file_to_report(name: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     become_terminal(monkeypatch)
-    asked = (command, "survey.csv", *KINDS[command])
-    protects = {"query": ("replace-person", "--unit", "id"), "conditional": ("within-group",)}
-    relation = ("--relation", *protects.get(command, ("replace-one",)))
+    command, *rest = KINDS[name]
+    Path("schema.toml").write_text(SCHEMAS.get(name, SCHEMA))
+    asked = (command, "survey.csv", "schema.toml", *rest)
+    protects = {"draw of a person": ("replace-person", "--unit", "id"), "within groups": ("within-group",)}
+    relation = ("--relation", *protects.get(name, ("replace-one",)))
     assert (
         run("ledger", "create", "survey", "--epsilon", "2", "--delta", "1e-5", *relation, "--ledger", "l.db")[
             0
@@ -232,7 +249,7 @@ def test_every_kind_from_file_to_report(command: str, run: Run, monkeypatch: pyt
     assert run("report", "a.json", "--out", "a.html", "--ledger", "l.db")[0] == 0
     assert "<html" in Path("a.html").read_text()
     history = run("ledger", "history", "survey", "--ledger", "l.db")[1].splitlines()
-    assert QUESTIONS[next(kind for kind in COMMANDS if COMMANDS[kind][0] == command)].title in history[-1]
+    assert QUESTIONS[command].title in history[-1]
     os.rename("moved.csv", "survey.csv")
     assert run(*asked, *LEDGER, "--request-id", "q", "--epsilon", "1/2")[0] == 7
     assert run(*asked, *LEDGER, "--request-id", "other", "--nothing")[0] == 2
@@ -244,59 +261,62 @@ def test_every_field_is_an_option_and_nothing_else(thrown_away: None) -> None:
     commands = get_command(app)
     common = {"--glob", "--format", "--ledger", "--dataset", "--request-id", "--out", "--force", "--json"}
     common |= {"--acknowledge-large-delta"}
-    single = {"--levels": "--level", "--groups": "--group", "--classes": "--class", "--marks": "--mark"}
     for kind in QUESTIONS:
         question = QUESTIONS[kind]
-        command = commands.get_command(None, question.command or kind)
+        command = commands.get_command(None, kind)
         options = {name: one for one in command.params for name in one.opts if name.startswith("-")}
-        fields = {one.option: one for one in question.parameters() if not one.python}
-        literal = {single[name] for name, one in fields.items() if one.form is LEVELS}
-        assert set(options) == {*fields, *literal, *common}, kind
+        written = [one for one in question.parameters() if not one.python]
+        fields = {one.option: one for one in written if one.name != question.subject()}
+        assert set(options) == {*fields, *common}, kind
+        arguments = [one.name for one in command.params if not one.opts[0].startswith("-")]
+        assert arguments == ["file", "schema", question.subject()]
         for name, one in fields.items():
             assert one.help in options[name].help
             assert ("[required]" in options[name].help) == one.required
 
 
-def test_the_table_of_commands_is_that_of_the_questions() -> None:
-    assert {kind: (one.command or kind, one.sentence) for kind, one in QUESTIONS.items()} == COMMANDS
+def test_the_table_of_sentences_is_that_of_the_questions() -> None:
+    assert {kind: one.sentence for kind, one in QUESTIONS.items()} == SENTENCES
 
 
 def test_a_question_of_ones_own(thrown_away: None, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     become_terminal(monkeypatch)
     code, text, _ = run("--help")
-    assert (code, "total         Say how many" in text) == (0, True)
+    assert (code, bool(re.search("total +Say how many", text))) == (0, True)
     code, text, _ = run("total", "--help")
     assert "--twist left|right" in text
     assert "--doubled" in text
     run("ledger", "create", "survey", "--epsilon", "1", "--ledger", "l.db")
-    asked = ("total", "survey.csv", "--column", "smoker", "--epsilon", "1/2", "--mark", "yes, daily")
+    asked = ("total", "survey.csv", "schema.toml", "smoker", "--epsilon", "1/2", "--marks", "no")
     code, printed, said = run(*asked, "--doubled", *LEDGER, "--request-id", "t", "--out", "t.json")
     assert code == 0, said
-    for part in ("A total of a test", "Doubt it.", "160", "A caption:", "another", "Nothing is known of it."):
+    for part in ("A total of a test", "Doubt it.", "320"):
         assert part in printed
+    assert run("report", "t.json", "--out", "t.html")[0] == 0
+    for part in ("A caption:", "another", "A note."):
+        assert part in Path("t.html").read_text("utf-8")
     assert run("show", "t.json")[1] == printed
     code, again, said = run(*asked, "--doubled", *LEDGER, "--request-id", "t", "--json")
-    assert (code, json.loads(again)["release"]["value"]) == (0, 160)
+    assert (code, json.loads(again)["release"]["value"]) == (0, 320)
     assert json.loads(said)["receipt"]["repeated"] is True
     assert run(*asked, *LEDGER, "--request-id", "t")[0] == 7
     for bad, message in (
         (("--twist", "rihgt"), "did you mean 'right'"),
         (("--at-most", "few"), "--at-most 'few' must be a whole number"),
-        (("--column", ""), "--column is empty"),
+        (("--marks", ""), "--marks is empty"),
     ):
         code, _, said = run(*asked, *bad)
         assert (code, message in said) == (2, True), said
-    assert run("total", "survey.csv", "--column", "smoker")[0] == 2
+    assert run("total", "survey.csv", "schema.toml", "smoker")[0] == 2
     assert "Total of a test" in run("ledger", "history", "survey", "--ledger", "l.db")[1]
 
 
 def test_a_field_that_every_command_has_is_refused(run: Run) -> None:
     @QUESTIONS.register
-    @dataclass(frozen=True, kw_only=True)
+    @dataclass(frozen=True)
     class Clash(Totalling):
         kind: ClassVar[str] = "clash"
-        command: ClassVar[str] = "clash"
-        out: str = parameter(TEXT, "Where to.", default="")
+        out: str = parameter(TEXT, "Where to.", default="", kw_only=True)
 
     try:
         code, _, said = run("clash", "survey.csv")
@@ -307,25 +327,14 @@ def test_a_field_that_every_command_has_is_refused(run: Run) -> None:
 
 def test_a_mechanism_and_a_family_of_ones_own(thrown_away: None, run: Run) -> None:
     assert "copied" in run("mechanisms")[1]
-    asked = ("release", "survey.csv", "--column", "sex", "--levels", "f,m", "--epsilon", "1/4")
+    asked = ("proportions", "survey.csv", "schema.toml", "sex", "--epsilon", "1/4")
     run("ledger", "create", "survey", "--epsilon", "2", "--delta", "1e-5", "--ledger", "l.db")
     code, printed, said = run(*asked, "--mechanism", "copied", *LEDGER, "--out", "c.json")
     assert (code, "mechanism copied" in printed) == (0, True), said
     assert run("show", "c.json")[1] == printed
     assert run("report", "c.json", "--out", "c.html")[0] == 0
     assert run("audit", "copied", "--prior", "1,1", "--n", "10", "--epsilon", "1")[0] == 0
-    drawn = (
-        "sample",
-        "survey.csv",
-        "--column",
-        "age",
-        "--family",
-        "visits",
-        "--bounds",
-        "0,100",
-        "--prior",
-        "2,1",
-    )
+    drawn = ("draw", "survey.csv", "schema.toml", "age", "--family", "visits", "--prior", "2,1")
     code, printed, said = run(*drawn, *TARGET, *LEDGER, "--out", "v.json")
     assert (code, "visits" in printed) == (0, True), said
     assert run("show", "v.json")[1] == printed
@@ -333,8 +342,8 @@ def test_a_mechanism_and_a_family_of_ones_own(thrown_away: None, run: Run) -> No
 
 
 def test_an_unknown_command_names_the_nearest(run: Run) -> None:
-    code, _, said = run("relaese", "survey.csv")
-    assert (code, "did you mean 'release'?" in said) == (2, True)
+    code, _, said = run("proportoins", "survey.csv")
+    assert (code, "did you mean 'proportions'?" in said) == (2, True)
     code, _, said = run("ledger", "shwo")
     assert (code, "did you mean 'show'?" in said) == (2, True)
 
@@ -345,6 +354,7 @@ def test_an_unknown_command_names_the_nearest(run: Run) -> None:
 def test_help_fits_and_is_not_cut(run: Run, thrown_away: None) -> None:
     group = get_command(app)
     names = [(), *((name,) for name in group.list_commands(None)), ("ledger", "history"), ("ledger", "price")]
+    names += [("plan", kind) for kind in QUESTIONS]
     for command in names:
         if command == ("reproduce",):
             continue
@@ -353,8 +363,18 @@ def test_help_fits_and_is_not_cut(run: Run, thrown_away: None) -> None:
         assert max(map(len, text.splitlines())) <= 80, command
         assert not re.search(r"\w\.\.\.", text.replace("NAME...", "")), command
     whole = " ".join(run("--help")[1].split())
-    for _, sentence in COMMANDS.values():
+    for sentence in SENTENCES.values():
         assert sentence.rstrip(".") in whole
+
+
+def test_plan_fits_and_speaks_of_what_it_shows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    become_terminal(monkeypatch)
+    plan = ("plan", "proportions", "schema.toml", "smoker")
+    text = run(*plan, "--epsilon", "1/2")[1]
+    assert max(map(len, text.splitlines())) <= 80
+    assert "± points" in text
+    assert "no data were opened" in " ".join(text.split())
+    assert "To expect ± 9: n = 240" in run(*plan, "--within", "9 points")[1]
 
 
 DOCUMENTS_0_1_0 = (
@@ -379,9 +399,10 @@ def test_what_0_1_0_wrote_fits_a_terminal(name: str, run: Run, monkeypatch: pyte
     assert max(map(cell_len, text.splitlines())) <= 80
     answer = load_answer(path.read_text("utf-8"))
     shown = " ".join(text.split())
-    for table in answer.tables():
-        assert all(name in shown for name in table.header)
-        assert all(cell in shown for row in table.cells for cell in row)
+    for kind, what in answer.describe():
+        if kind == "table":
+            assert all(word in shown for name in what.header for word in name.split())
+            assert all(word in shown for row in what.cells for cell in row for word in cell.split())
     code, document, _ = run("show", path, "--json")
     assert json.loads(document)["format"] == json.loads(path.read_text("utf-8"))["format"]
 
@@ -407,21 +428,22 @@ def test_the_history_of_0_1_0_is_told_in_words(name: str, run: Run, monkeypatch:
 def test_history_says_what_was_asked_and_can_be_filtered_and_exported(run: Run) -> None:
     book = ("--ledger", "l.db")
     assert run("ledger", "create", "survey", "--epsilon", "2", *book)[0] == 0
-    release = ("release", "survey.csv", "--column", "sex", "--levels", "f,m", "--epsilon", "1/2", *LEDGER)
+    release = ("proportions", "survey.csv", "schema.toml", "sex", "--epsilon", "1/2", *LEDGER)
     assert run(*release, "--request-id", "sex", "--options", "")[0] == 2
     assert run(*release, "--request-id", "sex")[0] == 0
-    assert run("table", "survey.csv", *KINDS["table"], *LEDGER, "--request-id", "cells")[0] == 0
+    mean = ("mean", "survey.csv", "schema.toml", "age", "--by", "sex", "--epsilon", "1", *LEDGER)
+    assert run(*mean, "--request-id", "cells")[0] == 0
     history = ("ledger", "history", "survey", *book)
     header, created, sex, cells = run(*history)[1].splitlines()
     assert header.split("  ")[-1] == "what was asked"
     assert "Created: cap ε = 2, replace-one" in created
-    assert "Proportions – column: sex; levels: f, m" in sex
+    assert "Proportions – columns: sex" in sex
     assert "ε = 0.5  ε = 0.5" in sex
     assert "ε = 1    ε = 1.5" in cells
-    assert "Table – columns and their levels: sex (f, m), region (north, south); mechanism: lshist" in cells
-    assert run(*history, "--kind", "table")[1].splitlines()[1].split() == cells.split()
-    assert len(run(*history, "--kind", "proportion", "--kind", "create")[1].splitlines()) == 3
-    assert run(*history, "--kind", "tabel")[0] == 2
+    assert "Mean – column: age; by group: sex" in cells
+    assert run(*history, "--kind", "mean")[1].splitlines()[1].split() == cells.split()
+    assert len(run(*history, "--kind", "proportions", "--kind", "create")[1].splitlines()) == 3
+    assert run(*history, "--kind", "maen")[0] == 2
     assert len(run(*history, "--since", "2020-01-01", "--until", "2999-12-31")[1].splitlines()) == 4
     assert run(*history, "--since", "2999-01-01")[1:] == ("", "no entries\n")
     assert run(*history, "--until", "2020-01-01T12:00")[1:] == ("", "no entries\n")
@@ -440,10 +462,10 @@ def test_plans_of_any_kind_have_words() -> None:
         "By hand – nested: a yes"
     )
     assert plan_in_words({"question": "bytes"}) == "Bytes"
-    asked = QUESTIONS["proportion"](column="x", levels=("a", "b"), epsilon=Fraction(1, 3), n=7)
-    assert plan_in_words({**asked.plan(), "data": "x.csv"}) == (
-        "Proportions – number of records n: 7; column: x; levels: a, b; data: x.csv"
-    )
+    asked = discreet.Proportions("x", epsilon=Fraction(1, 3))
+    plan = asked.plan(Schema({"x": ("a", "b"), "y": (0, 1)}, n=7))
+    told = plan_in_words({**plan, "data": "x.csv"})
+    assert told == "Proportions – columns: x; schema: n 7, columns x a, b; data: x.csv"
 
 
 def test_python_m_discreet() -> None:

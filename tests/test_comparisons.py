@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln
 
-import discreet
+import shorthand
 from discreet.errors import InvalidInput
 from discreet.inference.comparisons import JointDraws, independence
 
@@ -19,17 +19,13 @@ def table():
     frame = pd.DataFrame(
         {"sex": ["f"] * 60 + ["m"] * 40, "smoker": (["no"] * 45 + ["yes"] * 15) + ["no"] * 20 + ["yes"] * 20}
     )
-    return discreet.release_table(
-        frame,
-        {"sex": ("f", "m"), "smoker": ("no", "yes")},
-        epsilon=2.0,
-        prior=1.0,
-        mechanism="lattice",
+    return shorthand.table(
+        frame, {"sex": ("f", "m"), "smoker": ("no", "yes")}, epsilon=2.0, prior=1.0, mechanism="lattice"
     )
 
 
 def test_shares_are_those_of_the_draws(table):
-    draws = table.noise_aware().sample(4000, 0).reshape(-1, 2, 2)
+    draws = table.posterior.sample(4000, 0).reshape(-1, 2, 2)
     shares = table.shares("smoker", given="sex")
     inner = draws / draws.sum(axis=2, keepdims=True)
     a, b = inner[:, 0, 1], inner[:, 1, 1]
@@ -43,17 +39,24 @@ def test_shares_are_those_of_the_draws(table):
     np.testing.assert_allclose(table.shares("sex").draws[:, 0], draws.sum(axis=2))
     np.testing.assert_allclose(table.joint().margin("smoker", "sex"), draws.transpose(0, 2, 1))
     assert [row["smoker"] for row in shares.table()] == ["no", "yes", "no", "yes"]
-    assert str(shares).split()[:4] == ["sex", "smoker", "mean", "95"]
+    assert str(shares).split()[:4] == ["sex", "smoker", "estimate", "95"]
+    assert len(repr(shares).splitlines()) == len(repr(shares.difference("yes", pair)).splitlines()) == 1
+    assert table.difference("yes", pair, given="sex").mean() == pytest.approx(np.mean(a - b))
+    assert table.ratio("yes", pair, given="sex").mean() == pytest.approx(np.mean(a / b))
+    (no, yes) = table.differences("sex", 0.9).cells
+    assert yes[0] == "yes"
+    assert yes[1].startswith(f"{100 * np.mean(b - a):+.1f} (")
+    assert no[1].split()[0] == f"{100 * np.mean(a - b):+.1f}".replace("-", "−")
 
 
 def test_a_cross_table_in_percent(table):
-    cells = table.noise_aware().predictive().reshape(2, 2)
+    cells = table.posterior.mean().reshape(2, 2)
     shown = table.crosstab()
     assert shown.header[1:] == ("no", "yes")
     assert shown.cells[0] == ("f", *(f"{v:.1f} %" for v in 100 * cells[0] / cells[0].sum()))
     columns = table.crosstab(rows="smoker", percent="column")
     assert columns.cells[1] == ("yes", *(f"{v:.1f} %" for v in 100 * cells[:, 1] / cells.sum(axis=1)))
-    assert "Shares of smoker within each sex" in table.summary()
+    assert table.tables()[0].caption.startswith("Shares of smoker within each sex")
     frame = table.to_frame()
     assert list(frame.columns[:2]) == ["sex", "smoker"]
     assert len(frame) == 4
@@ -63,10 +66,10 @@ def test_groups_have_the_same_verbs():
     frame = pd.DataFrame(
         {"g": ["x"] * 50 + ["y"] * 50, "o": ["a"] * 40 + ["b"] * 10 + ["a"] * 10 + ["b"] * 40}
     )
-    answer = discreet.release_conditional(
+    answer = shorthand.groups(
         frame,
         outcome="o",
-        given="g",
+        by="g",
         levels=("a", "b"),
         groups=("x", "y", "z"),
         epsilon=5.0,
@@ -78,6 +81,12 @@ def test_groups_have_the_same_verbs():
     assert shares.probability("a", ("x", "y")) > 0.9
     assert abs(shares.mean()[2, 0] - 0.5) < 0.05
     assert list(answer.to_frame().columns[:2]) == ["g", "o"]
+    assert answer.difference("a", ("x", "y")).mean() == pytest.approx(
+        shares.difference("a", ("x", "y")).mean()
+    )
+    assert answer.ratio("a", ("x", "y")).mean() > 1
+    assert [cells[0] for cells in answer.differences().cells] == ["a", "b"]
+    assert "No records" in str(answer)
 
 
 def test_the_bayes_factor_against_a_sum_over_all_tables():
@@ -122,6 +131,8 @@ def test_names_that_are_not_there(table):
         table.shares("smoker", "sex").ratio("yes", ("f",))
     with pytest.raises(InvalidInput, match="given"):
         table.shares("smoker").ratio("yes", ("f", "m"))
+    with pytest.raises(InvalidInput, match="given='age' must be one of the two columns"):
+        table.difference("yes", ("f", "m"), given="age")
     with pytest.raises(InvalidInput, match="percent"):
         table.crosstab(percent="cell")
     with pytest.raises(InvalidInput, match="once"):
@@ -134,4 +145,4 @@ def test_arviz_knows_the_names(table):
     share = table.to_arviz(50, seed=1).posterior["share"]
     assert share.dims == ("chain", "draw", "sex", "smoker")
     inner = share.sel(sex="m", smoker="no").values[0]
-    np.testing.assert_array_equal(inner, table.noise_aware().sample(50, 1)[:, 2])
+    np.testing.assert_array_equal(inner, table.posterior.sample(50, 1)[:, 2])

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet
-from discreet.posterior_sampling.families.categorical import BetaFamily
+from discreet.errors import InvalidInput
+from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
+from discreet.posterior_sampling.families.rates import Exponential, Poisson
 from discreet.privacy.composite_curves import Composed, Group, Largest, composed
 from discreet.privacy.convolution import discretise
 from discreet.privacy.curves import Approximate, Curve, Gaussian
@@ -84,17 +86,17 @@ def test_far_tail_of_a_gaussian_is_small_and_not_zero() -> None:
 
 @pytest.mark.parametrize("order", [0.99, 0.5, -3, math.nan, math.inf, "x", None])
 def test_orders_from_one_on_only(order: object) -> None:
-    with pytest.raises(discreet.InvalidInput, match="order="):
+    with pytest.raises(InvalidInput, match="order="):
         HALF.rdp(order)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [-0.1, math.nan])
 def test_bad_epsilon_and_delta(value: float) -> None:
-    with pytest.raises(discreet.InvalidInput, match="epsilon="):
+    with pytest.raises(InvalidInput, match="epsilon="):
         HALF.delta_at(value)
-    with pytest.raises(discreet.InvalidInput, match="delta="):
+    with pytest.raises(InvalidInput, match="delta="):
         HALF.epsilon_at(value)
-    with pytest.raises(discreet.InvalidInput, match="delta="):
+    with pytest.raises(InvalidInput, match="delta="):
         HALF.epsilon_at(1.0)
 
 
@@ -236,7 +238,7 @@ def test_largest_is_pointwise() -> None:
 
 
 def test_unknown_kind_of_curve() -> None:
-    with pytest.raises(discreet.InvalidInput, match="update discreet"):
+    with pytest.raises(InvalidInput, match="update discreet"):
         Curve.from_dict({"kind": "of tomorrow"})
 
 
@@ -245,19 +247,15 @@ def test_unknown_kind_of_curve() -> None:
 
 def tiny_settings() -> list[Curve]:
     curves: list[Curve] = [
-        discreet.Poisson((0, 10)).curve((Fraction(1, 1000), Fraction(1, 1000)), 1000, Fraction(1, 10**4)),
-        discreet.DirichletFamily().curve(
-            (Fraction(1, 100), Fraction(1, 100), Fraction(1)), 50, Fraction(1, 1000)
-        ),
-        discreet.Exponential((0, 10)).curve((Fraction(1, 100), Fraction(1, 100)), 20, Fraction(1, 1000)),
-        discreet.Exponential((0, 10)).curve((Fraction(4.925), Fraction(0.00738)), 30, Fraction(0.954)),
+        Poisson((0, 10)).curve((Fraction(1, 1000), Fraction(1, 1000)), 1000, Fraction(1, 10**4)),
+        DirichletFamily().curve((Fraction(1, 100), Fraction(1, 100), Fraction(1)), 50, Fraction(1, 1000)),
+        Exponential((0, 10)).curve((Fraction(1, 100), Fraction(1, 100)), 20, Fraction(1, 1000)),
+        Exponential((0, 10)).curve((Fraction(4.925), Fraction(0.00738)), 30, Fraction(0.954)),
     ]
     rng = np.random.default_rng(8)
     for _ in range(40):
         a, b, r = (Fraction(float(x)) for x in np.exp(rng.uniform(np.log(1e-3), np.log(5), 3)))
-        family = [discreet.Poisson((0, 7)), discreet.DirichletFamily(), discreet.Exponential((0, 3))][
-            int(rng.integers(3))
-        ]
+        family = [Poisson((0, 7)), DirichletFamily(), Exponential((0, 3))][int(rng.integers(3))]
         curves.append(family.curve((a, b), int(rng.integers(1, 200)), min(r, Fraction(1)) / 7))
     return curves
 
@@ -275,7 +273,7 @@ def test_profiles_of_tiny_priors_in_floats_are_those_of_balls() -> None:
     """Where enclosures are quick, down to parameters of 0.001."""
     from discreet.numerics.enclosures import above, enclose
 
-    family, poisson = discreet.DirichletFamily(), discreet.Poisson((0, 10))
+    family, poisson = DirichletFamily(), Poisson((0, 10))
     for model, eta, r in (
         (family, (Fraction(1, 100), Fraction(1, 50), Fraction(1)), Fraction(1, 100)),
         (family, (Fraction(1, 1000), Fraction(1, 500), Fraction(1)), Fraction(1, 1000)),
@@ -297,8 +295,8 @@ def test_statistics_between_the_ends_are_covered(n: int, prior: tuple[float, flo
     epsilons = np.array([0.05, 0.5, 2.0])
     eta = (Fraction(prior[0]), Fraction(prior[1]))
     for family, places in (
-        (discreet.DirichletFamily(), [Fraction(x) for x in range(1, n - 1)]),
-        (discreet.BetaFamily(), [Fraction(x, 4) for x in range(1, 4 * (n - 1))]),
+        (DirichletFamily(), [Fraction(x) for x in range(1, n - 1)]),
+        (BetaFamily(), [Fraction(x, 4) for x in range(1, 4 * (n - 1))]),
     ):
         for r in (Fraction(1), Fraction(1, 5)):
             bound = family.elsewhere(eta, n, r, epsilons)
@@ -347,7 +345,7 @@ def test_twofold_randomised_response_is_not_understated() -> None:
 
 
 def test_a_certain_loss_composes_to_a_certain_loss() -> None:
-    hopeless = discreet.Exponential((0, 10)).curve((Fraction(4.925), Fraction(0.00738)), 30, Fraction(0.954))
+    hopeless = Exponential((0, 10)).curve((Fraction(4.925), Fraction(0.00738)), 30, Fraction(0.954))
     assert composed([(hopeless, 1), (Approximate(Fraction(1, 10**9)), 1)]).delta_at(0.5) == 1.0
 
 

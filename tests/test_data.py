@@ -130,10 +130,9 @@ class TestEveryEngine:
             count_levels(data, SMOKER, column=column)
         message = str(caught.value)
         assert "4 of 11 records hold a value outside the declared levels" in message
-        assert "other=LEVEL" in message
-        assert "--other LEVEL" in message
+        assert "other=VALUE" in message
         assert "2 of 11 records are missing" in message
-        assert "missing=LEVEL" in message
+        assert "missing=VALUE" in message
         assert "1 of these differ from a level only in white space" in message
         assert "1 of these differ from a level only in upper and lower case" in message
         assert not any(value in message for value in (SECRET, "vaper", "Never", " never"))
@@ -516,7 +515,7 @@ class TestColumns:
             count_levels(self.TABLE, SMOKER, column="xyzzy")
 
     def test_which_column(self) -> None:
-        with pytest.raises(InvalidInput, match=r"--column NAME\), one of: 'smoker', 'age'"):
+        with pytest.raises(InvalidInput, match=r"Name it, one of: 'smoker', 'age'"):
             count_levels(self.TABLE, SMOKER)
         assert count_levels(self.TABLE.select("smoker"), SMOKER) == (1, 0, 0)
 
@@ -626,9 +625,7 @@ class TestFiles:
     def test_csv_always_needs_a_column(self, name: str, tmp_path: Path) -> None:
         for content in (f"{SECRET}\nnever\n", f"{SECRET}\t{SECRET},{SECRET}\nnever\tnever,x\n"):
             path = self.write(tmp_path, name, content)
-            with pytest.raises(
-                InvalidInput, match=r"first line .* must name the columns.*--column NAME"
-            ) as one:
+            with pytest.raises(InvalidInput, match=r"first line .* must name the columns") as one:
                 count_levels(path, SMOKER)
             with pytest.raises(
                 InvalidInput, match=r"does not exist; The first line.* has \d;.*record"

@@ -15,7 +15,9 @@ from scipy.optimize import linprog
 from scipy.special import gammaln
 
 import discreet
+import shorthand
 from conformance.oracle import datasets, neighbours
+from discreet.answers.release import Release
 from discreet.mechanisms.lattice import Decoder, Lattice, round_to_total
 from discreet.numerics.log_gamma import log_rising
 
@@ -66,7 +68,7 @@ def least_error(prior: tuple[float, ...], n: int, epsilon: float) -> float:
     return float(solved.fun)
 
 
-@pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
+@pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.8, 2])
 @pytest.mark.parametrize("prior", [(1.0, 1.0), (7.0, 4.0)])
 @pytest.mark.parametrize("n", [8, 20, 60])
@@ -76,7 +78,7 @@ def test_two_levels_reach_the_limit(n: int, prior: tuple[float, ...], epsilon: f
     assert limit - 1e-9 <= ours <= 1.0001 * limit
 
 
-@pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
+@pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.8, 2])
 @pytest.mark.parametrize("n", [5, 8])
 def test_three_levels_come_within_a_tenth_of_the_limit(n: int, epsilon: float) -> None:
@@ -199,11 +201,11 @@ def test_counts_are_decoded_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) 
     asked = []
     decode = Lattice.decode
     monkeypatch.setattr(Lattice, "decode", lambda self, noisy: asked.append(noisy) or decode(self, noisy))
-    released = discreet.release(
+    released = shorthand.shares(
         {"a": 30, "b": 20, "c": 10}, levels=("a", "b", "c"), epsilon=1, mechanism="lattice"
     )
     assert sum(released.noisy) == 60
     assert asked == []
     assert sum(released.counts) == 60
-    assert discreet.Release.from_json(released.to_json()) == released
+    assert Release.from_json(released.to_json()) == released
     assert asked == [released.noisy]

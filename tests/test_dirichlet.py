@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-import discreet
 from discreet import Beta, Dirichlet
+from discreet.errors import InvalidInput
 
 shapes = st.floats(0.2, 500)
 
@@ -106,18 +106,18 @@ def test_huge_counts() -> None:
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 95, math.nan])
 def test_bad_level(level: float) -> None:
-    with pytest.raises(discreet.InvalidInput, match="level"):
+    with pytest.raises(InvalidInput, match="level"):
         Beta(1, 1).interval(level)
 
 
 def test_bad_input() -> None:
-    with pytest.raises(discreet.InvalidInput, match="kind"):
+    with pytest.raises(InvalidInput, match="kind"):
         Beta(1, 1).interval(0.9, "hpd")  # type: ignore[arg-type]
-    with pytest.raises(discreet.InvalidInput, match="index"):
+    with pytest.raises(InvalidInput, match="index"):
         Dirichlet((1, 1, 1)).marginal(3)
-    with pytest.raises(discreet.InvalidInput, match="prior"):
+    with pytest.raises(InvalidInput, match="prior"):
         Dirichlet((1, 0, 1))
-    with pytest.raises(discreet.InvalidInput, match="negative"):
+    with pytest.raises(InvalidInput, match="negative"):
         Beta(1, 1).updated((-1, 4))
-    with pytest.raises(discreet.InvalidInput, match="theta"):
+    with pytest.raises(InvalidInput, match="theta"):
         Dirichlet((1, 1, 1)).pdf((0.5, 0.5))

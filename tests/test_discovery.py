@@ -1,4 +1,4 @@
-"""``levels="discover"``: what is asked, charged, printed and refused."""
+"""``Category("discover")``: what is asked, charged, printed and refused."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet
+import shorthand
 from discreet.answers.selected import Discovered
 from discreet.cli import app
 from discreet.data import count_texts, read_rows
 from discreet.documents.answer import load_answer
 from discreet.documents.base import write_document
-from discreet.errors import CorruptReleaseError, FileError, InvalidInput, PrivacyWarning
+from discreet.errors import CorruptReleaseError, FileError, InvalidInput, PrivacyWarning, TooLargeError
 from discreet.mechanisms.discovery import Discovery
-from discreet.questions.base import question_of
 from discreet.reporting.report import report
 
 WORDS = ["tea"] * 400 + ["coffee"] * 90 + [None] * 7 + [f"once-{i}" for i in range(50)]
-ASKED: dict[str, Any] = {"levels": "discover", "epsilon": 1, "delta": "1e-6", "relation": "add-remove"}
+ASKED: dict[str, Any] = {"levels": "discover", "epsilon": 1, "delta": "1e-6", "hidden": True}
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyWarning")
 
 
 def asked(data: Any, **options: Any) -> Discovered:
-    found = discreet.release(data, **{**ASKED, **options})
+    found = shorthand.shares(data, **{**ASKED, **options})
     assert isinstance(found, Discovered)
     return found
 
@@ -50,8 +50,8 @@ def test_what_stands_out_is_published() -> None:
     assert low is not None
     assert high is not None
     assert low < found.counts["tea"] < high
-    with pytest.warns(PrivacyWarning, match="names of levels"):
-        discreet.release(WORDS, **ASKED)
+    with pytest.warns(PrivacyWarning, match="publishes values from the data"):
+        shorthand.shares(WORDS, **ASKED)
 
 
 def test_nothing_is_an_answer_too() -> None:
@@ -147,16 +147,17 @@ def test_errors_of_files_show_no_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"relation": "replace-one"}, "needs relation='add-remove' and delta"),
-        ({"delta": None}, "needs relation='add-remove' and delta"),
-        ({"levels": "discovery"}, "or 'discover'"),
-        ({"n": 5}, "n= does not go"),
-        ({"edges": (1, 2, 3)}, "edges= does not go"),
-        ({"other": "x"}, "other= does not go"),
+        ({"n": 5}, "leave n out of the schema"),
+        ({"n": "public"}, "leave n out of the schema"),
+        ({"delta": None}, "needs delta"),
+        ({"values": "discovery"}, "must be a sequence"),
+        ({"other": "x"}, "missing='exclude' alone"),
+        ({"missing": "x"}, "missing='exclude' alone"),
+        ({"public": True}, "missing='exclude' alone"),
         ({"prior": 2}, "prior= does not go"),
         ({"mechanism": "geometric"}, "mechanism= does not go"),
-        ({"person": "p", "per_person": 1}, "per_person= does not go"),
-        ({"missing": "x"}, "leaves missing values out"),
+        ({"options": {"expected_false": 1}}, "options= does not go"),
+        ({"person": "p", "per_person": 1}, "needs n"),
         ({"delta": 1}, "delta"),
         ({"epsilon": "1e-9", "delta": "1e-12"}, "records to be published"),
     ],
@@ -164,8 +165,13 @@ def test_errors_of_files_show_no_record(tmp_path: Path) -> None:
 def test_what_does_not_go_together_is_said_before_data_are_opened(
     options: dict[str, Any], match: str
 ) -> None:
-    with pytest.raises((InvalidInput, discreet.errors.TooLargeError), match=match):
-        question_of("proportion", {**ASKED, **options})
+    given = {"values": "discover", "epsilon": 1, "delta": "1e-6", **options}
+    column = {name: given.pop(name) for name in ("values", "other", "missing", "public") if name in given}
+    about = {name: given.pop(name) for name in ("n", "person", "per_person") if name in given}
+    with pytest.raises((InvalidInput, TooLargeError), match=match):
+        discreet.Proportions("w", **given).request(
+            discreet.Schema({"w": discreet.Category(**column)}, **about)
+        )
 
 
 def test_it_is_charged_and_repeated(tmp_path: Path) -> None:
@@ -176,16 +182,17 @@ def test_it_is_charged_and_repeated(tmp_path: Path) -> None:
     again = asked(["other"] * 500, **charge)
     assert again == one
     assert str(ledger.show("d").spent) == "ε = 1, δ = 1e-6"
-    assert question_of("proportion", ASKED).price() == one.guarantee
+    question = discreet.Proportions(epsilon=1, delta="1e-6")
+    assert question.request(discreet.Schema({"w": discreet.Category("discover")})).price() == one.guarantee
 
 
 def test_command_line_and_study(tmp_path: Path) -> None:
     path, out = tmp_path / "words.csv", tmp_path / "out.json"
     path.write_text("w\n" + "\n".join(word or "" for word in WORDS) + "\n")
-    options = ["--column", "w", "--levels", "discover", "--epsilon", "1", "--delta", "1e-6"]
-    run = CliRunner().invoke(
-        app, ["release", str(path), *options, "--relation", "add-remove", "--out", str(out)]
-    )
+    schema = tmp_path / "schema.toml"
+    schema.write_text('[columns]\nw = "discover"\n')
+    options = ["--epsilon", "1", "--delta", "1e-6", "--out", str(out)]
+    run = CliRunner().invoke(app, ["proportions", str(path), str(schema), "w", *options])
     assert run.exit_code == 0, run.output
     assert "coffee" in run.output
     assert "once-" not in run.output
@@ -193,8 +200,8 @@ def test_command_line_and_study(tmp_path: Path) -> None:
     assert "Names of levels are data" in re.sub(r"\s+", " ", shown.output)
     study = tmp_path / "s.toml"
     study.write_text(
-        '[study]\ndata = "words.csv"\nrelation = "add-remove"\n[budget]\nepsilon = 1\ndelta = 1e-6\n'
-        '[[question]]\nid = "words"\ncolumn = "w"\nlevels = "discover"\nepsilon = 1\ndelta = 1e-6\n'
+        '[study]\ndata = "words.csv"\nepsilon = 1\ndelta = 1e-6\n[schema.columns]\nw = "discover"\n'
+        '[[question]]\nid = "words"\ncolumns = "w"\nepsilon = 1\ndelta = 1e-6\n'
     )
     run = CliRunner().invoke(app, ["run", str(study), "--json"])
     assert run.exit_code == 0, run.output

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet
+from discreet.errors import InvalidInput
 from discreet.numerics.log_gamma import log_gamma_gap, stirling_remainder
 
 
@@ -78,7 +79,7 @@ def test_vectorised_over_leading_axes() -> None:
     ("a", "b"), [((1, 2), (1, 2, 3)), ((0, 1), (1, 1)), ((1, math.nan), (1, 1)), (3, 4), ((1,), (1,))]
 )
 def test_bad_input(a: object, b: object) -> None:
-    with pytest.raises(discreet.InvalidInput):
+    with pytest.raises(InvalidInput):
         discreet.hellinger(a, b)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import discreet
+import shorthand
 from discreet._json import DEEPEST, LONGEST, MOST_VALUES, Unreadable, read_json
 from discreet.cli import main
 from discreet.documents.answer import load_answer
@@ -191,12 +192,12 @@ def changed(answer: Any, **guarantee: str) -> str:
         ({"epsilon": 1, "delta": "1e-6"}, {"delta": "1e-7"}),
         ({"epsilon": 1, "delta": "1e-6"}, {"curve": {"kind": "gaussian", "mu_squared": "1/100"}}),
         ({"epsilon": 1}, {"relation": "add-remove"}),
-        ({"epsilon": 1, "relation": "add-remove"}, {"relation": "replace-one"}),
-        ({"epsilon": 1, "relation": "add-remove"}, {"epsilon": "1/2", "delta": "1e-9"}),
+        ({"epsilon": 1, "hidden": True}, {"relation": "replace-one"}),
+        ({"epsilon": 1, "hidden": True}, {"epsilon": "1/2", "delta": "1e-9"}),
     ],
 )
 def test_no_less_is_claimed_than_a_mechanism_costs(options: Any, claim: Any) -> None:
-    made = discreet.release({"a": 30, "b": 10}, levels=("a", "b"), **options)
+    made = shorthand.shares({"a": 30, "b": 10}, levels=("a", "b"), **options)
     assert load_answer(changed(made)) == made
     with pytest.raises(CorruptReleaseError):
         load_answer(changed(made, **claim))
@@ -204,17 +205,17 @@ def test_no_less_is_claimed_than_a_mechanism_costs(options: Any, claim: Any) -> 
 
 NUMBERS = [0.5 * i for i in range(40)]
 ANSWERS: dict[str, Any] = {
-    "mean": lambda: discreet.mean(NUMBERS, bounds=(0, 20), epsilon=1),
-    "mean (ε, δ)": lambda: discreet.mean(NUMBERS, bounds=(0, 20), epsilon=1, delta="1e-6"),
+    "mean": lambda: shorthand.mean(NUMBERS, bounds=(0, 20), epsilon=1),
+    "mean (ε, δ)": lambda: shorthand.mean(NUMBERS, bounds=(0, 20), epsilon=1, delta="1e-6"),
     "means": lambda: _means(),
     "means (ε, δ)": lambda: _means(delta="1e-6"),
-    "groups": lambda: discreet.release_conditional(
-        _table(), outcome="x", given="g", groups=("a", "b"), levels=("l", "m"), epsilon=1
+    "groups": lambda: shorthand.groups(
+        _table(), outcome="x", by="g", groups=("a", "b"), levels=("l", "m"), epsilon=1
     ),
-    "a draw": lambda: discreet.posterior_sample(
+    "a draw": lambda: shorthand.draws(
         {"a": 30, "b": 10}, "dirichlet", levels=("a", "b"), prior=(1, 1), epsilon=1, delta="1e-6"
     ),
-    "draws of a mean": lambda: discreet.posterior_sample(
+    "draws of a mean": lambda: shorthand.draws(
         NUMBERS, "gaussian", sigma=2, bounds=(0, 20), prior=(5, 1), draws=2, epsilon=1, delta="1e-6"
     ),
     "rejection": lambda: _logistic("rejection"),
@@ -232,20 +233,18 @@ def _table() -> Any:
 
 
 def _means(**more: Any) -> Any:
-    return discreet.mean(_table(), "u", by="g", levels=("a", "b"), bounds=(0, 20), epsilon=1, **more)
+    return shorthand.mean(_table(), "u", by="g", levels=("a", "b"), bounds=(0, 20), epsilon=1, **more)
 
 
 def _logistic(sampler: str) -> Any:
     pytest.importorskip("sklearn")
-    return discreet.release_logistic(
+    return discreet.draw(
         _table(),
-        features={"u": (0, 20)},
-        outcome="y",
-        classes=("a", "b"),
+        "y ~ u",
+        schema=discreet.Schema({"u": (0, 20), "y": ["a", "b"]}, n="public"),
         epsilon=1,
         delta="1e-6",
-        sampler=sampler,
-        draws=2,
+        options={"sampler": sampler, "draws": 2},
     )
 
 
@@ -266,11 +265,12 @@ def test_no_answer_claims_less_than_its_noise_allows(kind: str) -> None:
             load_answer(changed(made, **claim))
 
 
-def test_a_study_says_what_its_answers_cost() -> None:
+def test_a_study_says_what_its_answers_cost(tmp_path: Path) -> None:
     """Its report states the account's total: no less than was charged, and that no less than was promised."""
-    study = discreet.Study({"a": 30, "b": 10}, budget=2)
+    data, schema = {"x": ["a"] * 30 + ["b"] * 10}, discreet.Schema({"x": ["a", "b"]}, n=40)
+    study = discreet.Study(data, schema, epsilon=2, ledger=tmp_path / "ledger.db", dataset="spring")
     for request in ("one", "two"):
-        study.release(levels=("a", "b"), epsilon="1/2", request_id=request)
+        study.proportions("x", epsilon="1/2", id=request)
     document = json.loads(study.result().to_json())
     load_answer(json.dumps(document))
     for path, value in (
@@ -296,17 +296,17 @@ def test_a_group_claims_what_all_claim() -> None:
 
 
 def test_another_point_of_the_same_curve_may_be_claimed() -> None:
-    made = discreet.release({"a": 30, "b": 10}, levels=("a", "b"), epsilon=1, delta="1e-6")
+    made = shorthand.shares({"a": 30, "b": 10}, levels=("a", "b"), epsilon=1, delta="1e-6")
     assert (
         load_answer(changed(made, epsilon="1/2", delta=repr(made.guarantee.delta_at("1/2")))).epsilon == 0.5
     )
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("options", [{}, {"relation": "add-remove"}, {"missing": "exclude"}])
+@pytest.mark.parametrize("options", [{}, {"hidden": True}, {"missing": "exclude"}])
 @pytest.mark.parametrize("count", [10**17, 10**20, 10**30])
 def test_large_counts_are_read_and_reported(options: Any, count: int) -> None:
-    made = discreet.release({"a": count, "b": 1}, levels=("a", "b"), epsilon=1, **options)
+    made = shorthand.shares({"a": count, "b": 1}, levels=("a", "b"), epsilon=1, **options)
     assert load_answer(made.to_json()) == made
     assert str(made)
     assert report(made)
@@ -324,8 +324,8 @@ def test_large_counts_are_read_and_reported(options: Any, count: int) -> None:
     ],
 )
 def test_levels_that_were_found_are_bound_to_their_guarantee(claim: Any) -> None:
-    asked: Any = {"levels": "discover", "epsilon": 1, "delta": "1e-6", "relation": "add-remove"}
-    made = discreet.release({"tea": 10**20}, **asked)
+    asked: Any = {"levels": "discover", "epsilon": 1, "delta": "1e-6", "hidden": True}
+    made = shorthand.shares({"tea": 10**20}, **asked)
     assert load_answer(changed(made)) == made
     with processor_seconds(5), pytest.raises((CorruptReleaseError, TooLargeError)):
         load_answer(changed(made, **claim))

@@ -14,6 +14,7 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 
 import discreet
+import shorthand
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import BetaMixture, GammaMixture, Mixture, Rescaled
 from discreet.distributions.normal import Normal
@@ -25,6 +26,7 @@ from discreet.posterior_sampling.families.means import GaussianMean, GaussianVec
 from discreet.posterior_sampling.families.rates import Exponential, Poisson
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.given_draws import weighed_statistics
+from discreet.posterior_sampling.sample import Sample
 
 SCALINGS = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.2)]
 
@@ -263,9 +265,9 @@ def test_many_draws_near_an_end() -> None:
     assert law.mean() == pytest.approx(float(weight @ (prior[0] + x)) / (sum(prior) + n), rel=1e-9)
 
 
-def made(family: Family, prior: list[float], draws: list[float], **more: Any) -> discreet.Sample:
+def made(family: Family, prior: list[float], draws: list[float], **more: Any) -> Sample:
     built = discreet.posterior_sampler("direct", family, prior=prior, n=12)
-    return discreet.Sample(
+    return Sample(
         "concentrated",
         family.to_dict(),
         prior,
@@ -288,16 +290,16 @@ def made(family: Family, prior: list[float], draws: list[float], **more: Any) ->
 def test_a_sample_hands_everything_to_its_law(family: Family, prior: list[float], draws: list[float]) -> None:
     law = family.given_draws(family.prior(prior), 12, 0.25, 0.5, np.array(draws))
     expected = law
-    found = made(family, prior, draws).noise_aware()
+    found = made(family, prior, draws).posterior
     assert (found.mean(), found.std()) == pytest.approx((expected.mean(), expected.std()), rel=1e-12)
-    scaled = made(family, prior, draws, bounds=(10.0, 30.0)).noise_aware() if family.name == "beta" else None
+    scaled = made(family, prior, draws, bounds=(10.0, 30.0)).posterior if family.name == "beta" else None
     if scaled is not None:
         assert scaled.mean() == pytest.approx(10 + 20 * expected.mean())
 
 
 def test_a_query_is_nearer_to_its_side() -> None:
     """A share above ½ is not told as one below it: a false alarm below 1e-9 at this n."""
-    answer = discreet.statistical_query([90.0] * 2000, bounds=(0, 100), epsilon=5, delta="1e-6", prior=(5, 5))
+    answer = shorthand.draws([90.0] * 2000, None, bounds=(0, 100), epsilon=5, delta="1e-6", prior=(5, 5))
     assert answer.table()[0]["mean"] > 60
 
 
@@ -318,9 +320,9 @@ def test_a_coarse_grid_is_not_passed_over() -> None:
         ).release(40)
         for grid in (None, 4)
     )
-    assert isinstance(fine.noise_aware(), Normal)
+    assert isinstance(fine.posterior, Normal)
     with pytest.raises(TooLargeError, match="coarse"):
-        coarse.noise_aware()
+        _ = coarse.posterior
     assert "Guarantee" in str(coarse)
 
 
@@ -367,13 +369,13 @@ def test_intervals_are_calibrated(name: str, sampler: str) -> None:
     assert stats.kstest(naive, "uniform").pvalue < 1e-9
 
 
-def drawn(family: str = "gaussian") -> discreet.Sample:
+def drawn(family: str = "gaussian") -> Sample:
     if family == "dirichlet":
         data = ["a"] * 30 + ["<b>"] * 20 + ["c"] * 10
-        return discreet.posterior_sample(
+        return shorthand.draws(
             data, "dirichlet", prior=(1, 1, 1), levels=("a", "<b>", "c"), epsilon=1, delta="1e-4"
         )
-    return discreet.posterior_sample(
+    return shorthand.draws(
         [3.0, 5.0] * 40, "gaussian", prior=(0, 10), sigma=2, bounds=(0, 9), epsilon=2, delta="1e-6"
     )
 
@@ -381,10 +383,10 @@ def drawn(family: str = "gaussian") -> discreet.Sample:
 def test_a_sample_says_what_is_known() -> None:
     sample = drawn()
     (row,) = sample.table(0.9)
-    law = sample.noise_aware()
+    law = sample.posterior
     assert (row["parameter"], row["mean"], row["sd"]) == ("mean", law.mean(), law.std())
     assert (row["low"], row["high"]) == law.interval(0.9)
-    assert f"{row['low']:.6g} – {row['high']:.6g}" in sample.summary(0.9)
+    assert f"{row['low']:.2f} to {row['high']:.2f}" in sample.summary(0.9)
     assert sample.prior_marginals() == [Normal(0, 10)]
     several = drawn("dirichlet")
     assert [row["parameter"] for row in several.table()] == ["a", "<b>", "c"]
@@ -396,15 +398,15 @@ def test_a_sample_says_what_is_known() -> None:
 
 def test_levels_survive_and_old_documents_are_read() -> None:
     sample = drawn("dirichlet")
-    assert discreet.Sample.from_json(sample.to_json()).levels == ("a", "<b>", "c")
+    assert Sample.from_json(sample.to_json()).levels == ("a", "<b>", "c")
     content = json.loads(sample.to_json())["release"]
     del content["levels"]
     old = write_document("discreet/sample", 1, content)
-    assert discreet.Sample.from_json(old).parameters() == ["share 1", "share 2", "share 3"]
+    assert Sample.from_json(old).names == ("share 1", "share 2", "share 3")
 
 
 def test_a_query_is_in_its_units() -> None:
-    answer = discreet.statistical_query([20.0, 60.0] * 100, bounds=(10, 110), epsilon=2, delta="1e-6")
+    answer = shorthand.draws([20.0, 60.0] * 100, None, bounds=(10, 110), epsilon=2, delta="1e-6")
     (row,) = answer.table()
     assert row["parameter"] == "mean"
     assert 10 < row["low"] < row["mean"] < row["high"] < 110
@@ -423,16 +425,16 @@ def test_beyond_its_size_the_draw_is_still_shown() -> None:
 def test_draws_for_arviz() -> None:
     arviz = pytest.importorskip("arviz", reason="ArviZ is not installed")
     assert arviz
-    assert drawn().to_arviz(50, seed=1).posterior["theta"].shape == (1, 50)
+    assert drawn().to_arviz(50, seed=1).posterior["theta"].shape == (1, 50, 1)
     assert drawn("dirichlet").to_arviz(50, seed=1).posterior["theta"].shape == (1, 50, 3)
 
 
 def test_a_plot_shows_law_prior_and_draw() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     sample = drawn()
-    axes = discreet.plots.posterior(sample, interval=0.9)
+    axes = discreet.plots.posterior(sample, level=0.9)
     law, before, ticks = axes.get_lines()
     x, y = law.get_data()
-    np.testing.assert_allclose(y, sample.noise_aware().pdf(x))
+    np.testing.assert_allclose(y, sample.posterior.pdf(x))
     np.testing.assert_allclose(before.get_ydata(), Normal(0, 10).pdf(x))
     assert list(ticks.get_xdata()) == sample.values.tolist()

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import discreet
+import shorthand
 from discreet.cli import main
 from discreet.data import (
     binned,
@@ -30,11 +31,11 @@ from discreet.data import (
 from discreet.data.withheld import fetch, ours, withheld
 from discreet.declarations import Domain
 from discreet.errors import DataError, EngineFailure, FileError
-from discreet.questions.sums import MeanQuestion
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton import records as newton
 from discreet.regression.newton.fit import regression
 from discreet.studio.shell import problem
+from shorthand import mean_request
 from workbooks import workbook
 
 MARK = "Zyx7secret"
@@ -45,7 +46,8 @@ NAMES = ("smoker", "age", "person")
 TABLE = {name: [record[i] for record in RECORDS] for i, name in enumerate(NAMES)}
 
 pytestmark = [
-    pytest.mark.filterwarnings(f"ignore::discreet.{name}") for name in ("NoiseWarning", "PrivacyWarning")
+    pytest.mark.filterwarnings(f"ignore::discreet.errors.{name}")
+    for name in ("NoiseWarning", "PrivacyWarning")
 ]
 
 
@@ -86,7 +88,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "bins": lambda data: binned(data, edges=(0, 35, 45, 60), column="age"),
     "sum": lambda data: clipped_sum(data, bounds=(0, 100), column="age"),
     "table": lambda data: contingency(data, {"smoker": LEVELS, "person": LEVELS_OF_PEOPLE}).tolist(),
-    "mean": lambda data: MeanQuestion(column="age", bounds=(0, 100), epsilon=1).read(data),
+    "mean": lambda data: mean_request(column="age", bounds=(0, 100), epsilon=1).read(data),
     "rows": lambda data: sorted(read_rows(data, ["smoker", "age"])),
     "codes": lambda data: count_codes(data, range(20, 60), "age"),
 }
@@ -182,17 +184,19 @@ class TestFilesAndTablesThatWeOpen:
             charged = {"ledger": book, "dataset": "survey", "epsilon": "0.5"}
             fails(2)
             with pytest.raises(EngineFailure):
-                discreet.release(path, levels=("no", "yes"), column="smoker", **charged)
+                shorthand.shares(path, levels=("no", "yes"), column="smoker", **charged)
             assert book.show("survey").spent.epsilon == 0
             fails(1)
-            discreet.release(path, levels=("no", "yes"), column="smoker", **charged)
+            shorthand.shares(path, levels=("no", "yes"), column="smoker", **charged)
             assert book.show("survey").spent.epsilon == 0.5
 
     def test_the_command_line_and_the_studio_say_it(
         self, fails: Callable[..., list[int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         path = _parquet(tmp_path / "t.parquet")
-        asked = ["release", str(path), "--column", "smoker", "--levels", "no,yes", "--epsilon", "1"]
+        schema = tmp_path / "schema.toml"
+        schema.write_text(discreet.Schema({"smoker": ("no", "yes")}).to_toml())
+        asked = ["proportions", str(path), str(schema), "smoker", "--epsilon", "1"]
         fails(2)
         with pytest.raises(SystemExit) as ended:
             main(asked)
@@ -200,7 +204,7 @@ class TestFilesAndTablesThatWeOpen:
         assert ended.value.code == 70
         assert "DuckDB" in said
         assert MARK not in said
-        status, title, _ = problem(ours(duckdb.InternalException(MARK)))
+        status, title, *_ = problem(ours(duckdb.InternalException(MARK)))
         assert (status, title) == (503, "The engine failed")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import discreet
+import shorthand
 from discreet.cli import main
 from discreet.data import (
     binned,
@@ -181,29 +181,21 @@ def test_everything_that_takes_a_file_takes_a_sheet(
     survey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = discreet.release(
+    found = shorthand.shares(
         "survey.xlsx", column="smoker", levels=("no", "yes", "1"), missing="exclude", epsilon=1
     )
     assert found.n == 4
+    columns = '[schema.columns]\nsmoker = ["no", "yes"]\nage = {low = 0, high = 100, missing = "exclude"}\n'
     Path("study.toml").write_text(
-        '[study]\ndata = "survey.xlsx#Wave #2"\n[budget]\nepsilon = 1\n[[question]]\nid = "a"\n'
-        'column = "smoker"\nlevels = ["no", "yes"]\nepsilon = "0.5"\n'
+        '[study]\ndata = "survey.xlsx#Wave #2"\nepsilon = 1\n[schema]\n' + columns + "[[question]]\n"
+        'id = "a"\ncolumns = ["smoker"]\nepsilon = "0.5"\n'
     )
+    Path("schema.toml").write_text(columns)
     for command in (
         ["run", "study.toml", "--out", "results"],
-        ["release", "survey.xlsx#Wave #2", "--column", "smoker", "--levels", "no,yes", "--epsilon", "1"],
-        [
-            "mean",
-            "survey.xlsx",
-            "--column",
-            "age",
-            "--bounds",
-            "0,100",
-            "--missing",
-            "exclude",
-            "--epsilon",
-            "1",
-        ],
+        ["proportions", "survey.xlsx#Wave #2", "schema.toml", "smoker", "--epsilon", "1"],
+        ["mean", "survey.xlsx", "schema.toml", "age", "--epsilon", "1"],
+        ["schema", "survey.xlsx#Wave #2"],
     ):
         with pytest.raises(SystemExit) as done:
             main(command)

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import discreet
+import shorthand
 from conformance.oracle import law_matrix, worst_delta, worst_loss
+from discreet.answers.release import Release
+from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError, TooLargeError
 from discreet.mechanisms.hellinger.envelope import height
 from discreet.mechanisms.hellinger.exponential import log_error
 from discreet.numerics.log_gamma import log_gamma_gap
@@ -19,7 +22,7 @@ from discreet.numerics.log_gamma import log_gamma_gap
 
 def build(name: str, **parameters) -> discreet.Mechanism:  # type: ignore[no-untyped-def]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", discreet.NoiseWarning)
+        warnings.simplefilter("ignore", NoiseWarning)
         return discreet.mechanism(name, **parameters)
 
 
@@ -67,19 +70,21 @@ def test_ehdl_is_not_private() -> None:
     m = build("ehdl", prior=(0.1, 0.1), n=200, epsilon=0.8)
     assert worst_loss(*law_matrix(m)) == pytest.approx(0.8214, abs=5e-5)
     assert m.guarantee.epsilon == math.inf
-    with pytest.raises(discreet.NotPrivateError):
+    with pytest.raises(NotPrivateError):
         m.draw((100, 100))
     assert sum(m.draw((100, 100), acknowledge_not_private=True)) == 200
 
 
 def test_a_release_of_ehdl_is_stamped() -> None:
     data = {"a": 30, "b": 20}
-    with pytest.raises(discreet.NotPrivateError):
-        discreet.release(data, levels=("a", "b"), epsilon=1, mechanism="ehdl")
-    r = discreet.release(data, levels=("a", "b"), epsilon=1, mechanism="ehdl", acknowledge_not_private=True)
+    with pytest.raises(NotPrivateError):
+        shorthand.shares(data, levels=("a", "b"), epsilon=1, mechanism="ehdl")
+    r = shorthand.shares(
+        data, levels=("a", "b"), epsilon=1, mechanism="ehdl", options={"acknowledge_not_private": True}
+    )
     assert '"private": false' in r.to_json()
     assert "NOT PRIVATE" in r.summary()
-    assert not discreet.Release.from_json(r.to_json()).guarantee.is_private
+    assert not Release.from_json(r.to_json()).guarantee.is_private
 
 
 def test_calibrated_ehdl_has_a_name_of_its_own() -> None:
@@ -87,12 +92,12 @@ def test_calibrated_ehdl_has_a_name_of_its_own() -> None:
     assert m.name == "ehdl-calibrated"
     assert m.guarantee.epsilon == 0.8
     assert sum(m.draw((10, 20))) == 30
-    r = discreet.release(
-        {"a": 10, "b": 20}, levels=("a", "b"), epsilon=0.8, mechanism="ehdl", calibration="exact"
+    r = shorthand.shares(
+        {"a": 10, "b": 20}, levels=("a", "b"), epsilon=0.8, mechanism="ehdl", options={"calibration": "exact"}
     )
     assert r.mechanism == "ehdl-calibrated"
     assert discreet.mechanism(r.mechanism, **r.parameters) == m
-    with pytest.raises(discreet.InvalidInput, match="no theorem"):
+    with pytest.raises(InvalidInput, match="no theorem"):
         _ = build("ehdl", prior=(1, 1), n=30, epsilon=0.8, calibration="theorem").strength  # type: ignore[attr-defined]
 
 
@@ -132,9 +137,9 @@ def test_exact_calibration_buys_accuracy() -> None:
 def test_paper_sensitivity_is_refused_where_it_is_too_small() -> None:
     assert discreet.global_sensitivity(20, (1, 1.5), "paper") == pytest.approx(0.46325, abs=1e-5)
     build("ehd", prior=(1, 1.5), n=20, epsilon=1, sensitivity="paper")
-    with pytest.raises(discreet.InvalidInput, match="too small"):
+    with pytest.raises(InvalidInput, match="too small"):
         build("ehd", prior=(1, 0.5), n=20, epsilon=1, sensitivity="paper")
-    with pytest.raises(discreet.InvalidInput, match="'tight' or 'paper'"):
+    with pytest.raises(InvalidInput, match="'tight' or 'paper'"):
         build("ehd", prior=(1, 1), n=20, epsilon=1, sensitivity="loose")
 
 
@@ -157,9 +162,9 @@ def test_mbeta_calibrated_exactly_uses_what_the_definition_leaves(prior: tuple[f
     left = 5e-4 - worst_delta(*law_matrix(exact), 0.8)
     assert -1e-12 <= left < 5e-6  # within what was asked, and next to nothing unused
     assert exact.guarantee.exact_delta <= Fraction("5e-4")
-    with pytest.raises(discreet.InvalidInput, match="calibration='best'"):
+    with pytest.raises(InvalidInput, match="calibration='best'"):
         build("mbeta", calibration="best", **asked)
-    with pytest.raises(discreet.TooLargeError, match="too many"):
+    with pytest.raises(TooLargeError, match="too many"):
         _ = build("mbeta", prior=(1, 1), n=20_000, epsilon=0.5, delta="1e-6", calibration="exact").guarantee
 
 
@@ -244,18 +249,18 @@ def test_log_error_covers_the_real_error() -> None:
     ],
 )
 def test_bad_options(name: str, options: dict[str, object], says: str) -> None:
-    with pytest.raises(discreet.InvalidInput, match=says):
+    with pytest.raises(InvalidInput, match=says):
         build(name, prior=(1, 1), n=10, epsilon=1, **options)
 
 
 def test_sizes_out_of_reach() -> None:
-    with pytest.raises(discreet.TooLargeError, match="calibration='theorem'"):
+    with pytest.raises(TooLargeError, match="calibration='theorem'"):
         _ = build("ehd", prior=(1, 1), n=6000, epsilon=1, calibration="exact").strength  # type: ignore[attr-defined]
-    with pytest.raises(discreet.TooLargeError, match=r"2\*\*53"):
+    with pytest.raises(TooLargeError, match=r"2\*\*53"):
         build("ehd", prior=(1, 1), n=10**30, epsilon=1)
-    with pytest.raises(discreet.TooLargeError, match=r"1\.68e\+08 outputs"):
+    with pytest.raises(TooLargeError, match=r"1\.68e\+08 outputs"):
         build("ehd", prior=(1, 1, 1, 1), n=1000, epsilon=1).log_pmf((1000, 0, 0, 0))
-    with pytest.raises(discreet.TooLargeError, match="rounding"):
+    with pytest.raises(TooLargeError, match="rounding"):
         build("ehd", prior=(1, 1), n=10, epsilon="1e-11").draw((5, 5))
 
 
@@ -304,13 +309,13 @@ def test_defects_that_were_found_by_review() -> None:
     assert "audit" in build("mbeta", prior=(1,) * 70, n=1, epsilon="0.8", delta="1e-6").guarantee.basis
     assert build("mbeta", prior=(1,) * 5, n=10**6, epsilon=10**4, delta="1e-6").guarantee.epsilon == 10**4
     assert build("mbeta", prior=(1, 1), n=10, epsilon=1, delta=1e-320).guarantee.epsilon >= 1
-    with pytest.raises(discreet.TooLargeError, match="500 levels"):
+    with pytest.raises(TooLargeError, match="500 levels"):
         build("ehd", prior=(1,) * 1000, n=3, epsilon=1)
-    with pytest.raises(discreet.TooLargeError, match="rounding"):
+    with pytest.raises(TooLargeError, match="rounding"):
         build("ehd", prior=(1, 1), n=10, epsilon="1e-12", calibration="exact")
-    with pytest.raises(discreet.TooLargeError, match="windows"):
+    with pytest.raises(TooLargeError, match="windows"):
         build("ehdl", prior=(1, 1), n=2**53, epsilon=10).draw((2**53, 0), acknowledge_not_private=True)
-    with pytest.raises(discreet.InvalidInput, match="at most 1e300"):
+    with pytest.raises(InvalidInput, match="at most 1e300"):
         build("ehds", prior=(1.7e308, 1.7e308, 1), n=10, epsilon=1)
     many = build("ehds", prior=(1,) * 200, n=100, epsilon=1)
     assert sum(many.draw((1,) * 100 + (0,) * 100)) == 100
@@ -366,7 +371,7 @@ def test_what_is_assumed_of_the_platform_is_listed(name: str) -> None:
     listed = [text for text in m.guarantee.assumptions if "4 units in the last place" in text]
     assert len(listed) == (name in ROUNDED)
     asked = {"mechanism": name, "prior": (1.0, 2.0), "epsilon": "0.5", **options}
-    document = discreet.release({"a": 5, "b": 7}, levels=("a", "b"), **asked).to_json()
+    document = shorthand.shares({"a": 5, "b": 7}, levels=("a", "b"), **asked).to_json()
     assert ("4 units in the last place" in document) == (name in ROUNDED)
 
 

@@ -12,22 +12,26 @@ import pytest
 from scipy import optimize, stats
 from scipy.special import gammaln, polygamma
 
-import discreet
+import shorthand
 from discreet import posterior_sampler
 from discreet.distributions.beta_dirichlet import Beta
 from discreet.distributions.gamma import Gamma
+from discreet.errors import DataError, InvalidInput
 from discreet.numerics.enclosures import above
 from discreet.posterior_sampling.families import defined
 from discreet.posterior_sampling.families.categorical import (
+    BetaFamily,
     BinomialFamily,
+    DirichletFamily,
     GeometricFamily,
     MultinomialFamily,
     NegativeBinomialFamily,
 )
-from discreet.posterior_sampling.families.means import NormalFamily
-from discreet.posterior_sampling.families.rates import GammaTimes
+from discreet.posterior_sampling.families.means import GaussianMean, NormalFamily
+from discreet.posterior_sampling.families.rates import Exponential, GammaTimes, Poisson
 from discreet.posterior_sampling.family import Family, renyi
 from discreet.posterior_sampling.public import plan_public
+from discreet.posterior_sampling.sample import Sample
 from discreet.randomness.entropy import SeededEntropy
 from test_drawn import check
 
@@ -74,9 +78,9 @@ def test_below_a_half_records_that_spread_are_worse_so_such_priors_are_refused()
     at_corner = dirichlet_renyi(prior + r * corner, prior + r * other, order)
     assert dirichlet_renyi(prior + r * spread, prior + r * other, order) > 1.02 * at_corner
     assert at_corner == pytest.approx(13.03, abs=0.005)
-    with pytest.raises(discreet.InvalidInput, match=r"at least 0\.5"):
+    with pytest.raises(InvalidInput, match=r"at least 0\.5"):
         posterior_sampler("direct", "multinomial", prior=(0.4, 1, 1), n=10, dimension=3, trials=1)
-    with pytest.raises(discreet.InvalidInput, match=r"at least 0\.5"):
+    with pytest.raises(InvalidInput, match=r"at least 0\.5"):
         MultinomialFamily(3, trials=1).curve((Fraction(1, 3),) * 3, 5, Fraction(1)).rdp(2)
     assert posterior_sampler("direct", "multinomial", prior=(0.4, 1), n=10, dimension=2, trials=1).r == 1
 
@@ -185,12 +189,12 @@ def test_records_are_read_drawn_from_and_written(
     statistic = sampler.statistic(records)
     np.testing.assert_allclose(np.array(statistic, dtype=float), np.array(wanted, dtype=float), atol=1e-4)
     sample = sampler.release(statistic, 2)
-    again = discreet.Sample.from_json(sample.to_json())
+    again = Sample.from_json(sample.to_json())
     assert again == sample
-    assert len(sample.parameters()) == np.atleast_2d(sample.values).reshape(2, -1).shape[1]
+    assert len(sample.names) == np.atleast_2d(sample.values).reshape(2, -1).shape[1]
     assert sample.family["name"] in str(sample.words().headline)
     if family != "normal":
-        assert len(sample.table(0.9)) == len(sample.parameters())
+        assert len(sample.table(0.9)) == len(sample.names)
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
@@ -207,7 +211,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("family", "options", "words"), BAD, ids=str)
 def test_wrong_declarations_are_refused(family: str, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(discreet.InvalidInput, match=words):
+    with pytest.raises(InvalidInput, match=words):
         posterior_sampler("direct", family, n=4, **options)
 
 
@@ -222,7 +226,7 @@ def test_wrong_declarations_are_refused(family: str, options: dict[str, Any], wo
     ids=str,
 )
 def test_records_that_are_none_are_refused(family: Family, records: Any) -> None:
-    with pytest.raises(discreet.DataError):
+    with pytest.raises(DataError):
         family.read(records, None, {})
 
 
@@ -238,7 +242,7 @@ def test_records_that_are_none_are_refused(family: Family, records: Any) -> None
     ids=str,
 )
 def test_statistics_of_no_records_are_refused(family: Family, statistic: Any) -> None:
-    with pytest.raises(discreet.InvalidInput, match="the statistic"):
+    with pytest.raises(InvalidInput, match="the statistic"):
         family.contribution(statistic, 2)
 
 
@@ -270,7 +274,7 @@ def test_share_of_successes_is_what_quadrature_gives(r: float, m: float) -> None
 def test_a_record_of_known_shape_is_so_many_waiting_times() -> None:
     """Three records of shape 2 are six waiting times, in the draws and in what they say."""
     prior, draws, eta = Gamma(3.0, 0.8), np.array([2.0, 1.5]), (Fraction(3), Fraction(4, 5))
-    pairs, times = GammaTimes((0, 2e4), shape=2), discreet.Exponential((0, 1e4))
+    pairs, times = GammaTimes((0, 2e4), shape=2), Exponential((0, 1e4))
     one, other = pairs.given_draws(prior, 3, 0.4, 1.0, draws), times.given_draws(prior, 6, 0.4, 1.0, draws)
     assert one.mean() == pytest.approx(other.mean(), rel=1e-9)
     assert one.interval(0.9) == pytest.approx(other.interval(0.9), rel=1e-6)
@@ -280,9 +284,7 @@ def test_a_record_of_known_shape_is_so_many_waiting_times() -> None:
 
 def test_one_trial_is_a_yes_or_no() -> None:
     eta, epsilon = (Fraction(2), Fraction(3)), 0.7
-    single, level = (
-        one.curve(eta, 9, Fraction(1, 2)) for one in (BinomialFamily(1), discreet.DirichletFamily())
-    )
+    single, level = (one.curve(eta, 9, Fraction(1, 2)) for one in (BinomialFamily(1), DirichletFamily()))
     assert single.delta_at(epsilon) == level.delta_at(epsilon)
     once, times = GeometricFamily((0, 3)), NegativeBinomialFamily((0, 3), successes=1)
     assert once.curve(eta, 9, Fraction(1)).rdp(2) == times.curve(eta, 9, Fraction(1)).rdp(2)
@@ -292,11 +294,11 @@ def test_one_trial_is_a_yes_or_no() -> None:
 
 
 def test_public_records_are_read_as_private_ones_are() -> None:
-    assert discreet.BetaFamily().informed((1, 2), [0.25, 0.5, 7.0]) == Beta(1 + 1.75, 2 + 1.25)
-    mean = discreet.GaussianMean(2.0, (0, 10))
+    assert BetaFamily().informed((1, 2), [0.25, 0.5, 7.0]) == Beta(1 + 1.75, 2 + 1.25)
+    mean = GaussianMean(2.0, (0, 10))
     wanted = mean.prior((1, 3)).updated(14, 2, 2.0).mean()
     assert mean.informed((1, 3), [4.0, 99.0]).mean() == pytest.approx(wanted, rel=1e-4)
-    levels = discreet.DirichletFamily().informed((1, 1), ["a", "b", "b"], levels=["a", "b"])
+    levels = DirichletFamily().informed((1, 1), ["a", "b", "b"], levels=["a", "b"])
     assert levels.parameters == (2, 3)
     normal = NormalFamily((-1.0, 3.0))
     both = normal.informed(normal.informed((0, 1, 2, 2), [1.0, 2.0]), [0.5])
@@ -314,7 +316,7 @@ def test_a_plan_says_how_many_public_records_are_enough() -> None:
         if enough:
             assert posterior_sampler("direct", "beta", prior=prior, n=60, **target).r == 1
         else:
-            with pytest.raises(discreet.InvalidInput, match="does not reach"):
+            with pytest.raises(InvalidInput, match="does not reach"):
                 posterior_sampler("direct", "beta", prior=prior, n=60, **target)
     assert found.weight[0] < found.weight[1] < 1
     assert found.error is not None
@@ -336,7 +338,7 @@ def test_a_plan_of_a_mean_is_what_its_formula_says() -> None:
         "normal", prior=(0, 1, 5, 90), n=9, typical=[0.0, 1.0], bounds=(0, 1), epsilon=1, order=2
     )
     assert unknown.error is None
-    with pytest.raises(discreet.InvalidInput, match="negative"):
+    with pytest.raises(InvalidInput, match="negative"):
         plan_public("beta", prior=(1, 1), n=9, typical=[0, 1], public=-1, epsilon=1, order=2)
 
 
@@ -352,10 +354,10 @@ def test_a_breach_leaves_the_others_a_better_guarantee() -> None:
         assert sampler.after_breach(yes, 40).rdp(2) <= sampler.guarantee.rdp(2) * (1 + 1e-12)
     scaled = posterior_sampler("diffused", "beta", prior=(1, 1), n=30, epsilon=1, order=3)
     assert scaled.after_breach(3, 9).rdp(3) < 1
-    with pytest.raises(discreet.InvalidInput, match="leaked=100"):
+    with pytest.raises(InvalidInput, match="leaked=100"):
         sampler.after_breach(50, 100)
     people = posterior_sampler("direct", "beta", prior=(6, 12), n=100, per_person=2)
-    with pytest.raises(discreet.InvalidInput, match="about people"):
+    with pytest.raises(InvalidInput, match="about people"):
         people.after_breach(13, 40)
 
 
@@ -363,16 +365,16 @@ def test_a_breach_leaves_the_others_a_better_guarantee() -> None:
 
 
 DEFINED: list[tuple[Any, Any, Any]] = [
-    ({"log_partition": "log(1 + exp(t))", "bounds": (0, 1)}, discreet.BetaFamily(), (0.3, 12)),
-    ({"log_partition": "exp(t)", "bounds": (0, 3), "means": (0, math.inf)}, discreet.Poisson((0, 3)), (2, 6)),
+    ({"log_partition": "log(1 + exp(t))", "bounds": (0, 1)}, BetaFamily(), (0.3, 12)),
+    ({"log_partition": "exp(t)", "bounds": (0, 3), "means": (0, math.inf)}, Poisson((0, 3)), (2, 6)),
     (
         {"log_partition": "-log(-t)", "bounds": (0, 4), "means": (0, math.inf), "support": (-math.inf, 0)},
-        discreet.Exponential((0, 4)),
+        Exponential((0, 4)),
         (2, 6),
     ),
     (
         {"log_partition": "t**2 / 2", "bounds": (-3, 3), "means": (-math.inf, math.inf)},
-        discreet.GaussianMean(1.0, (-3, 3)),
+        GaussianMean(1.0, (-3, 3)),
         (0.5, 3),
     ),
 ]
@@ -421,7 +423,7 @@ def test_a_defined_family_is_drawn_from_and_written() -> None:
     assert "numerically" in sampler.price(2).assumptions[0]
     sample = sampler.release(sampler.statistic([1, 1, 2, 9] * 3))
     assert sample.values[0] < 0
-    assert discreet.Sample.from_json(sample.to_json()) == sample
+    assert Sample.from_json(sample.to_json()) == sample
     roots = Family.define(log_partition="exp(t)", statistic="sqrt(x)", bounds=(0, 3), means=(0, math.inf))
     assert float(roots.read([4.0, 100.0], None, {})[0]) == pytest.approx(5, abs=1e-4)
 
@@ -430,7 +432,7 @@ def test_a_defined_family_is_drawn_from_and_written() -> None:
 def test_a_law_far_from_zero_and_narrow_is_seen(sigma: float) -> None:
     """θ = mean/σ² is up to 10⁵ with a standard deviation of 1/σ√n, far below the steps of the first look."""
     family = Family.define(log_partition=f"{sigma**2!r} * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
-    eta, same = family.natural(family.prior((0.5, 1))), discreet.GaussianMean(sigma, (0, 1))
+    eta, same = family.natural(family.prior((0.5, 1))), GaussianMean(sigma, (0, 1))
     n = 100
     exact = same.curve((eta[0] / Fraction(sigma) ** 2, eta[1] / Fraction(sigma) ** 2), n, Fraction(1))
     assert exact.rdp(2) <= family.curve(eta, n, Fraction(1)).rdp(2)
@@ -455,7 +457,7 @@ def test_draws_far_from_zero_are_exact() -> None:
 @pytest.mark.parametrize("formula", ["t**2 + 0 * 9**9**9**9", "t**2 + 1 / 0"])
 def test_a_formula_in_a_document_ends_in_an_error_and_not_in_endless_work(formula: str) -> None:
     family = Family.define(log_partition=formula, bounds=(0, 1), means=(-9, 9))
-    with pytest.raises(discreet.InvalidInput, match="cannot be computed"):
+    with pytest.raises(InvalidInput, match="cannot be computed"):
         family.curve(family.natural(family.prior((0.5, 1))), 5, Fraction(1)).rdp(2)
 
 
@@ -466,7 +468,7 @@ def test_functions_of_numbers_are_drawn_with_too() -> None:
 
 def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> None:
     family = Family.define(log_partition="1e-4 * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
-    with pytest.raises(discreet.InvalidInput, match="no bound on what a draw"):
+    with pytest.raises(InvalidInput, match="no bound on what a draw"):
         posterior_sampler("direct", family, prior=(0.5, 1), n=10_000)
 
 
@@ -491,7 +493,7 @@ def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> No
     ids=str,
 )
 def test_formulas_that_are_none_are_refused(formulas: Any, words: str) -> None:
-    with pytest.raises(discreet.InvalidInput, match=words):
+    with pytest.raises(InvalidInput, match=words):
         Family.define(**formulas)
 
 
@@ -553,6 +555,6 @@ def test_one_parameter_does_not_end_where_floats_overflow_either() -> None:
 
 def test_data_in_the_place_of_a_family_are_not_quoted() -> None:
     for secret in (np.array([[0.123456, 2.0]]), [0.123456]):
-        with pytest.raises(discreet.InvalidInput, match="by its name, not by a") as refused:
-            discreet.posterior_sample([0.5], secret, prior=(1, 1), epsilon=1, delta="1e-6")
+        with pytest.raises(InvalidInput, match="by its name, not by a") as refused:
+            shorthand.draws([0.5], secret, prior=(1, 1), epsilon=1, delta="1e-6")
         assert "0.123456" not in str(refused.value)

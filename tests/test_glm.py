@@ -17,7 +17,14 @@ import pytest
 from scipy.stats import ks_1samp, norm
 
 import discreet
-from discreet import DataError, InvalidInput, NoiseWarning, PrivacyWarning
+from discreet.errors import (
+    CorruptReleaseError,
+    DataError,
+    InvalidInput,
+    NoiseWarning,
+    NotPrivateError,
+    PrivacyWarning,
+)
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian
 from discreet.regression.chain import (
@@ -335,7 +342,7 @@ def test_a_chain_starts_from_the_prior() -> None:
 def test_rows_that_are_not_those_of_the_design_are_refused() -> None:
     made = make(n=50, dimension=2)
     for rows in (rows_of(49, 2), 2 * rows_of(50, 2)):
-        with pytest.raises(discreet.NotPrivateError, match="clipped to its norm bound"):
+        with pytest.raises(NotPrivateError, match="clipped to its norm bound"):
             langevin(made, rows, SeededNoise(1))
 
 
@@ -389,7 +396,7 @@ def test_without_scikit_learn_the_error_names_the_extra() -> None:
     program = (
         "import sys\nsys.modules['sklearn'] = None\nimport discreet\nimport discreet.regression.chain\n"
         "try:\n    discreet.PrivateLogisticRegression\n"
-        "except discreet.DiscreetError as error:\n    print(error)\n"
+        "except DiscreetError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "PrivateLogisticRegression" in done.stdout
@@ -442,13 +449,13 @@ def test_release_round_trip_and_damage() -> None:
         for w, b in zip(release.coefficients, release.intercepts, strict=True)
     ]
     assert np.allclose(release.probabilities(rows, scaled=True)[:, 1], np.mean(each, axis=0))
-    with pytest.raises(discreet.CorruptReleaseError, match="edited"):
+    with pytest.raises(CorruptReleaseError, match="edited"):
         LogisticRelease.from_json(text.replace("0.125", "0.25"))
     content = json.loads(text)["release"]
     del content["intercepts"]
     from discreet.documents.base import write_document
 
-    with pytest.raises(discreet.CorruptReleaseError, match="lacks a part"):
+    with pytest.raises(CorruptReleaseError, match="lacks a part"):
         LogisticRelease.from_json(write_document("discreet/logistic", 1, content))
 
 

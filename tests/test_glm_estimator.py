@@ -21,17 +21,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import discreet
 from discreet import (
     BoundedScaler,
-    DataError,
-    InvalidInput,
-    LogisticRelease,
-    NoiseWarning,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegression,
 )
+from discreet.errors import DataError, InvalidInput, NoiseWarning, PrivacyWarning
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import SeededEntropy
+from discreet.regression import LogisticRelease
 from discreet.regression.doubles import SeededNoise
+from discreet.regression.newton.fit import Fit
 from pace import now_or_slow
 
 TARGET: dict[str, Any] = {"epsilon": 3, "delta": "1e-6", "method": "diffuse"}
@@ -68,7 +67,7 @@ CHECKED = [
 def _quiet() -> Iterator[None]:
     """The checks fit ten records: δ is then above 1/n, and the noise drowns them. Both warn, rightly."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", discreet.PrivacyWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
         warnings.simplefilter("ignore", NoiseWarning)
         yield
 
@@ -273,7 +272,7 @@ def test_declared_n_and_classes(cancer: tuple[np.ndarray, np.ndarray]) -> None:
 
 
 def test_classes_from_the_labels_are_warned_of(cancer: tuple[np.ndarray, np.ndarray]) -> None:
-    with pytest.warns(discreet.PrivacyWarning, match="classes were not declared"):
+    with pytest.warns(PrivacyWarning, match="classes were not declared"):
         PrivateLogisticRegression(**TARGET).fit(*cancer)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -405,9 +404,7 @@ def test_bounded_scaler() -> None:
 
 
 TABLE = {"x": [0.0, 1.0, 0.25, 0.5] * 15, "z": [3.0, 7.0, 5.0, 5.5] * 15, "y": ["a", "b", "b", "a"] * 15}
-QUESTION: dict[str, Any] = {
-    "outcome": "y", "classes": ("a", "b"), "features": {"x": (0, 1), "z": (0, 10)}, "delta": "1e-6",
-}  # fmt: skip
+SCHEMA = discreet.Schema({"y": ("a", "b"), "x": (0, 1), "z": (0, 10)}, n="public")
 
 
 def table(**changes: Any) -> Any:
@@ -419,8 +416,14 @@ def table(**changes: Any) -> Any:
 def test_a_regression_costs_what_it_states(epsilon: str, draws: int, tmp_path: Any) -> None:
     with discreet.Ledger(tmp_path / "ledger.db") as book:
         book.create("d", epsilon=epsilon, delta="1e-6")
-        done = discreet.release_logistic(
-            table(), **QUESTION, epsilon=epsilon, draws=draws, ledger=book, dataset="d"
+        done = discreet.draw(
+            table(),
+            "y ~ x + z",
+            schema=SCHEMA,
+            epsilon=epsilon,
+            delta="1e-6",
+            options={"draws": draws},
+            charge=discreet.Charge(book, "d", "q"),
         )
         assert book.show("d").spent.epsilon == Fraction(epsilon) == done.guarantee.exact_epsilon
         charged = Guarantee.from_dict(done.receipt.guarantee)
@@ -433,7 +436,14 @@ def test_a_regression_from_a_table_uses_what_is_declared(monkeypatch: pytest.Mon
     fits = []
     for top in (1.0, 50.0):  # beyond its bound a value counts as the bound
         changed = [top if value == 1.0 else value for value in TABLE["x"]]
-        done = discreet.release_logistic(table(x=changed), **QUESTION, epsilon=1, prior_precision=2.0)
+        done = discreet.draw(
+            table(x=changed),
+            "y ~ x + z",
+            schema=SCHEMA,
+            epsilon=1,
+            delta="1e-6",
+            options={"prior_precision": 2.0},
+        )
         assert done.settings["prior_precision"] == 2
         assert done.norm_bound == math.sqrt(2)
         fits.append(done)
@@ -476,7 +486,7 @@ def test_coefficients_are_in_the_units_of_the_rows(model: Any, family: str, trut
     assert not model.guarantee_.is_private
     private = clone(model).set_params(random_state=None, n=3000).fit(rows, response)
     assert private.guarantee_.exact_epsilon == 5
-    assert type(discreet.Fit.from_json(private.release_.to_json())) is discreet.Fit
+    assert type(Fit.from_json(private.release_.to_json())) is Fit
 
 
 def test_an_estimator_fits_what_regress_fits() -> None:
@@ -561,7 +571,9 @@ def test_draws_go_to_arviz(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     pytest.importorskip("arviz")
     private = PrivateLogisticRegression(**TARGET, draws=3).fit(*cancer)
     shown = private.release_.to_arviz().posterior
-    assert shown["coef"].shape == (1, 3, 1, 30)
+    drawn = shown["coefficients"]
+    assert drawn.shape == (1, 4000, 31)
+    assert len(np.unique(drawn.values[0], axis=0)) == 3  # those that were published
     assert shown.attrs["guarantee"] == str(private.guarantee_)
     assert isinstance(private.price(3), Guarantee)
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import mpmath
 import numpy as np
 import pytest
@@ -9,9 +7,12 @@ from scipy.special import gammaln
 from scipy.stats import beta as scipy_beta
 
 import discreet
+import shorthand
 from conformance.oracle import datasets
 from discreet.answers.release import publish
+from discreet.declarations import Domain
 from discreet.distributions.mixtures import BetaMixture
+from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.noise_aware import noise_aware
 from discreet.numerics.noises import Clamped, FloorLaplace
 
@@ -59,17 +60,22 @@ def test_against_the_definition(name, prior, n, options) -> None:  # type: ignor
                 assert float(marginal.cdf(theta)) == pytest.approx(expected, abs=1e-11)
                 density = float(weight @ scipy_beta.pdf(theta, alpha, total - alpha))
                 assert float(marginal.pdf(theta)) == pytest.approx(density, rel=1e-9)
-        np.testing.assert_allclose(aware.predictive().sum(), 1.0, atol=1e-10)
+        np.testing.assert_allclose(aware.mean().sum(), 1.0, atol=1e-10)
 
 
 def test_faces() -> None:
-    two = discreet.release({"a": 60, "b": 40}, levels=("a", "b"), epsilon=1).noise_aware()
-    assert isinstance(two.mean(), float)
+    two = shorthand.shares({"a": 60, "b": 40}, levels=("a", "b"), epsilon=1).posterior
+    assert two.mean().shape == (2,)
     low, high = two.interval(0.9)
-    assert low < two.mean() < high
-    assert float(two.marginal(0).cdf(high) - two.marginal(0).cdf(low)) == pytest.approx(0.9, abs=1e-9)
-    assert two.std() == pytest.approx(math.sqrt(two.var()))
-    three = discreet.release({"a": 60, "b": 40, "c": 9}, levels=("a", "b", "c"), epsilon=1).noise_aware()
+    assert (low < two.mean()).all()
+    assert (two.mean() < high).all()
+    assert high[1] == pytest.approx(1 - low[0])
+    first = two.marginal(0)
+    assert float(first.cdf(high[0]) - first.cdf(low[0])) == pytest.approx(0.9, abs=1e-9)
+    assert two.std() == pytest.approx(np.sqrt(two.var()))
+    shortest = two.interval(0.9, "highest-density")
+    assert (shortest[1] - shortest[0] <= high - low + 1e-12).all()
+    three = shorthand.shares({"a": 60, "b": 40, "c": 9}, levels=("a", "b", "c"), epsilon=1).posterior
     assert three.mean().shape == (3,)
     assert three.interval(0.9)[0].shape == (3,)
     assert (three.interval(0.9)[0] < three.interval(0.9)[1]).all()
@@ -81,12 +87,14 @@ def test_faces() -> None:
 
 def test_wider_than_the_plug_in_and_equal_without_noise() -> None:
     m = discreet.mechanism("lattice", prior=(1, 1), n=100, epsilon="0.1")
-    r = publish(m, m.run((60, 40)), discreet.Domain(("a", "b")))
-    aware, plug_in = r.noise_aware().interval(0.9), r.posterior.interval(0.9)
-    assert aware[1] - aware[0] > 1.3 * (plug_in[1] - plug_in[0])
+    r = publish(m, m.run((60, 40)), Domain(("a", "b")))
+    (low, high), plug_in = r.interval(0.9), r.plug_in.interval(0.9)
+    assert high[0] - low[0] > 1.3 * (plug_in[1] - plug_in[0])
+    assert (r.posterior.noise_share() > 0.4).all()
     sharp = discreet.mechanism("lattice", prior=(1, 1), n=100, epsilon=60)
-    r = publish(sharp, sharp.run((60, 40)), discreet.Domain(("a", "b")))
-    np.testing.assert_allclose(r.noise_aware().interval(0.9), r.posterior.interval(0.9), atol=1e-9)
+    r = publish(sharp, sharp.run((60, 40)), Domain(("a", "b")))
+    np.testing.assert_allclose(np.array(r.interval(0.9))[:, 0], r.plug_in.interval(0.9), atol=1e-9)
+    np.testing.assert_allclose(r.posterior.noise_share(), 0, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["equal-tailed", "highest-density"])
@@ -128,27 +136,27 @@ def test_large_sizes(n: int, k: int) -> None:
     counts[0] += n - sum(counts)
     output = m.run(counts)
     aware = noise_aware(m, output.counts, output.noisy)
-    np.testing.assert_allclose(aware.predictive(), 1 / k, atol=0.02)
+    np.testing.assert_allclose(aware.mean(), 1 / k, atol=0.02)
 
 
 def test_bad_input() -> None:
     data = {"a": 30, "b": 20}
-    stamped = discreet.release(
-        data, levels=("a", "b"), epsilon=1, mechanism="ehdl", acknowledge_not_private=True
+    stamped = shorthand.shares(
+        data, levels=("a", "b"), epsilon=1, mechanism="ehdl", options={"acknowledge_not_private": True}
     )
-    with pytest.raises(discreet.NotPrivateError, match="not private"):
-        stamped.noise_aware()
+    with pytest.raises(NotPrivateError, match="not private"):
+        _ = stamped.posterior
     assert "leave out the noise" in " ".join(stamped.summary().split())
-    r = discreet.release(data, levels=("a", "b"), epsilon=1)
+    r = shorthand.shares(data, levels=("a", "b"), epsilon=1)
     for level in (0, 1, 2):
-        with pytest.raises(discreet.InvalidInput, match="level"):
-            r.noise_aware().interval(level)
-    with pytest.raises(discreet.InvalidInput, match="kind"):
-        r.noise_aware().interval(0.9, "hpd")  # type: ignore[arg-type]
-    with pytest.raises(discreet.InvalidInput, match="index"):
-        r.noise_aware().marginal(2)
+        with pytest.raises(InvalidInput, match="level"):
+            r.posterior.interval(level)
+    with pytest.raises(InvalidInput, match="kind"):
+        r.posterior.interval(0.9, "hpd")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="index"):
+        r.posterior.marginal(2)
     big = discreet.mechanism("ehd", prior=(1, 1, 1), n=200, epsilon=1)
-    with pytest.raises(discreet.TooLargeError, match=r"2\.03e\+04"):
+    with pytest.raises(TooLargeError, match=r"2\.03e\+04"):
         noise_aware(big, (100, 50, 50), None)
 
 
@@ -173,6 +181,6 @@ def test_coverage_of_ninety_percent_intervals() -> None:
 
 def test_arviz_export() -> None:
     arviz = pytest.importorskip("arviz", reason="ArviZ is not installed")
-    r = discreet.release({"a": 60, "b": 40, "c": 9}, levels=("a", "b", "c"), epsilon=1)
-    exported = r.noise_aware().to_arviz(size=500, seed=1)
+    r = shorthand.shares({"a": 60, "b": 40, "c": 9}, levels=("a", "b", "c"), epsilon=1)
+    exported = r.posterior.to_arviz(size=500, seed=1)
     assert arviz.summary(exported, kind="stats").shape[0] == 3

@@ -18,20 +18,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import discreet
-from discreet import (
+import shorthand
+from discreet import Guarantee, Ledger
+from discreet.declarations import Relation
+from discreet.errors import (
     BudgetExceededError,
     CorruptLedgerError,
     DataError,
     FileError,
-    Guarantee,
     GuaranteeMismatchError,
     InvalidInput,
-    Ledger,
     LedgerError,
     NotPrivateError,
     PrivacyWarning,
-    Relation,
     RequestConflictError,
     UnknownDatasetError,
 )
@@ -1020,7 +1019,7 @@ LEVELS = ("no", "yes")
 
 class TestRelease:
     def test_it_is_charged_and_stored(self, ledger: Ledger) -> None:
-        made = discreet.release(
+        made = shorthand.shares(
             {"no": 70, "yes": 30},
             levels=LEVELS,
             epsilon="1/2",
@@ -1041,38 +1040,38 @@ class TestRelease:
         ask: dict[str, Any] = {
             "levels": LEVELS, "epsilon": 1, "n": n, "ledger": ledger, "dataset": "survey", "request_id": "q1"
         }  # fmt: skip
-        made = discreet.release({"no": 70, "yes": 30}, **ask)
-        again = discreet.release("no-such-file.csv", **ask)
+        made = shorthand.shares({"no": 70, "yes": 30}, **ask)
+        again = shorthand.shares("no-such-file.csv", **ask)
         assert again == made
         assert again.receipt is not None
         assert again.receipt.repeated
         for other in ({"epsilon": "0.9"}, {"n": 99}, {"prior": 2}, {"mechanism": "lshist"}, {"other": "no"}):
             with pytest.raises(RequestConflictError):
-                discreet.release("no-such-file.csv", **{**ask, **other})
+                shorthand.shares("no-such-file.csv", **{**ask, **other})
 
     def test_refusals_do_not_open_the_data(self, ledger: Ledger) -> None:
         ask: dict[str, Any] = {"levels": LEVELS, "epsilon": 2, "n": 100, "ledger": ledger}
         with pytest.raises(BudgetExceededError):
-            discreet.release("no-such-file.csv", dataset="survey", **ask)
+            shorthand.shares("no-such-file.csv", dataset="survey", **ask)
         with pytest.raises(UnknownDatasetError):
-            discreet.release("no-such-file.csv", dataset="surve", **{**ask, "n": None})
+            shorthand.shares("no-such-file.csv", dataset="surve", **{**ask, "n": None})
         with pytest.raises(InvalidInput, match="dataset is missing"):
-            discreet.release("no-such-file.csv", **ask)
+            shorthand.shares("no-such-file.csv", **ask)
         with pytest.raises(InvalidInput, match="belong to a ledger"):
-            discreet.release("no-such-file.csv", levels=LEVELS, epsilon=1, dataset="survey")
+            shorthand.shares("no-such-file.csv", levels=LEVELS, epsilon=1, dataset="survey")
 
     def test_wrong_data_cost_nothing(self, ledger: Ledger) -> None:
         for n in (None, 2):
             with pytest.raises(DataError):
-                discreet.release(
+                shorthand.shares(
                     ["no", "maybe"], levels=LEVELS, epsilon=1, n=n, ledger=ledger, dataset="survey"
                 )
         with pytest.raises(InvalidInput, match="n=5 was declared"):
-            discreet.release(["no"], levels=LEVELS, epsilon=1, n=5, ledger=ledger, dataset="survey")
+            shorthand.shares(["no"], levels=LEVELS, epsilon=1, n=5, ledger=ledger, dataset="survey")
         assert ledger.show("survey").entries == 1
 
     def test_an_address_will_do(self, ledger: Ledger) -> None:
-        made = discreet.release(
+        made = shorthand.shares(
             {"no": 7, "yes": 3}, levels=LEVELS, epsilon=1, ledger=file_of(ledger), dataset="survey"
         )
         assert made.receipt is not None
@@ -1080,7 +1079,7 @@ class TestRelease:
 
     def test_what_is_not_private_is_not_sold(self, ledger: Ledger) -> None:
         with pytest.raises(NotPrivateError):
-            discreet.release(
+            shorthand.shares(
                 {"no": 7, "yes": 3},
                 levels=LEVELS,
                 epsilon=1,
@@ -1088,7 +1087,7 @@ class TestRelease:
                 mechanism="ehdl",
                 ledger=ledger,
                 dataset="survey",
-                acknowledge_not_private=True,
+                options={"acknowledge_not_private": True},
             )
         assert ledger.show("survey").entries == 1
 

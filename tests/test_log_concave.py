@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import discreet
+from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import ball
 from discreet.randomness import log_concave
 from discreet.randomness.entropy import SeededEntropy
@@ -129,5 +129,5 @@ def test_an_exponent_that_is_not_concave_is_noticed() -> None:
 
     made = LogConcave(hollow, np.zeros(2), np.eye(2))
     source = SeededEntropy(3)
-    with pytest.raises(discreet.InvalidInput, match="not concave"):
+    with pytest.raises(InvalidInput, match="not concave"):
         [made.draw(Fraction(1, 4), source) for _ in range(200)]

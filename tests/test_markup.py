@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import discreet
+import shorthand
 from discreet._html import card, facts, paragraph, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,18 +54,21 @@ def checked(html: str) -> Reader:
 
 
 def test_release() -> None:
-    release = discreet.release({NASTY: 3, "b": 9}, levels=(NASTY, "b"), epsilon=1, mechanism="lattice")
+    release = shorthand.shares({NASTY: 3, "b": 9}, levels=(NASTY, "b"), epsilon=1, mechanism="lattice")
     text = shown(release).text
     assert NASTY in text
-    assert str(release.counts[1]) in text
-    row = release.table()[1]
-    assert f"{row['low']:.4f} – {row['high']:.4f}" in text
+    low, high = release.interval()
+    assert f"{low[1]:.3f} to {high[1]:.3f}" in text
     assert any(release.guarantee.meaning() in part for part in text)
 
 
 def test_release_that_is_not_private_says_so() -> None:
-    release = discreet.release(
-        {"a": 3, "b": 9}, levels=("a", "b"), epsilon=1, mechanism="ehdl", acknowledge_not_private=True
+    release = shorthand.shares(
+        {"a": 3, "b": 9},
+        levels=("a", "b"),
+        epsilon=1,
+        mechanism="ehdl",
+        options={"acknowledge_not_private": True},
     )
     assert any(part.startswith("NOT PRIVATE") for part in shown(release).text)
 
@@ -79,11 +83,11 @@ def test_guarantee() -> None:
 
 
 def test_plan() -> None:
-    plan = discreet.plan("mean", bounds=(0, 1), n=80, epsilon=1)
-    text = shown(plan).text
-    assert plan.title() in text
-    for cell in (cell for row in plan.cells() for cell in row):
-        assert cell in text
+    schema = discreet.Schema({"pay": (0, 9), "team": [NASTY, "b"]}, n=200)
+    plan = discreet.plan(discreet.Mean("pay", by="team", epsilon=1), schema)
+    text = " ".join(shown(plan).text)
+    assert NASTY in text
+    assert all(word in text for word in str(plan).split())
 
 
 def test_audit() -> None:

@@ -9,44 +9,52 @@ import pandas as pd
 import pytest
 
 import discreet
+import shorthand
+from discreet.errors import DiscreetError, InvalidInput, PrivacyWarning
 
 LEVELS = ("no", "yes")
 COLUMN = ["no"] * 50 + ["yes"] * 50
 SECRET = "zebrafish-7351"
 FRAME = pd.DataFrame({"y": COLUMN, "g": ["f"] * 100, "x": [SECRET] * 100})
+UNIT = discreet.Schema({"y": LEVELS, "x": (0, 1)}, n=100)
 
 
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: discreet.release(COLUMN, levels=LEVELS, edges=(0, 1), epsilon=1), "not both"),
+        (lambda: discreet.proportions([0, 1], schema=(0, 1), epsilon=1), r"Category\(\[0, 1\]\)"),
         (
-            lambda: discreet.release_conditional(
-                FRAME, outcome="y", given="g", levels=LEVELS, groups=("f",), epsilon=1
-            ),
-            r"groups=\('f',\) has 1 group",
+            lambda: shorthand.groups(FRAME, outcome="y", by="g", levels=LEVELS, groups=("f",), epsilon=1),
+            r"levels=\('f',\) has 1 level",
         ),
-        (lambda: discreet.release(COLUMN, levels=LEVELS, other="other", epsilon=1), "add it there"),
+        (lambda: shorthand.shares(COLUMN, levels=LEVELS, other="other", epsilon=1), "add it there"),
         (
-            lambda: discreet.release_logistic(
-                FRAME, outcome="y", classes=LEVELS, features={"x": (0, 1)}, epsilon=1, delta="1e-6"
-            ),
+            lambda: discreet.draw(FRAME, "y ~ x", schema={"y": LEVELS, "x": (0, 1)}, epsilon=1, delta="1e-6"),
+            "declare n",
+        ),
+        (
+            lambda: discreet.draw(FRAME, "y ~ x", schema=UNIT, epsilon=1, delta="1e-6"),
             "column 'x'",
         ),
-        (lambda: discreet.regress(FRAME, "y ~ x", epsilon=1, delta="1e-6"), "not a DataFrame"),
-        (lambda: discreet.release("survey.xls", column="y", levels=LEVELS, epsilon=1), "save it as .xlsx"),
-        (lambda: discreet.release("latin.csv", column="y", levels=LEVELS, epsilon=1), "iconv"),
-        (lambda: discreet.release("na.csv", column="y", levels=LEVELS, epsilon=1), "NA is a text"),
-        (lambda: discreet.mean("comma.csv", column="y", bounds=(0, 9), epsilon=1), "a decimal point"),
         (
-            lambda: discreet.posterior_sample(
+            lambda: discreet.regress("y ~ x", FRAME, schema=UNIT, epsilon=1, delta="1e-6"),
+            "not a DataFrame",
+        ),
+        (lambda: discreet.mean("x", FRAME, schema=UNIT, epsilon=1), "not a DataFrame"),
+        (lambda: discreet.proportions("x", [SECRET], schema=UNIT, epsilon=1), "not a list"),
+        (lambda: shorthand.shares("survey.xls", column="y", levels=LEVELS, epsilon=1), "save it as .xlsx"),
+        (lambda: shorthand.shares("latin.csv", column="y", levels=LEVELS, epsilon=1), "iconv"),
+        (lambda: shorthand.shares("na.csv", column="y", levels=LEVELS, epsilon=1), "NA is a text"),
+        (lambda: shorthand.mean("comma.csv", column="y", bounds=(0, 9), epsilon=1), "a decimal point"),
+        (
+            lambda: shorthand.draws(
                 [1.0] * 50, "gaussian", prior=(0, 1), sigma=1, bounds=(0, 2), epsilon=1, delta="0.05"
             ),
             "at least 1/n",
         ),
     ],
 )
-@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyWarning")
 def test_messages_of_the_trial(
     ask: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +63,7 @@ def test_messages_of_the_trial(
     Path("latin.csv").write_bytes("y\nn\xf6\nyes\n".encode("latin-1"))
     Path("na.csv").write_text("y\nno\nyes\nNA\n")
     Path("comma.csv").write_text('y;x\n"3,5";1\n"4,5";2\n')
-    with pytest.raises(discreet.DiscreetError, match=message) as caught:
+    with pytest.raises(DiscreetError, match=message) as caught:
         ask()
     assert SECRET not in str(caught.value)
 
@@ -63,23 +71,25 @@ def test_messages_of_the_trial(
 def test_counts_are_a_mapping_and_never_guessed() -> None:
     counts = pd.Series(COLUMN).value_counts()
     for given in (counts, pd.Series(COLUMN).value_counts(normalize=True), pd.Series([1, 2], name="count")):
-        with pytest.raises(discreet.InvalidInput, match="give counts as a mapping"):
-            discreet.release(given, levels=LEVELS, epsilon=1)
-    assert discreet.release(counts.to_dict(), levels=LEVELS, epsilon=1).n == 100
-    assert discreet.release(counts.to_frame(), levels=(*set(counts), 0), epsilon=1).n == len(counts)
+        with pytest.raises(InvalidInput, match="give counts as a mapping"):
+            shorthand.shares(given, levels=LEVELS, epsilon=1)
+    assert shorthand.shares(counts.to_dict(), levels=LEVELS, epsilon=1).n == 100
+    assert shorthand.shares(counts.to_frame(), levels=(*set(counts), 0), epsilon=1).n == len(counts)
 
 
 def test_a_large_epsilon_is_cautioned_against() -> None:
-    with pytest.warns(discreet.PrivacyWarning, match="next to nothing"):
-        discreet.release(COLUMN, levels=LEVELS, epsilon=12)
+    with pytest.warns(PrivacyWarning, match="protects very little"):
+        shorthand.shares(COLUMN, levels=LEVELS, epsilon=12)
 
 
-@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyWarning")
 def test_a_large_delta_is_acknowledged_or_refused(tmp_path: Path) -> None:
     frame = pd.DataFrame({"y": [1.0, 2.0] * 50, "x": [0.0, 1.0] * 50})
     given: dict[str, Any] = {"bounds": {"y": (0, 3), "x": (0, 1)}, "epsilon": 1, "n": 100}
-    with pytest.raises(discreet.InvalidInput, match="at least 1/n"):
-        discreet.regress("y ~ x", frame, delta="0.01", **given)
+    with pytest.raises(InvalidInput, match="at least 1/n"):
+        shorthand.regress(frame, "y ~ x", delta="0.01", **given)
     with discreet.acknowledge_large_delta():
-        assert discreet.regress("y ~ x", frame, delta="0.01", **given).guarantee.delta == 0.01
-    assert discreet.regress("y ~ x", frame, delta="0.009", **given).guarantee.delta == 0.009
+        assert shorthand.regress(frame, "y ~ x", delta="0.01", **given).guarantee.delta == 0.01
+    with pytest.raises(InvalidInput, match="anything may be published"):
+        shorthand.regress(frame, "y ~ x", delta="0.009", **given)
+    assert shorthand.regress(frame, "y ~ x", delta="0.001", **given).guarantee.delta == 0.001

@@ -14,14 +14,17 @@ import pandas as pd
 import pytest
 
 import discreet
+import shorthand
 from benchmarks.networks import SHAPES, covered, simulated, truth_of
 from conformance.test_newcomers import browsed
 from discreet.answers.network import NetworkRelease
 from discreet.data import contingencies, contingency
+from discreet.declarations import Domain
 from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
 from discreet.documents.answer import load_answer
 from discreet.documents.base import write_document
-from discreet.questions.tables import Network
+from discreet.errors import CorruptReleaseError, InvalidInput, TooLargeError
+from shorthand import network_request
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 
@@ -45,25 +48,23 @@ def records(n: int = 600, seed: int = 1) -> pd.DataFrame:
     [
         ({"parents": {"b": ("a",), "a": ("b",)}}, "cycle: (a → b → a|b → a → b)"),
         ({"parents": {"a": ("a",)}}, "cycle: a → a"),
-        ({"parents": {"b": ("A",)}}, "'A' has no levels.*did you mean 'a'"),
-        ({"parents": {"d": ("a",)}}, "'d' has no levels.*declare them"),
+        ({"parents": {"b": ("A",)}}, "'A' is not declared in the schema; did you mean 'a'"),
+        ({"parents": {"d": ("a",)}}, "'d' is not declared in the schema"),
         ({"parents": {"c": ("a", "a")}}, "a parent twice"),
         ({"parents": ["a"]}, "must map columns to their parents"),
-        ({"levels": {}}, "must map every column"),
-        ({"levels": ("no", "yes")}, "must map every column"),
-        ({"levels": {**LEVELS, "c": ("no",)}}, "level"),
+        ({"parents": {}}, "must map columns to their parents"),
+        ({"schema": {}}, "must map column names"),
+        ({"schema": {**LEVELS, "c": ("no",)}}, "level"),
+        ({"schema": {**LEVELS, "c": (0, 1)}}, "declare its values as a category"),
         ({"epsilon": 0}, "epsilon"),
         ({"prior": -1}, "prior"),
-        ({"relation": "none"}, "relation='none'"),
-        ({"relation": "add-remove", "n": 5}, "n"),
-        ({"total_prior": (1, 10)}, "total_prior= goes with"),
-        ({"per_person": 2}, "person"),
+        ({"schema": discreet.Schema({**LEVELS, "w": discreet.Weight(3)})}, "weight"),
     ],
 )
 def test_what_cannot_be_asked_is_said_before_data_are_opened(changed: dict[str, Any], message: str) -> None:
-    asked = {"parents": PARENTS, "levels": LEVELS, "epsilon": 1, **changed}
-    with pytest.raises(discreet.InvalidInput, match=message):
-        discreet.release_network("no-such-file.csv", **asked)
+    asked = {"parents": PARENTS, "schema": LEVELS, "epsilon": 1, **changed}
+    with pytest.raises(InvalidInput, match=message):
+        discreet.network("no-such-file.csv", **asked)
 
 
 def test_layers_families_and_homes() -> None:
@@ -79,8 +80,8 @@ def test_layers_families_and_homes() -> None:
 
 
 def test_epsilon_is_split_exactly_and_by_the_rule() -> None:
-    question = Network(parents=PARENTS, levels=LEVELS, epsilon="1/3", n=100)
-    parts = [table.exact_epsilon for table in question.tables]
+    question = network_request(parents=PARENTS, levels=LEVELS, epsilon="1/3", n=100)
+    parts = [table.epsilon for table in question.tables]
     assert sum(parts) == Fraction(1, 3)
     assert question.price().exact_epsilon == Fraction(1, 3)
     # a × b: 6 cells, of which 1 + 2·2 parameters are read; b × c: 6 cells and 3 parameters
@@ -88,7 +89,9 @@ def test_epsilon_is_split_exactly_and_by_the_rule() -> None:
 
 
 def test_the_split_is_the_least_of_all_splits() -> None:
-    question = Network(parents={"c": ("a", "b"), "d": ("c",)}, levels={**LEVELS, "d": ("0", "1")}, epsilon=1)
+    question = network_request(
+        parents={"c": ("a", "b"), "d": ("c",)}, levels={**LEVELS, "d": ("0", "1")}, epsilon=1
+    )
     cost = np.array([12 * (6 + 1 + 2), 4 * 2])  # cells times parameters
     share = np.array(question.shares) / sum(question.shares)
     grid = np.linspace(0.01, 0.99, 981)
@@ -97,7 +100,7 @@ def test_the_split_is_the_least_of_all_splits() -> None:
 
 
 def test_every_part_is_what_the_document_says() -> None:
-    made = discreet.release_network(records(), parents=PARENTS, levels=LEVELS, epsilon="0.7")
+    made = shorthand.network(records(), parents=PARENTS, levels=LEVELS, epsilon="0.7")
     assert sum(one.guarantee.exact_epsilon for one in made.releases) == made.guarantee.exact_epsilon
     assert [Fraction(one.parameters["epsilon"]) for one in made.releases] == [
         one.guarantee.exact_epsilon for one in made.releases
@@ -107,7 +110,7 @@ def test_every_part_is_what_the_document_says() -> None:
 
 def test_noise_of_the_tables_is_drawn_anew() -> None:
     """Four tables of equal counts but for a chance below 1e-9: the same noise twice would cancel."""
-    made = [discreet.release_network(records(), parents=PARENTS, levels=LEVELS, epsilon="0.01") for _ in "12"]
+    made = [shorthand.network(records(), parents=PARENTS, levels=LEVELS, epsilon="0.01") for _ in "12"]
     noisy = [one.noisy for answer in made for one in answer.releases]
     assert len(set(noisy)) == 4
 
@@ -115,9 +118,9 @@ def test_noise_of_the_tables_is_drawn_anew() -> None:
 def test_people() -> None:
     frame = records(40).assign(who=np.repeat(range(20), 2))
     asked: dict[str, Any] = {"parents": PARENTS, "levels": LEVELS, "epsilon": 1, "person": "who"}
-    one = discreet.release_network(frame, per_person=1, **asked)
+    one = shorthand.network(frame, per_person=1, **asked)
     assert (one.n, one.guarantee.epsilon, str(one.guarantee.relation)) == (20, 1, "replace-person")
-    two = discreet.release_network(frame, per_person=2, n=40, **asked)
+    two = shorthand.network(frame, per_person=2, n=40, **asked)
     assert two.guarantee.epsilon == 1
     assert sum(Fraction(r.parameters["epsilon"]) for r in two.releases) == Fraction(1, 2)
 
@@ -127,7 +130,7 @@ def test_people() -> None:
 
 def test_one_pass_counts_what_several_do() -> None:
     frame = records(300)
-    domains = {name: discreet.Domain(own) for name, own in LEVELS.items()}
+    domains = {name: Domain(own) for name, own in LEVELS.items()}
     tables = [("a", "b"), ("c", "b"), ("c",)]
     found = contingencies(frame, domains, tables)
     for counts, own in zip(found, tables, strict=True):
@@ -137,19 +140,17 @@ def test_one_pass_counts_what_several_do() -> None:
 def test_a_record_with_a_value_left_out_is_in_no_table() -> None:
     frame = records(50)
     frame.loc[3, "c"] = None
-    levels = {**LEVELS, "c": discreet.Domain(LEVELS["c"], missing="exclude")}
-    question = Network(parents=PARENTS, levels=levels, epsilon=1, relation="add-remove")
+    levels = {**LEVELS, "c": Domain(LEVELS["c"], missing="exclude")}
+    question = network_request(parents=PARENTS, levels=levels, epsilon=1, relation="add-remove")
     assert [int(x.sum()) for x in question.read(frame)] == [49, 49]
 
 
 def test_where_n_is_public_each_table_is_of_those_who_answered() -> None:
     frame = records(300)
     frame.loc[:60, "c"] = None
-    levels = {**LEVELS, "c": discreet.Domain(LEVELS["c"], missing="exclude")}
-    made = discreet.release_network(frame, parents=PARENTS, levels=levels, epsilon=50)
-    totals = [
-        one.noise_aware().sample_counts(5, np.random.default_rng(0))[0].sum() / 5 for one in made.releases
-    ]
+    levels = {**LEVELS, "c": Domain(LEVELS["c"], missing="exclude")}
+    made = shorthand.network(frame, parents=PARENTS, levels=levels, epsilon=50)
+    totals = [one.posterior.sample_counts(5, np.random.default_rng(0))[0].sum() / 5 for one in made.releases]
     assert totals[0] == 300
     assert abs(totals[1] - 239) < 20  # noise beyond it has a chance below 1e-90
     assert abs(made.probability({"a": "1"}).mean() - (frame["a"] == "1").mean()) < 0.1
@@ -158,8 +159,8 @@ def test_where_n_is_public_each_table_is_of_those_who_answered() -> None:
 def test_too_many_combinations_are_refused() -> None:
     levels = {f"c{i}": ("0", "1") for i in range(40)}
     frame = pd.DataFrame({name: ["0"] for name in levels})
-    with pytest.raises(discreet.TooLargeError, match="fewer columns"):
-        discreet.release_network(frame, parents={}, levels=levels, epsilon=1)
+    with pytest.raises(TooLargeError, match="fewer columns"):
+        shorthand.network(frame, parents={}, levels=levels, epsilon=1)
 
 
 # ---- inference ---------------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def test_elimination_agrees_with_the_sum_over_everything(shape: str) -> None:
     parents, sizes = SHAPES[shape]
     levels = {column: tuple(range(k)) for column, k in sizes.items()}
     rng = np.random.default_rng(3)
-    truth = truth_of(Network(parents=parents, levels=levels, epsilon=1), rng)
+    truth = truth_of(network_request(parents=parents, levels=levels, epsilon=1), rng)
     names = list(levels)
     for _ in range(20):
         columns = tuple(rng.choice(names, rng.integers(3), replace=False).tolist())
@@ -202,7 +203,7 @@ def test_elimination_agrees_with_the_sum_over_everything(shape: str) -> None:
 
 
 def test_records_follow_the_network() -> None:
-    question = Network(parents=PARENTS, levels=LEVELS, epsilon=1)
+    question = network_request(parents=PARENTS, levels=LEVELS, epsilon=1)
     truth = truth_of(question, np.random.default_rng(5))
     drawn = next(truth.records(20_000, np.random.default_rng(6)))
     for pair in itertools.combinations(LEVELS, 2):
@@ -272,10 +273,10 @@ def test_resampling_goes_by_the_weights_and_never_to_few() -> None:
 def test_without_noise_it_is_the_posterior_of_the_records() -> None:
     """ε = 10⁴ in a simulation: the posterior is Dir(1 + counts) for each row."""
     frame = records()
-    question = Network(parents=PARENTS, levels=LEVELS, epsilon=10_000, n=len(frame))
+    question = network_request(parents=PARENTS, levels=LEVELS, epsilon=10_000, n=len(frame))
     answer = simulated(question, question.read(frame), len(frame), np.random.default_rng(0))
     table = answer.conditional("b")
-    counts = contingency(frame, {name: discreet.Domain(LEVELS[name]) for name in ("a", "b")})
+    counts = contingency(frame, {name: Domain(LEVELS[name]) for name in ("a", "b")})
     alpha = 1.0 + counts
     mean = alpha / alpha.sum(axis=1, keepdims=True)
     sd = np.sqrt(mean * (1 - mean) / (1 + alpha.sum(axis=1, keepdims=True)))
@@ -285,7 +286,7 @@ def test_without_noise_it_is_the_posterior_of_the_records() -> None:
 
 @pytest.fixture(scope="module")
 def answer() -> NetworkRelease:
-    return discreet.release_network(records(), parents=PARENTS, levels=LEVELS, epsilon=8)
+    return shorthand.network(records(), parents=PARENTS, levels=LEVELS, epsilon=8)
 
 
 def test_what_is_asked_fits_together(answer: NetworkRelease) -> None:
@@ -323,7 +324,7 @@ def test_what_is_asked_fits_together(answer: NetworkRelease) -> None:
     ],
 )
 def test_what_cannot_be_answered(answer: NetworkRelease, ask: Any, message: str) -> None:
-    with pytest.raises(discreet.InvalidInput, match=message):
+    with pytest.raises(InvalidInput, match=message):
         ask(answer)
 
 
@@ -340,23 +341,23 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     assert load_answer(answer.to_json()) == answer
     printed = str(answer)
     assert "Private Bayesian network of 3 columns from n = 600 records" in printed
-    assert "b given a: percent" in printed
+    assert "column: value" in printed
     page = discreet.report(answer)
     assert page.count("<rect") == 3
     assert page.count("<polygon") >= 2
     assert "b ← a; c ← b" in page
     assert max(map(len, printed.splitlines())) <= 80
-    other = discreet.release_network(records(), parents=PARENTS, levels=LEVELS, epsilon=1)
+    other = shorthand.network(records(), parents=PARENTS, levels=LEVELS, epsilon=1)
     levels = {**LEVELS, "b": ("x", "z", "y")}
-    turned = discreet.release_network(records(), parents=PARENTS, levels=levels, epsilon=8)
+    turned = shorthand.network(records(), parents=PARENTS, levels=levels, epsilon=8)
     for changed, message in (
         ({"parents": {"a": (), "b": (), "c": ("a", "b")}}, "not those of the graph"),
         ({"guarantee": other.guarantee}, "claims another"),
         ({"releases": (answer.releases[0], turned.releases[1])}, "different levels"),
     ):
-        with pytest.raises(discreet.CorruptReleaseError, match=message):
+        with pytest.raises(CorruptReleaseError, match=message):
             load_answer(replace(answer, **changed).to_json())
-    with pytest.raises(discreet.CorruptReleaseError, match="stamped"):
+    with pytest.raises(CorruptReleaseError, match="stamped"):
         NetworkRelease.from_json(
             write_document(NetworkRelease.format, 1, {**answer.content(), "private": False})
         )
@@ -374,23 +375,19 @@ def test_in_a_study_file_and_in_the_studio(tmp_path: Path, monkeypatch: pytest.M
     address = f"sqlite:///{tmp_path / 'ledger.db'}"
     with discreet.Ledger(address) as book:
         book.create("people", epsilon=20, delta="1e-3")
-    asked: dict[str, Any] = {"levels": {"age": [30, 40, 50], "smoker": ["no", "yes"]}, "epsilon": 4}
-    question = {"id": "one", "kind": "network", "parents": {"smoker": ["age"]}, **asked}
-    study = discreet.Study(
-        "ages.csv", ledger=address, dataset="people", budget={"epsilon": 20, "delta": "1e-3"}
-    )
+    question = {"id": "one", "kind": "network", "parents": {"smoker": ["age"]}, "epsilon": 4}
+    schema = discreet.Schema({"age": [30, 40, 50], "smoker": ["no", "yes"]}, n=30)
+    study = discreet.Study("ages.csv", schema, ledger=address, dataset="people")
     found = study.answer(question)
     assert study.answer(question) == found
     assert study.account().spent.epsilon == 4
-    shown = browsed(
-        address, kind="network", levels="age=30,40,50\nsmoker=no,yes", parents="smoker=age", epsilon="4"
-    )
+    shown = browsed(address, schema, kind="network", parents="smoker=age", epsilon="4")
     assert "Private Bayesian network of 2 columns" in shown
     assert "An arrow leads from a column" in shown
 
 
 def test_columns_without_arrows() -> None:
-    made = discreet.release_network(records(), parents={}, levels=LEVELS, epsilon=6)
+    made = shorthand.network(records(), parents={}, levels=LEVELS, epsilon=6)
     assert len(made.releases) == 3
     np.testing.assert_allclose(
         made.distribution("c", given={"a": "1"}).draws, made.distribution("c").draws, rtol=1e-12
@@ -399,8 +396,8 @@ def test_columns_without_arrows() -> None:
 
 
 def test_add_remove_keeps_the_number_private() -> None:
-    made = discreet.release_network(
-        records(), parents=PARENTS, levels=LEVELS, epsilon=6, relation="add-remove", total_prior=(100, 1e5)
+    made = shorthand.network(
+        records(), parents=PARENTS, levels=LEVELS, epsilon=6, hidden=True, expected_n=(100, 1e5)
     )
     assert made.n is None
     assert all("n" not in one.parameters for one in made.releases)
@@ -416,7 +413,7 @@ def test_a_wide_network_says_when_it_is_too_large() -> None:
     tables["c4"] = np.ones((2000, 30, 30)) / 30
     parents = {"c0": (), **{f"c{i}": (f"c{i - 1}",) for i in range(1, 5)}}
     drawn = NetworkDraws(parents, levels, tables)
-    with pytest.raises(discreet.TooLargeError, match="fewer draws"):
+    with pytest.raises(TooLargeError, match="fewer draws"):
         drawn.joint(tuple(levels), {})
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from discreet import Fit, InvalidInput
+from discreet.errors import InvalidInput
 from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton.fit import regression
+from discreet.regression.newton.fit import Fit, regression
 
 N = 4000
 RNG = np.random.default_rng(3)
@@ -78,7 +78,7 @@ def test_draws_go_to_arviz_with_their_names(binomial: Fit) -> None:
 
 def test_a_fit_is_drawn(binomial: Fit) -> None:
     pytest.importorskip("matplotlib")
-    axes = binomial.plot(interval=0.9)
+    axes = binomial.plot(level=0.9)
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "age × 60",
         "hours × 60",
@@ -92,9 +92,9 @@ def test_a_summary_fits_a_terminal(family: str, binomial: Fit) -> None:
     fit = binomial if family == "binomial" else fitted("gaussian")[0]
     text = fit.summary()
     tables = [line for line in text.splitlines() if "  " in line]
-    assert all(len(line) <= 80 for line in tables)
+    assert all(len(line) <= 96 for line in tables)
     assert all(any(line.startswith(name) for line in tables) for name in fit.names)
-    assert "noise share" in text
+    assert "noise" in tables[0]
     assert ("odds ratio" in text) == (family == "binomial")
     found = fit.predict({"age": [30, 60], "hours": [40, 10], "g": ["a", "c"]})
     assert (found.low < found.mean).all()

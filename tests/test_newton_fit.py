@@ -10,9 +10,9 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 
+import shorthand
 from discreet.declarations import Domain, Relation
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput
-from discreet.questions.verbs import regress
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import mixture_quantile
 from discreet.regression.newton.design import design
@@ -83,7 +83,7 @@ def test_dispersion_is_one_of_a_poisson_law() -> None:
     assert 0.8 < low < 1 < high < 1.2
     assert low < middle < high
     assert fit.dispersion(0.5)[1] > low
-    assert "scatter" not in " ".join(fit.words().notes)
+    assert "scatter" not in " ".join(fit.notes)
     frame["visits"] = 3
     same = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
     assert 0 < same.dispersion()[1] < same.dispersion()[2] < 0.2
@@ -92,7 +92,7 @@ def test_dispersion_is_one_of_a_poisson_law() -> None:
     wild = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
     middle, low, high = wild.dispersion()
     assert 1.5 < low < 2 < high < 2.5
-    assert f"{middle:.2g} times as much as Poisson ones" in " ".join(wild.words().notes)
+    assert f"{middle:.2g} times as much as Poisson ones" in " ".join(wild.notes)
     with pytest.raises(InvalidInput, match="of poisson models"):
         asked("vote ~ age", "binomial").fit(frame, source=SeededEntropy(1)).dispersion()
 
@@ -259,9 +259,9 @@ def test_a_document_clips_where_the_fit_did(deviation: float) -> None:
 
 def test_a_private_fit_has_its_guarantee() -> None:
     frame = people(1000)
-    fit = regress(
-        "vote ~ age",
+    fit = shorthand.regress(
         frame,
+        "vote ~ age",
         family="binomial",
         bounds={"age": (20, 80)},
         levels={"vote": ("no", "yes")},

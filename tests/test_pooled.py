@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,17 @@ from scipy import stats
 from scipy.special import betaln, gammaln, logsumexp
 
 import discreet
+import shorthand
 from discreet.errors import InvalidInput
-from discreet.inference.pooled import PooledDraws, noisy_groups, pooled, released_groups
+from discreet.inference.pooled import Labels, PooledDraws, noisy_groups, pooled, released_groups
 from discreet.numerics import noises
 
 pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
+
+
+def first(numbers):
+    """Of two values in each group: those of the first."""
+    return numbers[::2]
 
 
 def simulated(rng, sizes, epsilon, alphas):
@@ -59,18 +66,20 @@ def test_two_levels_against_a_plain_grid():
         told = weight[kept] / np.exp(logsumexp(tables[g], axis=1)[kept])
         laws[g] = own * (told @ prior)
     laws /= laws.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(made.mean(), laws @ theta, atol=1e-3)
-    low, high = made.interval(0.9)
+    np.testing.assert_allclose(first(made.mean()), laws @ theta, atol=1e-3)
+    np.testing.assert_allclose(made.mean()[1::2], 1 - laws @ theta, atol=1e-3)
+    low, high = map(first, made.interval(0.9))
     cdf = np.cumsum(laws, axis=1) - laws / 2
     for g in range(6):
         assert np.interp(low[g], theta, cdf[g]) == pytest.approx(0.05, abs=3e-3)
         assert np.interp(high[g], theta, cdf[g]) == pytest.approx(0.95, abs=3e-3)
-    table = made.table()
+    np.testing.assert_allclose(made.interval(0.9)[0][1::2], 1 - high, rtol=1e-12)
+    table = first(made.table())
     assert [row["group"] for row in table] == list("abcdef")
     assert table[2]["high"] - table[2]["low"] == max(row["high"] - row["low"] for row in table)
     draws = made.sample(4000, seed=1)
     assert draws.shape == (4000, 6, 2)
-    np.testing.assert_allclose(draws[:, :, 0].mean(axis=0), made.mean(), atol=0.02)
+    np.testing.assert_allclose(draws[:, :, 0].mean(axis=0), first(made.mean()), atol=0.02)
 
 
 @pytest.mark.parametrize(("kappa", "epsilon"), [(25, 0.5), (25, 0.25)])
@@ -81,9 +90,9 @@ def test_pooled_groups_cover_and_gain(kappa, epsilon):
     for _ in range(5):
         shares, z = simulated(rng, sizes, epsilon, kappa * np.array([0.3, 0.7]))
         made = pooled(noisy_groups(z, noises.LatticeNoise(2 / epsilon), sizes))
-        low, high = made.interval(0.9)
+        low, high = map(first, made.interval(0.9))
         inside += np.sum((low <= shares[:, 0]) & (shares[:, 0] <= high))
-        error += np.sum((made.mean() - shares[:, 0]) ** 2)
+        error += np.sum((first(made.mean()) - shares[:, 0]) ** 2)
         x = np.arange(51)
         law = np.exp(-epsilon * np.abs(z[:, [0]] - x))
         alone += np.sum(((law / law.sum(axis=1, keepdims=True)) @ ((x + 1) / 52) - shares[:, 0]) ** 2)
@@ -96,7 +105,7 @@ def test_the_sampler_agrees_with_the_quadrature():
     sizes = rng.integers(0, 60, 40)
     _, z = simulated(rng, sizes, 0.8, [3.0, 5.0])
     groups = noisy_groups(z, noises.LatticeNoise(2.5), sizes)
-    exact, drawn = pooled(groups), PooledDraws(groups, range(40), seed=1, sweeps=1500)
+    exact, drawn = pooled(groups), PooledDraws(groups, Labels(tuple(range(40)), (0, 1)), seed=1, sweeps=1500)
     np.testing.assert_allclose(drawn.mean(), exact.mean(), atol=0.03)
     np.testing.assert_allclose(drawn.interval(0.9)[0], exact.interval(0.9)[0], atol=0.06)
     assert 0 < drawn.error < 0.02
@@ -108,15 +117,15 @@ def test_more_levels_and_sizes_that_are_not_public():
     sizes = np.full(60, 40)
     shares, z = simulated(rng, sizes, 0.8, [4.0, 5.0, 6.0, 9.0])
     made = pooled(noisy_groups(z, noises.LatticeNoise(2.5), sizes), sweeps=400)
-    low, high = made.interval(0.9)
-    assert low.shape == made.mean().shape == made.std().shape == (60, 4)
+    low, high = (end.reshape(60, 4) for end in made.interval(0.9))
+    assert made.mean().shape == made.std().shape == (240,)
     assert abs(np.mean((low <= shares) & (shares <= high)) - 0.9) < 0.07
-    np.testing.assert_allclose(made.mean().sum(axis=1), 1.0)
-    assert made.table()[5] | {"group": 1, "level": 1} == made.table()[5]
+    np.testing.assert_allclose(made.mean().reshape(60, 4).sum(axis=1), 1.0)
+    assert made.table()[5] | {"group": 1, "value": 1} == made.table()[5]
     x = np.array([rng.multinomial(40, p) for p in shares])
     noisy = x + np.rint(rng.laplace(0, 1.25, x.shape))
     free = pooled(noisy_groups(noisy, noises.DiscreteLaplace(1.25)), sweeps=400)
-    low, high = free.interval(0.9)
+    low, high = (end.reshape(60, 4) for end in free.interval(0.9))
     assert abs(np.mean((low <= shares) & (shares <= high)) - 0.9) < 0.08
     assert free.sample(10, seed=1).shape == (10, 60, 4)
 
@@ -137,24 +146,24 @@ def test_a_public_total_of_private_groups(noise):
             weight = np.exp(seen + laws.sum(axis=1))
             shares = (kappa * mu + counts[..., 0]) / (kappa + counts.sum(axis=2))
             total, mean = total + weight.sum(), mean + weight @ shares
-    np.testing.assert_allclose(made.mean(), mean / total, atol=0.03)
+    np.testing.assert_allclose(first(made.mean()), mean / total, atol=0.03)
 
 
 def test_a_table_is_pooled():
     rows = {"region": ["a"] * 30 + ["b"] * 50 + ["c"] * 20, "vote": ["yes", "no"] * 50}
     columns = {"region": ("a", "b", "c", "d"), "vote": ("yes", "no")}
-    for options in ({}, {"relation": "add-remove", "mechanism": "geometric"}):
-        table = discreet.release_table(pd.DataFrame(rows), columns, epsilon=2.0, **options)
+    for options in ({}, {"hidden": True, "mechanism": "geometric"}):
+        table = shorthand.table(pd.DataFrame(rows), columns, epsilon=2.0, **options)
         made = table.pooled("vote", given="region")
-        assert made.names == columns["region"]
-        assert table.pooled("region", given="vote").levels == 4
+        assert made.names == tuple(product(columns["region"], columns["vote"]))
+        assert len(table.pooled("region", given="vote").names) == 8
     short = pooled(
         noisy_groups([[9.0, -1.0], [3.0, 4.0], [8.0, 7.0]], noises.LatticeNoise(2.0), total=30), sweeps=90
     )
     assert np.all((short.interval(0.9)[0] < short.mean()) & (short.mean() < short.interval(0.9)[1]))
     with pytest.raises(InvalidInput, match="region, vote"):
         table.pooled("vote", given="sex")
-    listed = discreet.release_table(pd.DataFrame(rows).head(4), columns, epsilon=1.0, mechanism="ehd")
+    listed = shorthand.table(pd.DataFrame(rows).head(4), columns, epsilon=1.0, mechanism="ehd")
     with pytest.raises(InvalidInput, match="no noisy counts"):
         listed.pooled("vote", given="region")
 
@@ -183,11 +192,9 @@ def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
     """The true count of every group: weights by hand from the mechanism's law, an empty group among them."""
     data = pd.DataFrame({"region": ["a"] * 6 + ["b"] * 9, "answer": ["y", "n"] * 3 + ["y"] * 9})
     options = {"levels": ("y", "n"), "groups": ("a", "b", "c"), "epsilon": 1.0, "sizes": (6, 9, 0)}
-    made = discreet.release_conditional(
-        data, outcome="answer", given="region", mechanism=mechanism, **options
-    )
+    made = shorthand.groups(data, outcome="answer", by="region", mechanism=mechanism, **options)
     pool = made.pooled()
-    assert pool.names == ("a", "b", "c")
+    assert pool.names == tuple(product("abc", "yn"))
     low, high = pool.interval(0.9)
     assert np.all((low >= 0) & (low <= pool.mean()) & (pool.mean() <= high) & (high <= 1))
     parts = [None if r is None else (r.built, r.counts, r.noisy) for r in made.releases]
@@ -210,12 +217,12 @@ def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
 def test_more_levels_need_noisy_counts():
     data = pd.DataFrame({"region": ["a"] * 6, "answer": ["y", "n", "m"] * 2})
     options = {"levels": ("y", "n", "m"), "groups": ("a", "b"), "epsilon": 1.0}
-    options |= {"given": "region", "sizes": (6, 0)}
-    made = discreet.release_conditional(data, outcome="answer", mechanism="ehd", **options)
+    options |= {"by": "region", "sizes": (6, 0)}
+    made = shorthand.groups(data, outcome="answer", mechanism="ehd", **options)
     with pytest.raises(InvalidInput, match="noisy counts"):
         made.pooled()
-    made = discreet.release_conditional(data, outcome="answer", mechanism="lsdim", **options)
-    assert made.pooled().mean().shape == (2, 3)
+    made = shorthand.groups(data, outcome="answer", mechanism="lsdim", **options)
+    assert made.pooled().mean().shape == (6,)
 
 
 def test_published_counts_are_pooled_and_drawn():
@@ -225,33 +232,36 @@ def test_published_counts_are_pooled_and_drawn():
     own = pooled(noisy_groups(np.reshape(values, (4, 2)), noises.LatticeNoise(4.0), [50] * 4), "abcd")
     np.testing.assert_array_equal(made.mean(), own.mean())
     rows = made.figure().rows
-    assert [row.name for row in rows] == ["c", "d", "b", "a"]
+    assert [row.name for row in rows] == ["a", "b", "d", "c"]  # the share of the second value, in order
     with pytest.raises(InvalidInput, match="3 groups"):
         published.pooled("abc")
 
 
 def test_displays_have_the_pooled_groups():
-    """Three groups or more: a table and a caterpillar in the terminal and in the report."""
+    """Three groups or more: a table and a caterpillar in the report; pooled groups print themselves."""
     groups = ("north", "east", "south", "west")
     rows = {
         "region": [group for group in groups for _ in range(40)],
         "vote": (["yes"] * 10 + ["no"] * 30) * 2 + (["yes"] * 22 + ["no"] * 18) * 2,
     }
-    asked = {"outcome": "vote", "given": "region", "levels": ("yes", "no"), "epsilon": 2.0}
-    found = discreet.release_conditional(pd.DataFrame(rows), groups=groups, **asked)
+    asked = {"outcome": "vote", "by": "region", "levels": ("yes", "no"), "epsilon": 2.0}
+    found = shorthand.groups(pd.DataFrame(rows), groups=groups, **asked)
     (table,) = found.tables()
     assert sorted(cells[0] for cells in table.cells) == sorted(groups)
     figure = found.figure(0.9)
     assert [row.mean for row in figure.rows] == sorted(row.mean for row in figure.rows)
-    low, high = found.pooled().interval(0.9)
+    low, high = (end[1::2] for end in found.pooled().interval(0.9))
     by_name = {row.name: row for row in figure.rows}
     assert [by_name[group].low for group in groups] == pytest.approx(list(low))
     assert [by_name[group].high for group in groups] == pytest.approx(list(high))
-    assert "share strength" in found.summary()
+    assert "share strength" not in found.summary()
+    lines = str(found.pooled()).splitlines()
+    assert "share strength" in lines[0]
+    assert [line.split()[0] for line in lines[4:8]] == list(groups)
     assert "share strength" in discreet.report([found], title="Votes")
     two = {"region": rows["region"][:80], "vote": rows["vote"][:80]}
-    few = discreet.release_conditional(pd.DataFrame(two), groups=groups[:2], **asked)
-    assert few.figure() is None
+    few = shorthand.groups(pd.DataFrame(two), groups=groups[:2], **asked)
+    assert len(few.figure().rows) == 4
     shares, differences = few.tables()
     assert shares.header == ("vote", "region: north", "region: east")
     assert differences.header == ("vote", "east − north")

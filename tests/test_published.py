@@ -16,6 +16,8 @@ import pandas as pd
 import pytest
 
 import discreet
+import shorthand
+from discreet.errors import DiscreetError, InvalidInput
 from discreet.mechanisms.independent import IndependentNoise
 from discreet.mechanisms.lattice import Lattice
 from discreet.mechanisms.outputs import Output
@@ -104,7 +106,9 @@ def test_a_regression_is_a_function_of_its_noisy_sums(
     def ask(data: pd.DataFrame) -> Any:
         frozen.at = 0
         declared = {**DECLARED[family], **rule, "family": family, "relation": relation}
-        return lambda **charge: discreet.regress("y ~ x", data, **declared, epsilon=1, delta="1e-6", **charge)
+        return lambda **charge: shorthand.regress(
+            data, "y ~ x", **declared, epsilon=1, delta="1e-6", **charge
+        )
 
     one = everything(tmp_path / "a", relation, "1e-6", ask(frame))
     assert everything(tmp_path / "b", relation, "1e-6", ask(other)) == one
@@ -157,7 +161,7 @@ def test_a_mean_is_a_function_of_its_noisy_sums(
             "relation": relation,
             **options,
         }
-        return lambda **charge: discreet.mean(data, "x", **asked, **charge)
+        return lambda **charge: shorthand.mean(data, "x", **asked, **charge)
 
     one = everything(tmp_path / "a", relation, delta, ask(frame))
     fixed = iter([(100, 2_000_000, 20), (-300, 3_000_000, 11)] * 2)
@@ -175,10 +179,10 @@ def test_the_empty_dataset_is_answered_where_its_size_is_private(family: str) ->
         "relation": "add-remove",
     }
     for number in (0, 1):
-        fit = discreet.regress("y ~ x", records(family, 1).iloc[:number], **asked)
+        fit = shorthand.regress(records(family, 1).iloc[:number], "y ~ x", **asked)
         assert np.isfinite(fit.mean()).all()
-    with pytest.raises(discreet.DiscreetError, match="empty"):
-        discreet.regress("y ~ x", records(family, 1).iloc[:0], **{**asked, "relation": "replace-one"})
+    with pytest.raises(DiscreetError, match="empty"):
+        shorthand.regress(records(family, 1).iloc[:0], "y ~ x", **{**asked, "relation": "replace-one"})
 
 
 @pytest.mark.parametrize("pushdown", [False, True])
@@ -203,60 +207,11 @@ def test_a_bound_per_person_does_not_go_with_add_remove() -> None:
     With the noise of add-remove the loss was 2ε for groups of means, and Δ was half of what it should be.
     """
     frame = pd.DataFrame({"x": [0.0, 9.0], "y": ["no", "yes"], "who": [1, 1]})
-    one: dict[str, Any] = {"person": "who", "per_person": 1, "relation": "add-remove", "epsilon": 1}
-    with pytest.raises(discreet.InvalidInput, match="one record per person"):
-        discreet.mean(frame, "x", bounds=(0, 10), by="y", levels=("no", "yes"), **one)
-    with pytest.raises(discreet.InvalidInput, match="one record per person"):
-        discreet.regress("y ~ x", frame, family="binomial", **DECLARED["binomial"], delta="1e-6", **one)
-    with pytest.raises(discreet.InvalidInput, match="n is private"):
-        discreet.regress(
-            "y ~ x",
-            frame,
-            family="binomial",
-            **DECLARED["binomial"],
-            delta="1e-6",
-            epsilon=1,
-            n=2,
-            relation="add-remove",
-        )
-
-
-def test_rows_shorter_than_the_grid_are_refused() -> None:
-    frame = records("binomial", 4)
-    with pytest.raises(discreet.InvalidInput, match="norm=1e-09"):
-        discreet.regress(
-            "y ~ x", frame, family="binomial", **DECLARED["binomial"], norm=1e-9, epsilon=1, delta="1e-6"
-        )
-
-
-def test_a_study_does_not_price_what_its_budget_refuses() -> None:
-    """Within-group is less than replace-one: such a question fitted by price, and was refused when asked."""
-    frame = pd.DataFrame({"g": ["a", "b"] * 5, "y": ["no", "yes"] * 5})
-    question = {
-        "id": "q",
-        "kind": "conditional",
-        "outcome": "y",
-        "given": "g",
-        "levels": ("no", "yes"),
-        "groups": ("a", "b"),
-        "sizes": (5, 5),
-        "epsilon": "0.5",
-    }
-    study = discreet.Study(frame, budget=1)
-    with pytest.raises(discreet.GuaranteeMismatchError, match="within-group"):
-        study.price([question])
-    with pytest.raises(discreet.GuaranteeMismatchError, match="within-group"):
-        study.answer(question)
-    within = discreet.Study(frame, budget=1, relation="within-group")
-    assert within.price([question]).fits
-    people = discreet.Study(frame.assign(p=range(10), v=range(10)), budget=1, relation="replace-person")
-    both = [
-        {"id": key, "kind": "proportion", "column": "y", "levels": ("no", "yes"), "epsilon": "0.4"}
-        | {"person": key, "per_person": 1, "n": 10}
-        for key in ("p", "v")
-    ]
-    with pytest.raises(discreet.GuaranteeMismatchError, match="unit 'p'"):
-        people.price(both)
+    for columns in ({"x": (0, 10), "y": ("no", "yes")}, {"y": ("no", "yes")}):
+        with pytest.raises(InvalidInput, match="one record per person"):
+            discreet.Schema(columns, person="who", per_person=1)
+    schema = discreet.Schema({"x": (0, 10), "y": ("no", "yes")}, n=2, person="who", per_person=2)
+    assert discreet.mean(frame, "x", schema=schema, epsilon=1).guarantee.unit == "who"
 
 
 def test_every_part_of_a_conditional_release_says_within_group() -> None:
@@ -264,11 +219,11 @@ def test_every_part_of_a_conditional_release_says_within_group() -> None:
     frame = pd.DataFrame(
         [{"g": g, "y": y} for g, row in data.items() for y, number in row.items() for _ in range(number)]
     )
-    asked: dict[str, Any] = {"outcome": "y", "given": "g", "levels": ("no", "yes"), "groups": ("a", "b")}
-    told = discreet.release_conditional(frame, epsilon="0.5", sizes=(8, 8), **asked)
+    asked: dict[str, Any] = {"outcome": "y", "by": "g", "levels": ("no", "yes"), "groups": ("a", "b")}
+    told = shorthand.groups(frame, epsilon="0.5", sizes=(8, 8), **asked)
     assert [part.guarantee.relation for part in (told, *told.releases)] == ["within-group"] * 3
     assert "the 'g' of every record" in told.guarantee.assumptions[0]
-    hidden = discreet.release_conditional(frame, epsilon="0.5", relation="add-remove", **asked)
+    hidden = shorthand.groups(frame, epsilon="0.5", hidden=True, **asked)
     assert {part.guarantee.relation for part in (hidden, *hidden.releases)} == {"add-remove"}
 
 
@@ -278,10 +233,10 @@ def test_people_are_named_and_pay_what_was_asked() -> None:
     people: dict[str, Any] = {"person": "who", "per_person": 2, "n": 4, "epsilon": 2}
     binomial: dict[str, Any] = {"family": "binomial", **DECLARED["binomial"]}
     for answer in (
-        discreet.mean(frame, "x", bounds=(0, 10), **people),
-        discreet.mean(frame, "x", bounds=(0, 10), delta="1e-6", **people),
-        discreet.regress("y ~ x", frame, **binomial, delta="1e-6", **people),
-        discreet.release(frame, column="y", levels=("no", "yes"), **people),
+        shorthand.mean(frame, "x", bounds=(0, 10), **people),
+        shorthand.mean(frame, "x", bounds=(0, 10), delta="1e-6", **people),
+        shorthand.regress(frame, "y ~ x", **binomial, delta="1e-6", **people),
+        shorthand.shares(frame, column="y", levels=("no", "yes"), **people),
     ):
         promised = answer.guarantee
         assert (str(promised.relation), promised.unit, promised.epsilon) == ("replace-person", "who", 2)
@@ -310,7 +265,7 @@ def test_a_network_is_a_function_of_its_noisy_tables(
     def ask(data: pd.DataFrame) -> Any:
         calls.clear()
         declared = {"parents": {"b": "a", "c": "b"}, "levels": levels, "relation": relation}
-        return lambda **charge: discreet.release_network(data, **declared, epsilon=1, **charge)
+        return lambda **charge: shorthand.network(data, **declared, epsilon=1, **charge)
 
     one = everything(tmp_path / "a", relation, None, ask(frame))
     other = neighbours(frame, relation, changed)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import betaln, gammaln
 
-import discreet
-from discreet import InvalidInput, TooLargeError
+import shorthand
+from discreet.answers.release import Release
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference import polya_tree, quantiles
 from discreet.inference.add_remove import LogUniform
 from discreet.inference.polya_tree import SMOOTH, STEPS, Message, PolyaTree, Together
@@ -235,10 +236,10 @@ def test_wide_noise_is_taken_in_steps() -> None:
 def test_a_release_in_bins_has_quantiles(relation: str) -> None:
     """20,000 records, ε = 1: the median and a share are about where the records have them."""
     ages = np.random.default_rng(1).triangular(0, 30, 90, 20_000)
-    done = discreet.release(
+    done = shorthand.shares(
         ages.tolist(), edges=tuple(range(0, 91, 5)), epsilon=1, prior=1, relation=relation
     )
-    found = discreet.Release.from_json(done.to_json()).distribution()
+    found = Release.from_json(done.to_json()).distribution()
     median = found.quantiles(0.5)
     low, high = median.interval()
     assert median.mean()[0] == pytest.approx(float(np.median(ages)), abs=1.5)
@@ -249,7 +250,7 @@ def test_a_release_in_bins_has_quantiles(relation: str) -> None:
 def test_records_without_a_value_are_left_out_of_a_release() -> None:
     """3,000 of 5,000 have a value."""
     ages = [*np.random.default_rng(1).triangular(0, 30, 90, 3_000).tolist(), *[None] * 2_000]
-    done = discreet.release(ages, edges=(0, 30, 90), missing="exclude", epsilon=1, prior=1)
+    done = shorthand.shares(ages, edges=(0, 30, 90), missing="exclude", epsilon=1, prior=1)
     assert done.distribution().cdf(30).mean()[0] == pytest.approx(1 / 3, abs=0.05)
 
 
@@ -299,7 +300,7 @@ def test_too_many_bins_are_refused() -> None:
 
 
 def test_what_publishes_no_noisy_counts_has_no_quantiles() -> None:
-    done = discreet.release([1.0, 7.0] * 20, edges=(0, 5, 9), epsilon=1, prior=1, mechanism="ehds")
+    done = shorthand.shares([1.0, 7.0] * 20, edges=(0, 5, 9), epsilon=1, prior=1, mechanism="ehds")
     with pytest.raises(InvalidInput, match="publishes no noisy counts"):
         done.distribution()
 

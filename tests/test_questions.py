@@ -1,4 +1,4 @@
-"""Questions as data: fields, plans, prices, texts; and the verbs of Python beside them."""
+"""Questions as data: fields, plans, prices, texts; and the verbs and methods of a study beside them."""
 
 from __future__ import annotations
 
@@ -6,143 +6,204 @@ import inspect
 import json
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import discreet
-from discreet._registry import QUESTIONS
-from discreet.questions.asking import Asked
+from discreet._registry import QUESTIONS, SENTENCES
+from discreet.errors import InvalidInput, PrivacyWarning
+from discreet.questions import asking, counts
+from discreet.questions.asking import BoundQuestion
 from discreet.questions.base import question_of
-from discreet.questions.text import OPTIONS
 
-EXAMPLES: dict[str, dict[str, Any]] = {
-    "proportion": {"levels": ("no", "yes"), "epsilon": "1/2", "n": 30, "mechanism": "ehds", "gamma": 2.0},
-    "table": {"columns": {"sex": ("f", "m"), "smoker": ("no", "yes")}, "epsilon": 1, "n": 40},
-    "conditional": {
-        "outcome": "smoker", "given": "sex", "levels": ("no", "yes"), "groups": ("f", "m"), "sizes": (20, 0),
-        "epsilon": 1,
+SCHEMA = discreet.Schema(
+    {
+        "smoker": ["no", "yes"],
+        "sex": ["f", "m"],
+        "region": discreet.Category(["north", "south"], public=True),
+        "age": discreet.Number(0, 120, missing="exclude"),
+        "hours": (0, 80),
     },
-    "network": {"parents": {"b": ("a",), "c": ()},
-                "levels": {"a": ("0", "1"), "b": ("x", "y"), "c": ("u", "v")}, "epsilon": 1, "n": 60},
-    "sample": {"family": "gaussian", "prior": (50, 30), "bounds": (0, 120), "sigma": 20, "epsilon": 1,
-               "delta": "1e-6", "n": 100},
-    "query": {"bounds": (0, 10), "epsilon": 1, "delta": "1e-6", "n": 100, "draws": 2},
-    "logistic": {"outcome": "y", "classes": ("a", "b"), "features": {"x": (0, 1), "z": (0, 10)}, "epsilon": 1,
-                 "delta": "1e-6", "n": 200},
-    "mean": {"column": "age", "bounds": (0, 120), "epsilon": "1/2", "by": "sex", "levels": ("f", "m"),
-             "n": 50},
-    "regress": {"formula": "y ~ x", "family": "binomial", "bounds": {"x": (0, 1)},
-                "levels": {"y": ("a", "b")},
-                "epsilon": 1, "delta": "1e-6", "n": 200, "missing": {"x": "exclude"}},
+    n=200,
+    sizes={"north": 120, "south": 80},
+)
+EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "proportions": [
+        {"columns": "smoker", "epsilon": "1/2", "mechanism": "ehds", "options": {"gamma": 2.0}},
+        {"columns": ("smoker", "sex"), "epsilon": 1},
+        {"columns": "smoker", "by": "region", "epsilon": 1},
+        {"columns": "hours", "epsilon": 1},
+    ],
+    "mean": [{"column": "age", "by": "sex", "epsilon": "1/2"}, {"column": "hours", "epsilon": 1}],
+    "quantiles": [
+        {"column": "hours", "epsilon": 1},
+        {"column": "age", "probs": (0.1, 0.5), "by": "region", "epsilon": 1},
+    ],
+    "regress": [{"formula": "smoker ~ age + sex", "family": "binomial", "epsilon": 1, "delta": "1e-6"}],
+    "draw": [
+        {"column": "smoker", "epsilon": 1, "delta": "1e-6"},
+        {"column": "hours", "epsilon": 1, "delta": "1e-6", "options": {"draws": 2}},
+        {"column": "hours", "family": "gaussian", "prior": (40, 20), "options": {"sigma": 10}, "epsilon": 1,
+         "delta": "1e-6"},
+        {"column": "smoker ~ hours", "epsilon": 1, "delta": "1e-6"},
+    ],
+    "network": [{"parents": {"smoker": ("sex",)}, "epsilon": 1}],
 }  # fmt: skip
-CHARGE = {"ledger", "dataset", "request_id"}
+ROWS = [(kind, example) for kind, examples in EXAMPLES.items() for example in examples]
+AROUND = {"data", "schema", "charge", "self", "id", "title"}
+MOST_PARAMETERS = 8
 
 
-def test_every_kind_has_an_example() -> None:
-    assert set(EXAMPLES) <= set(QUESTIONS)
+def test_every_kind_has_an_example_and_a_sentence() -> None:
+    assert set(EXAMPLES) <= set(QUESTIONS) == set(SENTENCES)
+    for kind, sentence in SENTENCES.items():
+        assert sentence.endswith("."), kind
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
-def test_the_verb_takes_exactly_the_fields(kind: str) -> None:
+def test_verb_and_method_take_exactly_the_fields(kind: str) -> None:
     made = QUESTIONS[kind]
-    signature = inspect.signature(getattr(discreet, made.verb)).parameters
-    taken = {name for name, one in signature.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
-    nested = {one.name for one in made.parameters() if one.form is OPTIONS}
-    assert taken - {"data"} - CHARGE == {field.name for field in fields(made)} - nested
-    assert bool(nested) == any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.values())
-    for field in fields(made):
-        if field.name in signature and field.name not in nested:
-            default = signature[field.name].default
-            required = default is inspect.Parameter.empty
-            assert required or default == field.default, field.name
+    for face in (getattr(discreet, kind), getattr(discreet.Study, kind)):
+        signature = inspect.signature(face).parameters
+        taken = {one.name for one in fields(made)} - (
+            {"delta"} if kind in ("network", "quantiles") else set()
+        )
+        assert set(signature) - AROUND == taken
+        assert len(set(signature) - {"data", "schema", "self"} - {"columns"}) <= MOST_PARAMETERS
+        for field in fields(made):
+            default = signature[field.name].default if field.name in taken else field.default
+            assert default in (inspect.Parameter.empty, field.default), field.name
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_fields_say_what_they_mean(kind: str) -> None:
     made = QUESTIONS[kind]
     assert made.title
-    assert made.sentence.endswith(".")
     for one in made.parameters():
-        assert one.help.endswith((".", "1e-6.")), one.name
-        assert one.label[0].isupper() or not one.label[0].isalpha() or one.label[0] in "δε"
+        assert one.help.endswith("."), one.name
+        assert one.label[0].isupper() or one.label[0] in "δε"
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_a_plan_is_plain_normalised_and_leaves_defaults_out(kind: str) -> None:
-    question = question_of(kind, EXAMPLES[kind])
-    plan = question.plan()
+@pytest.mark.parametrize(("kind", "example"), ROWS)
+def test_a_plan_is_plain_normalised_and_leaves_defaults_out(kind: str, example: dict[str, Any]) -> None:
+    question = question_of(kind, example)
+    plan = question.plan(SCHEMA)
     assert json.loads(json.dumps(plan)) == plan
-    assert plan["question"] == kind
-    assert plan["plan"] == 2
-    again = dict(EXAMPLES[kind])
-    for epsilon in (
-        again["epsilon"],
-        Fraction(str(again["epsilon"])),
-        float(Fraction(str(again["epsilon"]))),
+    assert (plan["question"], plan["plan"]) == (kind, 3)
+    given = example["epsilon"]
+    for epsilon in (given, Fraction(str(given)), float(Fraction(str(given)))):
+        assert question_of(kind, {**example, "epsilon": epsilon}).plan(SCHEMA) == plan
+    assert question_of(kind, {**example, "epsilon": "0.25"}).plan(SCHEMA) != plan
+    left_out = {one.name for one in question.parameters() if one.name not in question.explicit_fields()}
+    assert not set(plan) & left_out
+
+
+def test_a_plan_holds_the_declarations_that_it_uses_and_no_others() -> None:
+    question = discreet.Proportions("smoker", epsilon=1)
+    plan = question.plan(SCHEMA)
+    others = discreet.Schema({**SCHEMA.columns, "hours": (0, 99)}, n=200, sizes=SCHEMA.sizes)
+    assert question.plan(others) == plan
+    for changed in (
+        discreet.Schema({**SCHEMA.columns, "smoker": ["yes", "no"]}, n=200),
+        discreet.Schema({**SCHEMA.columns, "smoker": discreet.Category(["no", "yes"], other="no")}, n=200),
+        discreet.Schema(SCHEMA.columns, n=201),
+        discreet.Schema(SCHEMA.columns),
+        discreet.Schema(SCHEMA.columns, n=200, strict=False),
+        discreet.Schema(SCHEMA.columns, n=200, person="who", per_person=1),
     ):
-        assert question_of(kind, {**again, "epsilon": epsilon}).plan() == plan
-    changed = question_of(kind, {**again, "epsilon": "0.25"})
-    assert changed.plan() != plan
-    assert not set(plan) & {one.name for one in question.parameters() if one.name not in question.stated()}
+        assert question.plan(changed) != plan
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_text_forms_read_back(kind: str) -> None:
-    question = question_of(kind, EXAMPLES[kind])
+@pytest.mark.parametrize(("kind", "example"), ROWS)
+def test_text_forms_read_back(kind: str, example: dict[str, Any]) -> None:
+    question = question_of(kind, example)
     written = {
         one.name: one.form.write(getattr(question, one.name))
         for one in question.parameters()
-        if one.name in question.stated() and not one.python
+        if one.name in question.explicit_fields() and not one.python
     }
-    assert type(question).from_text(written).plan() == question.plan()
+    assert type(question).from_text(written).plan(SCHEMA) == question.plan(SCHEMA)
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_a_price_needs_no_data_and_no_ledger(kind: str) -> None:
-    guarantee = question_of(kind, EXAMPLES[kind]).price()
-    assert guarantee.is_private
+@pytest.mark.parametrize(("kind", "example"), ROWS)
+def test_a_price_needs_no_data_and_no_ledger(kind: str, example: dict[str, Any]) -> None:
+    assert question_of(kind, example).request(SCHEMA).price().is_private
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_what_was_asked_is_said_by_labels(kind: str) -> None:
-    question = question_of(kind, EXAMPLES[kind])
-    assert {label for label, _ in question.described()} <= {one.label for one in question.parameters()}
-    assert question.python("data").startswith(f"discreet.{question.verb}(")
+@pytest.mark.parametrize(("kind", "example"), ROWS)
+def test_what_was_asked_is_said_by_labels(kind: str, example: dict[str, Any]) -> None:
+    question = question_of(kind, example)
+    assert {label for label, _ in question.describe()} <= {one.label for one in question.parameters()}
+    assert question.python("data", schema="schema").startswith(f"discreet.{kind}(")
 
 
-def test_the_size_is_asked_for_where_it_is_not_declared() -> None:
-    question = question_of("proportion", {"levels": ("a", "b"), "epsilon": 1})
-    with pytest.raises(discreet.InvalidInput, match="number of records"):
-        question.price()
-    assert question.price(10).epsilon == 1
+def test_the_size_is_asked_for_where_it_is_read_from_the_data() -> None:
+    request = discreet.Proportions("v", epsilon=1).request(discreet.Schema({"v": ["a", "b"]}, n="public"))
+    with pytest.raises(InvalidInput, match="declare n"):
+        request.price()
+    assert request.price(10).epsilon == 1
 
 
 def test_a_misspelt_name_finds_the_nearest() -> None:
-    with pytest.raises(discreet.InvalidInput, match="did you mean 'levels'"):
-        question_of("proportion", {"level": ("a", "b"), "epsilon": 1})
-    with pytest.raises(discreet.InvalidInput, match="did you mean 'table'"):
-        question_of("tabel", {})
-    with pytest.raises(discreet.InvalidInput, match="lacks epsilon"):
-        question_of("proportion", {"levels": ("a", "b")})
+    with pytest.raises(InvalidInput, match="did you mean 'columns'"):
+        question_of("proportions", {"column": "smoker", "epsilon": 1})
+    with pytest.raises(InvalidInput, match="did you mean 'proportions'"):
+        question_of("proportion", {})
+    with pytest.raises(InvalidInput, match="formula is missing, such as income ~ age"):
+        question_of("regress", {})
+    with pytest.raises(InvalidInput, match="did you mean 'smoker'"):
+        discreet.Proportions("smokers", epsilon=1).request(SCHEMA)
+    with pytest.raises(InvalidInput, match="epsilon is missing"):
+        discreet.Proportions("smoker").request(SCHEMA)
 
 
-def test_price_and_answer_read_the_data_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from discreet.questions import proportion
-
-    opened, real = [], proportion.count_levels
+def test_price_and_answer_read_the_data_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    opened, count_levels = [], counts.count_levels
 
     def count(*arguments: Any, **options: Any) -> Any:
         opened.append(1)
-        return real(*arguments, **options)
+        return count_levels(*arguments, **options)
 
-    monkeypatch.setattr(proportion, "count_levels", count)
-    asked = Asked(question_of("proportion", {"levels": ("a", "b"), "epsilon": 1}), ["a"] * 5 + ["b"] * 7)
-    assert asked.guarantee.epsilon == 1
-    assert asked.answer().n == 12
+    monkeypatch.setattr(counts, "count_levels", count)
+    data, schema = {"v": ["a"] * 5 + ["b"] * 7}, discreet.Schema({"v": ["a", "b"]}, n="public")
+    bound = BoundQuestion(discreet.Proportions("v", epsilon=1), schema, data)
+    assert bound.guarantee.epsilon == 1
+    assert bound.answer().n == 12
     assert len(opened) == 1
-    study = discreet.Study(["a"] * 5 + ["b"] * 7, budget=2)
-    question = {"id": "one", "levels": ("a", "b"), "epsilon": 1}
+    study = discreet.Study(data, schema, epsilon=2, ledger=tmp_path / "ledger.db", dataset="d")
+    question = {"id": "one", "columns": "v", "epsilon": 1}
     assert study.price([question]).fits
     study.answer(question)
     assert len(opened) == 2
+
+
+def test_a_call_that_nobody_counts_warns_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(asking, "_warned_uncounted", False)
+    with pytest.warns(PrivacyWarning, match="no ledger keeps count") as heard:
+        answers = [discreet.proportions(["a", "b"], schema=("a", "b"), epsilon=1) for _ in range(2)]
+    assert len(heard) == 1
+    assert not any("ledger" in text for answer in answers for text in answer.warnings)
+    monkeypatch.setattr(asking, "_warned_uncounted", False)
+    with discreet.Ledger(tmp_path / "ledger.db") as ledger:
+        ledger.create("d", epsilon=1, relation="add-remove")
+        charge = discreet.Charge(ledger, "d", "q")
+        discreet.proportions(["a", "b"], schema=("a", "b"), epsilon=1, charge=charge)
+    assert asking._warned_uncounted is False
+
+
+@pytest.mark.parametrize("delta", ["0.5", "0.01"])
+@pytest.mark.filterwarnings("ignore:delta")
+def test_a_large_delta_is_refused_with_and_without_n(delta: str) -> None:
+    data = {"y": [1.0, 2.0] * 30, "x": [0.0, 1.0] * 30}
+    for n in (None, 60, "public"):
+        schema = discreet.Schema({"y": (0, 3), "x": (0, 2)}, n=n)
+        for ask in (
+            lambda schema=schema: discreet.regress(data, "y ~ x", schema=schema, epsilon=1, delta=delta),
+            lambda schema=schema: discreet.mean(data, "y", schema=schema, epsilon=1, delta=delta),
+        ):
+            with pytest.raises(InvalidInput, match=r"delta=0\.\d+ is (above|at least)"):
+                ask()
+            with discreet.acknowledge_large_delta():
+                assert ask().guarantee.delta == float(delta)

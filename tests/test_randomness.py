@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import discreet
+import shorthand
+from discreet.errors import InvalidInput, NotPrivateError
 from discreet.randomness import bulk
 from discreet.randomness import integers as randomness
 from discreet.randomness.entropy import OSEntropy, SeededEntropy, Source, private_source
@@ -195,7 +197,7 @@ def test_categorical() -> None:
     assert categorical(huge, _Script((10**40,))) == 1
     assert categorical(huge, _Script((10**40 - 1,))) == 0
     for bad in ([0, 0], [], [1, -1]):
-        with pytest.raises(discreet.InvalidInput):
+        with pytest.raises(InvalidInput):
             categorical(bad, OSEntropy())
 
 
@@ -210,9 +212,9 @@ def test_extreme_randomness_is_not_cut() -> None:
 @pytest.mark.parametrize("bad", [np.random.default_rng(0), SeededEntropy(1), 7, "seed"])
 def test_the_private_path_refuses_seeds(bad: Any) -> None:
     m = discreet.mechanism("lattice", prior=(1, 1), n=10, epsilon=1)
-    with pytest.raises(discreet.NotPrivateError, match="operating system"):
+    with pytest.raises(NotPrivateError, match="operating system"):
         m.draw((4, 6), entropy=bad)
-    with pytest.raises(discreet.NotPrivateError):
+    with pytest.raises(NotPrivateError):
         private_source(bad)
 
 
@@ -248,7 +250,7 @@ def test_private_draws_consume_the_operating_systems_entropy(
     m.draw((400, 600))
     assert asked
     before = len(asked)
-    discreet.release({"a": 400, "b": 600}, levels=("a", "b"), epsilon="0.5", mechanism=name)
+    shorthand.shares({"a": 400, "b": 600}, levels=("a", "b"), epsilon="0.5", mechanism=name)
     assert len(asked) > before
     outputs = set()
     for _ in range(12):

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import discreet
 import independence
+import shorthand
 from discreet.data import contingency, count_levels, count_texts, sql
 from discreet.declarations import Domain
 from discreet.errors import ContributionError, InvalidInput
-from discreet.questions.sums import MeanQuestion, Regress
 from discreet.regression.checks import checked_labels
 from discreet.regression.newton import design as designs
 from discreet.regression.newton.fit import Regression, regression
 from discreet.regression.newton.records import _SqlSums, read
+from shorthand import mean_request, regress_request
 
 # ---- no row is longer than the noise is made for -----------------------------------------------------------
 
@@ -97,11 +97,11 @@ def test_records_are_not_taken_for_counts_whatever_they_are() -> None:
     for index in (range(5), [1, 2, 4, 5, 900]):
         column = pd.Series(values, index=index, name="count")
         with pytest.raises(InvalidInput, match="give counts as a mapping"):
-            discreet.release(column, levels=(1, 2, 4, 5, 900), epsilon=1)
+            shorthand.shares(column, levels=(1, 2, 4, 5, 900), epsilon=1)
         for data in (column.tolist(), column.rename("people"), column.to_frame()):
-            assert discreet.release(data, levels=(1, 2, 4, 5, 900), epsilon=1).n == 5
+            assert shorthand.shares(data, levels=(1, 2, 4, 5, 900), epsilon=1).n == 5
     with pytest.raises(InvalidInput):  # its name alone decides
-        discreet.release(pd.Series(["x"] * 9, name="count"), levels=("a", "b"), epsilon=1, strict=False)
+        shorthand.shares(pd.Series(["x"] * 9, name="count"), levels=("a", "b"), epsilon=1, strict=False)
 
 
 # ---- text is compared as bytes -----------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_a_collation_makes_no_two_texts_equal(collation: str, default: str, leve
     assert count_levels(relation, Domain(levels), column="v", person="person", per_person=2, n=2)[0] == 2
     groups = contingency(relation, {"v": Domain(levels), "person": Domain(levels)})
     assert groups.sum() == groups[0, 0] == 100
-    by = MeanQuestion(column="x", bounds=(0, 2), by="v", levels=levels, epsilon=1)
+    by = mean_request(column="x", bounds=(0, 2), by="v", levels=levels, epsilon=1)
     cells, number = by.read(relation)
     assert number == 100
     assert [own[0] for own in cells.values()] == list(wanted)
@@ -179,7 +179,7 @@ def test_a_lookup_returns_as_many_rows_as_it_got() -> None:
 
 
 def mean_of(data: Any, **more: Any) -> Any:
-    return MeanQuestion(**{"bounds": (0, 10), "epsilon": 1, "strict": False, **more}).read(data)
+    return mean_request(**{"bounds": (0, 10), "epsilon": 1, "strict": False, **more}).read(data)
 
 
 @pytest.mark.parametrize("strange", [1j, None, "x", math.nan, 2**80, b"3", pd.NA, pd.NaT, [1], {"a": 1}])
@@ -191,11 +191,11 @@ def test_a_value_changes_nothing_about_the_others(strange: Any) -> None:
     assert together == tuple(a + b for a, b in zip(alone, own, strict=True))
     table = {"x": [3.0] * 100 + [strange], "y": [1] * 101}
     assert mean_of(table, column="x")[0][None] == together
-    asked = Regress(
+    asked = regress_request(
         formula="y ~ x", bounds={"x": (0, 10), "y": (0, 2)}, epsilon=1, delta="1e-6", strict=False
     )
     parts = [{"x": [3.0] * 100, "y": [1] * 100}, {"x": [strange], "y": [1]}]
-    whole, *apart = (sums_of(asked.asked, data)[1] for data in (table, *parts))
+    whole, *apart = (sums_of(asked.regression, data)[1] for data in (table, *parts))
     assert whole.gradient == tuple(map(sum, zip(*(one.gradient for one in apart), strict=True)))
     assert whole.curvature == tuple(map(sum, zip(*(one.curvature for one in apart), strict=True)))
 
@@ -210,13 +210,14 @@ def test_whole_numbers_beyond_doubles_keep_their_level(strange: Any) -> None:
     column = pd.Series(records, dtype=object)
     for data in (records, column, column.to_frame(), np.array(records, dtype=object)):
         assert count_levels(data, domain, strict=False)[1] == 20
-    asked = Regress(formula="y ~ g", bounds={"y": (0, 2)}, levels={"g": levels}, epsilon=1, delta="1e-6",
-                    strict=False)  # fmt: skip
+    asked = regress_request(
+        "y ~ g", bounds={"y": (0, 2)}, levels={"g": levels}, epsilon=1, delta="1e-6", strict=False
+    )
     data = {"y": [1] * 21, "g": records}
     both = {"y": [1] * 20, "g": records[:20]}
-    one, other = (sums_of(asked.asked, given)[1] for given in (data, both))
+    one, other = (sums_of(asked.regression, given)[1] for given in (data, both))
     moved = tuple(a - b for a, b in zip(one.curvature, other.curvature, strict=True))
-    assert sum(moved[:1]) in (0, asked.asked.design.unit**2)  # one record more, or none
+    assert sum(moved[:1]) in (0, asked.regression.design.unit**2)  # one record more, or none
     query = sql("SELECT g FROM t", t=pd.DataFrame({"g": column}))
     assert count_levels(query, domain, strict=False)[1] == 20
 

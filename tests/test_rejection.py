@@ -21,6 +21,7 @@ from discreet.errors import InvalidInput, NotPrivateError
 from discreet.privacy.curves import Curve
 from discreet.randomness.cells import Uniform
 from discreet.randomness.entropy import SeededEntropy
+from discreet.regression import LogisticRelease
 from discreet.regression.chain import DrawDesign, draw_design
 from discreet.regression.rejection import Candidate, Tangent, rejection
 from glm_density import worst_excess
@@ -295,7 +296,7 @@ def test_a_fit_says_how_it_was_drawn() -> None:
     assert document.settings["steps"] is None
     assert "double" not in str(document.guarantee.to_dict())
     assert "exact posterior draw" in document.guarantee.basis
-    assert discreet.LogisticRelease.from_json(document.to_json()).to_json() == document.to_json()
+    assert LogisticRelease.from_json(document.to_json()).to_json() == document.to_json()
     seeded = [discreet.PrivateLogisticRegression(**asked, random_state=3).fit(rows, labels) for _ in range(2)]
     assert (seeded[0].coef_ == seeded[1].coef_).all()
     assert not seeded[0].release_.private

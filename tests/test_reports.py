@@ -13,17 +13,23 @@ import pandas as pd
 import pytest
 
 import discreet
+import shorthand
 from discreet._registry import MECHANISMS
+from discreet.answers.release import Release
+from discreet.errors import FileError, InvalidInput
 from discreet.posterior_sampling.sample import DRAW_METHODS
 from discreet.reporting.figures import _ticks
 from discreet.reporting.report import report
 
 
-def survey(epsilon: float = 1.0, **options: object) -> discreet.Release:
-    return discreet.release(
+def survey(epsilon: float = 1.0, **options: object) -> Release:
+    return shorthand.shares(
         {"never": 300, "former": 120, "current": 80},
-        levels=("never", "former", "current"), epsilon=epsilon, mechanism="lattice", **options,
-    )  # fmt: skip
+        levels=("never", "former", "current"),
+        epsilon=epsilon,
+        mechanism="lattice",
+        **options,
+    )
 
 
 def test_every_part_that_a_board_needs() -> None:
@@ -46,9 +52,10 @@ def test_every_part_that_a_board_needs() -> None:
     ):
         assert words in text, words
     row = release.table()[0]
-    assert f"{100 * row['low']:.1f} – {100 * row['high']:.1f} %" in text  # noise-aware
-    assert f"{100 * row['plug_in_low']:.1f} – {100 * row['plug_in_high']:.1f} %" in text
-    assert text == report(discreet.Release.from_json(release.to_json()), title="Who smokes?")
+    assert f"{100 * row['low']:.1f} to {100 * row['high']:.1f} %" in text  # noise-aware
+    assert "plug-in" not in text
+    assert f"<td>{row['noise']:.0%}</td>" in text
+    assert text == report(Release.from_json(release.to_json()), title="Who smokes?")
 
 
 @pytest.mark.parametrize(("epsilon", "right"), [(0.1, 53), (1.0, 74), (3.0, 96)])
@@ -58,8 +65,12 @@ def test_the_best_guess_in_words(epsilon: float, right: int) -> None:
 
 
 def test_what_is_not_private_is_an_alarm() -> None:
-    release = discreet.release(
-        {"a": 3, "b": 9}, levels=("a", "b"), epsilon=1, mechanism="ehdl", acknowledge_not_private=True
+    release = shorthand.shares(
+        {"a": 3, "b": 9},
+        levels=("a", "b"),
+        epsilon=1,
+        mechanism="ehdl",
+        options={"acknowledge_not_private": True},
     )
     text = report(release)
     assert "must not be published as private" in text
@@ -89,9 +100,9 @@ def test_samples_have_a_report() -> None:
     sample = sampler.release(sampler.statistic([40.0] * 50))
     text = report(sample)
     assert "Each record was given less weight" in text
-    low, high = sample.noise_aware().interval()
+    low, high = sample.posterior.interval()
     digits = 1 if high - low < 10 else 0
-    assert f"(with 95 % probability {low:.{digits}f} – {high:.{digits}f})" in text
+    assert f"(with 95 % probability {low:.{digits}f} to {high:.{digits}f})" in text
     assert f"<td>{sample.values[0]:.6g}</td>" in text
     assert "account for its randomness" in text
     assert text.count("<polygon") == 1
@@ -99,18 +110,16 @@ def test_samples_have_a_report() -> None:
 
 def test_shares_of_a_draw_are_in_percent_and_by_name() -> None:
     data = ["<a>"] * 30 + ["b"] * 20
-    sample = discreet.posterior_sample(
-        data, "dirichlet", prior=(1, 1), levels=("<a>", "b"), epsilon=2, delta="1e-4"
-    )
+    sample = shorthand.draws(data, "dirichlet", prior=(1, 1), levels=("<a>", "b"), epsilon=2, delta="1e-4")
     text = report(sample)
     assert "<strong>&lt;a&gt;</strong>: " in text
-    assert re.search(r"<strong>b</strong>: [\d.]+ % \(with 95 % probability [\d.]+ – [\d.]+ %\)", text)
+    assert re.search(r"<strong>b</strong>: [\d.]+ % \(with 95 % probability [\d.]+ to [\d.]+ %\)", text)
 
 
 @pytest.mark.parametrize("levels", [2, 9, 41])
 def test_drawings_stay_inside_their_frame(levels: int) -> None:
     names = [f"level {i}" for i in range(levels)]
-    release = discreet.release(dict.fromkeys(names, 20), levels=names, epsilon=0.5, mechanism="lattice")
+    release = shorthand.shares(dict.fromkeys(names, 20), levels=names, epsilon=0.5, mechanism="lattice")
     text = report(release)
     drawing = re.search(r'<svg viewBox="0 0 540 (\d+)".*?</svg>', text)
     assert (drawing is None) == (levels > 40)
@@ -142,7 +151,7 @@ def test_ticks_enclose_the_range(least: float, span: float) -> None:
         ("exponential", (2, 4), {"bounds": (0, 9)}, "rate of waiting times", "Gamma(2, 4)"),
         ("beta", (1, 1), {}, "or the share of yes", "equally likely"),
     ],
-)  # fmt: skip
+)
 def test_models_are_said_in_words(family: str, prior: Any, options: Any, model: str, before: str) -> None:
     sampler = discreet.posterior_sampler("direct", family, prior=prior, n=20, **options)
     statistic = (3.0, 4.0) if family == "gaussian-vector" else 15
@@ -152,8 +161,8 @@ def test_models_are_said_in_words(family: str, prior: Any, options: Any, model: 
 
 
 def test_the_report_of_a_mean_is_in_its_units() -> None:
-    answer = discreet.statistical_query([20.0, 60.0] * 100, bounds=(10, 110), epsilon=2, delta="1e-6")
-    drawn = discreet.posterior_sample(
+    answer = shorthand.draws([20.0, 60.0] * 100, None, bounds=(10, 110), epsilon=2, delta="1e-6")
+    drawn = shorthand.draws(
         [43.0, 45.0] * 40, "gaussian", prior=(40, 10), sigma=2, bounds=(0, 90), epsilon=2, delta="1e-6"
     )
     for sample in (answer, drawn):
@@ -169,9 +178,11 @@ def test_the_report_of_a_mean_is_in_its_units() -> None:
 
 def test_everything_is_said_with_its_column_its_dataset_and_its_day(tmp_path: Path) -> None:
     table = {"smoker": ["no", "yes"] * 200, "sex": ["f"] * 200 + ["m"] * 200}
-    study = discreet.Study(pd.DataFrame(table), budget=3, dataset="spring", n=400)
-    study.release(column="smoker", levels=("no", "yes"), epsilon=1)
-    study.table({"sex": ("f", "m"), "smoker": ("no", "yes")}, epsilon=1)
+    schema = discreet.Schema({"sex": ["f", "m"], "smoker": ["no", "yes"]}, n=400)
+    ledger = tmp_path / "ledger.db"
+    study = discreet.Study(pd.DataFrame(table), schema, epsilon=3, dataset="spring", ledger=ledger)
+    study.proportions("smoker", epsilon=1)
+    study.proportions("sex", "smoker", epsilon=1)
     page = study.report(tmp_path / "board.html", title="Board")
     assert page == (tmp_path / "board.html").read_text("utf-8")
     text = report(study.result("Board"), day=date(2026, 3, 1))
@@ -180,7 +191,7 @@ def test_everything_is_said_with_its_column_its_dataset_and_its_day(tmp_path: Pa
     assert "at most 89 times in 100" in text.partition("<section>")[0]  # both together
     assert ">smoker</th>" in text
     assert "Shares of smoker within each sex" in text
-    assert re.search(r"[\d.]+ % \([\d.]+ – [\d.]+\)", text)
+    assert re.search(r"[\d.]+ \([\d.]+ to [\d.]+\)", text)
     assert "proofs/" not in text
     assert ".md" not in text
     assert "@misc{board," in text
@@ -192,33 +203,33 @@ def test_several_answers_and_wrong_arguments() -> None:
     assert "their losses add up" in text
     assert "ε = 1 (replace-one)" in text.partition("<section>")[0]
     for wrong in ([], {}, 3, "x", [1], None, {"a": 1}):
-        with pytest.raises(discreet.InvalidInput, match="report takes"):
+        with pytest.raises(InvalidInput, match="report takes"):
             report(wrong)
-    with pytest.raises(discreet.FileError, match="cannot be written"):
+    with pytest.raises(FileError, match="cannot be written"):
         report(survey(), "no/such/folder.html")
-    with pytest.raises(discreet.InvalidInput, match="nothing to report"):
-        discreet.Study({"a": 1, "b": 2}, budget=1).report()
+    with pytest.raises(InvalidInput, match="nothing to report"):
+        discreet.Study({"a": [1, 2]}, {"a": [1, 2]}, epsilon=1).report()
 
 
 def test_groups_have_one_axis() -> None:
-    groups = discreet.release_conditional(
+    groups = shorthand.groups(
         pd.DataFrame({"y": ["no", "yes"] * 100, "g": ["a"] * 20 + ["b"] * 180}),
         outcome="y",
-        given="g",
+        by="g",
         levels=("no", "yes"),
         groups=("a", "b"),
         sizes=(20, 180),
         epsilon=1,
     )
-    first, second = re.findall(r"<svg.*?</svg>", report(groups))
-    ticks = r'text-anchor="\w+">([-\d.]+ %)<'
-    assert re.findall(ticks, first) == re.findall(ticks, second)
+    (drawing,) = re.findall(r"<svg.*?</svg>", report(groups))
+    assert [name in drawing for name in ("a · no", "a · yes", "b · no", "b · yes")] == [True] * 4
 
 
 def test_a_noise_aware_posterior_prints_itself() -> None:
-    lines = str(survey().noise_aware()).splitlines()
-    assert lines[0].split() == ["noise-aware", "mean", "95", "%", "interval"]
+    lines = str(survey().posterior).splitlines()
+    assert lines[0].split() == ["noise-aware", "estimate", "95", "%", "interval"]
     assert [line.split()[0] for line in lines[1:]] == ["never", "former", "current"]
-    hidden = discreet.release({"a": 30, "b": 70}, levels=("a", "b"), epsilon=1, relation="add-remove")
-    assert repr(hidden.noise_aware()).splitlines()[1].startswith("a ")
+    hidden = shorthand.shares({"a": 30, "b": 70}, levels=("a", "b"), epsilon=1, hidden=True)
+    assert str(hidden.posterior).splitlines()[1].startswith("a ")
+    assert len(repr(hidden.posterior).splitlines()) == 1
     assert max(map(len, survey().summary().splitlines())) <= 80

@@ -14,8 +14,23 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import posterior_sampler, statistical_query
-from discreet.posterior_sampling.sample import DRAW_METHODS
+import shorthand
+from discreet import posterior_sampler
+from discreet.declarations import Relation
+from discreet.distributions.gamma import Gamma
+from discreet.distributions.normal import Normal
+from discreet.errors import (
+    BudgetExceededError,
+    CorruptReleaseError,
+    DataError,
+    GuaranteeMismatchError,
+    InvalidInput,
+    NotPrivateError,
+    PrivacyWarning,
+)
+from discreet.posterior_sampling.families.categorical import BetaFamily
+from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
+from discreet.posterior_sampling.sampler import PosteriorSampler
 from discreet.randomness.entropy import OSEntropy, SeededEntropy
 
 MODELS: list[tuple[str, dict[str, Any], Any]] = [
@@ -102,9 +117,9 @@ def test_more_prior_weight_and_public_data_buy_privacy() -> None:
     ]
     assert epsilons[1] < epsilons[0] / 3
     assert discreet.Dirichlet((1, 1, 1)).updated_with_public((4, 0, 2)).alpha == (5, 1, 3)
-    assert discreet.Gamma(2, 1).updated_with_public([3, 4]).parameters == (9, 3)
-    assert discreet.Gamma(2, 1).updated_with_public([3, 4], "exponential").parameters == (4, 8)
-    assert discreet.Normal(0, 1).updated_with_public([1.0, 2.0], sigma=1).mean() == pytest.approx(1.0)
+    assert Gamma(2, 1).updated_with_public([3, 4]).parameters == (9, 3)
+    assert Gamma(2, 1).updated_with_public([3, 4], "exponential").parameters == (4, 8)
+    assert Normal(0, 1).updated_with_public([1.0, 2.0], sigma=1).mean() == pytest.approx(1.0)
 
 
 # Draws.
@@ -112,7 +127,7 @@ def test_more_prior_weight_and_public_data_buy_privacy() -> None:
 
 def test_draws_need_the_operating_system() -> None:
     sampler = posterior_sampler("direct", "beta", prior=(30, 60), n=100)
-    with pytest.raises(discreet.NotPrivateError):
+    with pytest.raises(NotPrivateError):
         sampler.draw(30, entropy=SeededEntropy(1))  # type: ignore[arg-type]
     assert sampler.draw(30, entropy=OSEntropy()).shape == (1,)
     assert sampler.draw(30)[0] != sampler.draw(30)[0]
@@ -138,7 +153,7 @@ def test_draws_lie_on_the_declared_grid() -> None:
     sampler = posterior_sampler("direct", "beta", prior=(30, 60), n=100, grid="1/128")
     draws = sampler.draw(30, 50)
     assert all(float(d * 256).is_integer() and int(d * 256) % 2 == 1 for d in draws)
-    with pytest.raises(discreet.InvalidInput, match="whole number"):
+    with pytest.raises(InvalidInput, match="whole number"):
         posterior_sampler("direct", "beta", prior=(30, 60), n=100, grid="0.3")
 
 
@@ -174,7 +189,7 @@ def test_statistics_of_records() -> None:
     assert times.statistic([1.0, 100.0]) == 5
     mean = posterior_sampler("direct", "gaussian", prior=(0, 1), n=3, sigma=1, bounds=(-1, 1))
     assert mean.statistic([-5, 0.25, 9]) == Fraction(1, 4)
-    with pytest.raises(discreet.InvalidInput, match="n=3 was declared"):
+    with pytest.raises(InvalidInput, match="n=3 was declared"):
         mean.statistic([0.0])
 
 
@@ -192,7 +207,7 @@ def test_vector_rows_are_clipped_to_the_norm() -> None:
         ).statistic([row])
         assert sum(x * x for x in one) <= 1
     for bad in ([[math.nan, 0]], [[math.inf, 0]], [1.0], []):
-        with pytest.raises(discreet.DataError):
+        with pytest.raises(DataError):
             sampler.statistic(bad)
 
 
@@ -204,18 +219,30 @@ def test_release_round_trip_and_content() -> None:
         "concentrated", "poisson", prior=(2, 1), n=50, bounds=(0, 9), epsilon=1, order=4
     )
     released = sampler.release(200, 2)
-    assert discreet.Sample.from_json(released.to_json()) == released
+    assert Sample.from_json(released.to_json()) == released
     content = json.loads(released.to_json())["release"]
     assert content["r"] == sampler.r
     assert content["m"] == sampler.m
     assert content["target"] == {"epsilon": "1", "order": 4.0}
     assert set(content) == {
-        "private", "sampler", "family", "prior", "n", "r", "m", "grid", "target", "draws", "bounds", "levels",
-        "guarantee", "versions",
-    }  # fmt: skip
+        "private",
+        "sampler",
+        "family",
+        "prior",
+        "n",
+        "r",
+        "m",
+        "grid",
+        "target",
+        "draws",
+        "bounds",
+        "levels",
+        "guarantee",
+        "versions",
+    }
     edited = released.to_json().replace('"n": 50', '"n": 51')
-    with pytest.raises(discreet.CorruptReleaseError, match="edited"):
-        discreet.Sample.from_json(edited)
+    with pytest.raises(CorruptReleaseError, match="edited"):
+        Sample.from_json(edited)
     assert "concentrated poisson" in str(released)
 
 
@@ -226,69 +253,66 @@ def test_release_depends_on_the_data_through_draws_only(monkeypatch: pytest.Monk
     assert sampler.release(30).to_json() == sampler.release(31).to_json()
 
 
-# Statistical queries.
+# Means of bounded numbers.
 
 
-def test_statistical_query_of_a_function_and_of_bounds() -> None:
+def bounded(data: Any, bounds: Any, **given: Any) -> Sample:
+    """A draw of the mean of a bounded column, the family of a number."""
+    drawn: Sample = shorthand.draws(data, None, bounds=bounds, **given)
+    return drawn
+
+
+def test_a_mean_is_drawn_in_the_units_of_its_bounds() -> None:
     ages = [10, 15, 25, 30] * 500  # far from the mean of the prior; bounds of eight standard deviations
-    by_bounds = statistical_query(ages, bounds=(0, 100), epsilon=1, delta="1e-6", prior=(20, 20))
-    assert by_bounds.values.mean() == pytest.approx(20, abs=12)
-    by_function = statistical_query(
-        ages, lambda age: age >= 30, bounds=(0, 1), epsilon=1, delta="1e-6", prior=(20, 20), n=2000
-    )
-    assert by_function.values.mean() == pytest.approx(0.25, abs=0.12)
-    assert by_function.bounds == (0, 1)
-    assert discreet.Sample.from_json(by_bounds.to_json()) == by_bounds
+    drawn = bounded(ages, (0, 100), epsilon=1, delta="1e-6", prior=(20, 20))
+    assert drawn.values.mean() == pytest.approx(20, abs=12)
+    assert drawn.bounds == (0, 100)
+    old = [age >= 30 for age in ages]
+    share = bounded(old, (0, 1), epsilon=1, delta="1e-6", prior=(20, 20), n=2000)
+    assert share.values.mean() == pytest.approx(0.25, abs=0.12)
+    assert Sample.from_json(drawn.to_json()) == drawn
+    named = shorthand.draws([0.5, 0.25], "bounded-mean", bounds=(0, 1), epsilon=1, order=3)
+    assert named.bounds == (0, 1)
 
 
-def test_statistical_query_on_a_table() -> None:
+def test_a_mean_is_drawn_from_a_table() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"age": [20.0, 30.0] * 100})
-    answer = statistical_query(frame, column="age", bounds=(0, 50), epsilon=5, order=3, prior=(50, 50))
+    answer = bounded(frame, (0, 50), column="age", epsilon=5, order=3, prior=(50, 50))
     assert 0 < answer.values[0] < 50
 
 
-def test_function_is_clipped_and_one_record_moves_the_sum_by_at_most_one() -> None:
-    from discreet.questions.draws import _sum_of
-
-    for values in itertools.product((-5.0, 0.0, 0.3, 1 / 3, 1.0, 1e300), repeat=2):
-        for other in (-5.0, 0.7, 1e300):
-            for bounds in ((0.0, 1.0), (-3.0, 0.1)):
-                one, _ = _sum_of(float, values, *bounds)
-                two, _ = _sum_of(float, (values[0], other), *bounds)
+def test_records_are_clipped_and_one_moves_the_sum_by_at_most_one() -> None:
+    for low, high in ((0, 1), (-3, 0.1)):
+        schema = discreet.Schema({"value": discreet.Number(low, high)}, n=2, nameless=True)
+        request = discreet.Draw(epsilon=1, delta="1e-6").request(schema)
+        for values in itertools.product((-5.0, 0.0, 0.3, 1 / 3, 1.0, 1e300), repeat=2):
+            one, n = request.read(values)
+            assert n == 2
+            assert 0 <= one <= 2
+            for other in (-5.0, 0.7, 1e300):
+                two, _ = request.read((values[0], other))
                 assert abs(one - two) <= 1
 
 
-def test_a_range_that_is_not_declared_warns_whatever_the_records_are() -> None:
-    """Before the data are opened, so that the warning says nothing about them."""
-    for records in ([0.0, 1.0], [7.0, -2.0]):
-        with pytest.warns(UserWarning, match=r"declare bounds=\(low, high\)"):
-            answer = statistical_query(records, float, epsilon=1, order=2, prior=(5, 5))
-        assert 0 <= answer.values[0] <= 1
-
-    def truth(record: float) -> bool:
-        return record > 1
-
-    statistical_query([7.0, -2.0], truth, epsilon=1, order=2, prior=(5, 5))
-    wide = statistical_query([7.0] * 400, float, bounds=(-10, 10), epsilon=5, order=2, prior=(5, 5))
-    assert 0 < wide.values[0] < 10
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("bounds", "options", "message"),
     [
-        ({}, "function of one record"),
-        ({"function": abs, "column": "x"}, "go with bounds="),
-        ({"function": abs, "bounds": (0, 1), "missing": 0.5}, "go with bounds="),
-        ({"bounds": (1, 0)}, "low < high"),
-        ({"bounds": (0, 1), "n": 7}, "another number of records"),
+        ((1, 0), {}, "low < high"),
+        ((0, 1), {"n": 7}, "another number of records"),
+        ((0, 1), {"hidden": True}, "declare n"),
+        ((0, 1), {"sigma": 1}, "'sigma' is unknown"),
     ],
 )
-def test_bad_statistical_query(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(discreet.InvalidInput, match=message):
-        statistical_query([0.5, 0.25], epsilon=1, order=3, prior=(5, 5), **options)
-    with pytest.raises(discreet.DataError, match="for at least one"):
-        statistical_query(["a", "b"], float, bounds=(0, 1), epsilon=1, order=3)
+def test_bad_draws_of_a_mean(bounds: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        bounded([0.5, 0.25], bounds, epsilon=1, order=3, prior=(5, 5), **options)
+
+
+def test_a_mean_needs_numbers() -> None:
+    with pytest.raises(DataError) as error:
+        bounded(["secret", "b"], (0, 1), epsilon=1, order=3)
+    assert "secret" not in str(error.value)
 
 
 # From data, with a ledger.
@@ -298,23 +322,23 @@ def test_posterior_sample_reads_calibrates_and_draws(tmp_path: Path) -> None:
     table = tmp_path / "visits.csv"
     table.write_text("visits\n" + "3\n5\n99\n\n" * 25)
     options: dict[str, Any] = {"prior": (2, 1), "bounds": (0, 10), "epsilon": 1, "order": 8}
-    with pytest.raises(discreet.DataError, match="missing"):
-        discreet.posterior_sample(table, "poisson", column="visits", **options)
-    drawn = discreet.posterior_sample(table, "poisson", column="visits", missing=0, n=100, **options)
+    with pytest.raises(DataError, match="missing"):
+        shorthand.draws(table, "poisson", column="visits", **options)
+    drawn = shorthand.draws(table, "poisson", column="visits", missing=0, n=100, **options)
     assert drawn.n == 100
     assert drawn.values[0] > 0
-    with pytest.raises(discreet.InvalidInput, match="n=99 was declared"):
-        discreet.posterior_sample(table, "poisson", column="visits", missing=0, n=99, **options)
+    with pytest.raises(InvalidInput, match="n=99 was declared"):
+        shorthand.draws(table, "poisson", column="visits", missing=0, n=99, **options)
     answers = ["yes", "no", "no"] * 20
-    shares = discreet.posterior_sample(
+    shares = shorthand.draws(
         answers, "dirichlet", prior=(3, 3), levels=("no", "yes"), epsilon=1, delta="1e-6", draws=2
     )
     assert shares.values.shape == (2, 2)
     assert shares.values.sum(axis=1) == pytest.approx(1)
-    with pytest.raises(discreet.InvalidInput, match="levels are missing"):
-        discreet.posterior_sample(answers, "dirichlet", prior=(3, 3), epsilon=1, order=3)
-    with pytest.raises(discreet.InvalidInput, match="belong to the family 'dirichlet'"):
-        discreet.posterior_sample([1.0], "beta", prior=(3, 3), levels=(0, 1), epsilon=1, order=3)
+    with pytest.raises(InvalidInput, match="declare its values as a category"):
+        shorthand.draws(answers, "dirichlet", prior=(3, 3), epsilon=1, order=3)
+    with pytest.raises(InvalidInput, match="not as numbers"):
+        shorthand.draws([1.0], "beta", prior=(3, 3), levels=(0, 1), epsilon=1, order=3)
 
 
 @pytest.mark.parametrize("bounds", [(0.1, 0.7), (-0.3, 0.1), (1 / 3, 2 / 3), (1e-9, 0.1)])
@@ -328,7 +352,7 @@ def test_records_at_bounds_that_are_no_binary_fractions(bounds: tuple[float, flo
         sampler = discreet.posterior_sampler("direct", family, prior=prior, n=10, bounds=bounds, **options)
         assert sampler.statistic(records) == 10 * Fraction(bounds[end])
         assert np.isfinite(sampler.draw(sampler.statistic(records))).all()
-    answer = discreet.statistical_query(records, bounds=bounds, epsilon=1, order=2)
+    answer = bounded(records, bounds, epsilon=1, order=2)
     assert np.isfinite(answer.values).all()
 
 
@@ -350,29 +374,23 @@ GAUSSIAN: dict[str, Any] = {"prior": (0, 10), "sigma": 1, "epsilon": 1, "delta":
 
 def test_a_person_with_several_records_is_protected_as_a_whole() -> None:
     """m records of width w move a mean as one of width m·w: the scalings are the same, to the last digit."""
-    bound = discreet.posterior_sample(
-        people(), "gaussian", bounds=(0, 4), person="who", per_person=3, n=60, **GAUSSIAN
-    )
+    bound = shorthand.draws(people(), "gaussian", bounds=(0, 4), person="who", per_person=3, n=60, **GAUSSIAN)
     wide = discreet.posterior_sampler(
         "diffused", "gaussian", prior=(0, 10), sigma=1, n=60, bounds=(0, 12), epsilon=1, delta="1e-4"
     )
     assert bound.r == wide.r
     assert bound.guarantee.mu == wide.guarantee.mu
-    assert bound.guarantee.relation == discreet.Relation.REPLACE_PERSON
+    assert bound.guarantee.relation == Relation.REPLACE_PERSON
     assert "'who'" in bound.guarantee.assumptions[0]
-    assert discreet.Sample.from_json(bound.to_json()) == bound
+    assert Sample.from_json(bound.to_json()) == bound
 
 
 def test_one_record_of_a_person_is_the_lowest() -> None:
-    sample = discreet.posterior_sample(
-        people(), "gaussian", bounds=(0, 4), person="who", per_person=1, **GAUSSIAN
-    )
+    sample = shorthand.draws(people(), "gaussian", bounds=(0, 4), person="who", per_person=1, **GAUSSIAN)
     assert sample.n == 20
-    assert sample.guarantee.relation == discreet.Relation.REPLACE_PERSON
+    assert sample.guarantee.relation == Relation.REPLACE_PERSON
     sharp = {**GAUSSIAN, "epsilon": 500, "prior": (0, 1e3), "sigma": 1e-3}
-    drawn = discreet.posterior_sample(
-        people(), "gaussian", bounds=(0, 4), person="who", per_person=1, **sharp
-    )
+    drawn = shorthand.draws(people(), "gaussian", bounds=(0, 4), person="who", per_person=1, **sharp)
     assert float(drawn.values[0]) == pytest.approx(0, abs=0.1)
 
 
@@ -390,7 +408,7 @@ def test_group_privacy_of_a_person_holds_where_the_loss_is_not_gaussian() -> Non
             for order in (pair, pair[::-1]):
                 worst = max(worst, float(built.family.hockey_sticks(order, np.array([1.0]))[0]))
     assert 0 < worst <= 1e-3
-    with pytest.raises(discreet.InvalidInput, match="no Rényi divergence"):
+    with pytest.raises(InvalidInput, match="no Rényi divergence"):
         discreet.posterior_sampler(
             "diffused", "poisson", prior=(3, 1), n=n, bounds=(0, top), epsilon=1, order=4, per_person=m
         )
@@ -398,38 +416,39 @@ def test_group_privacy_of_a_person_holds_where_the_loss_is_not_gaussian() -> Non
 
 def test_people_are_declared_wholly() -> None:
     given: dict[str, Any] = {"bounds": (0, 4), **GAUSSIAN}
-    with pytest.raises(discreet.InvalidInput, match="go together"):
-        discreet.posterior_sample(people(), "gaussian", person="who", **given)
-    with pytest.raises(discreet.InvalidInput, match="needs n="):
-        discreet.posterior_sample(people(), "gaussian", person="who", per_person=2, **given)
-    with pytest.raises(discreet.InvalidInput, match="at least 1"):
+    with pytest.raises(InvalidInput, match="go together"):
+        shorthand.draws(people(), "gaussian", person="who", **given)
+    with pytest.raises(InvalidInput, match="needs n="):
+        shorthand.draws(people(), "gaussian", person="who", per_person=2, **given)
+    with pytest.raises(InvalidInput, match="at least 1"):
         discreet.posterior_sampler("direct", "beta", prior=(1, 1), n=5, per_person=0)
-    with pytest.raises(discreet.InvalidInput, match="one row for each person"):
-        discreet.posterior_sample(
-            np.zeros((5, 2)), "gaussian-vector", prior=((0, 0), 1), sigma=1, radius=1, epsilon=1, order=2,
-            person="who", per_person=1,
-        )  # fmt: skip
-    query = discreet.statistical_query(
-        people(), column="x", bounds=(0, 4), epsilon=1, delta="1e-4", person="who", per_person=3, n=60
-    )
-    assert query.guarantee.relation == discreet.Relation.REPLACE_PERSON
-    with pytest.raises(discreet.InvalidInput, match="person= and strict=False go with bounds"):
-        discreet.statistical_query(
-            [1], lambda x: x, bounds=(0, 1), epsilon=1, order=2, person="who", per_person=1
+    with pytest.raises(InvalidInput, match="one row for each person"):
+        shorthand.draws(
+            np.zeros((5, 2)),
+            "gaussian-vector",
+            prior=((0, 0), 1),
+            sigma=1,
+            radius=1,
+            epsilon=1,
+            order=2,
+            person="who",
+            per_person=1,
         )
+    query = bounded(people(), (0, 4), column="x", epsilon=1, delta="1e-4", person="who", per_person=3, n=60)
+    assert query.guarantee.relation == Relation.REPLACE_PERSON
 
 
-def test_a_query_sums_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mean_is_summed_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records at the bounds are 0 and 1, to the last bit, whatever the bounds are."""
     seen: list[Any] = []
-    true = discreet.PosteriorSampler.release
+    true = PosteriorSampler.release
 
-    def release(self: Any, statistic: Any, size: int = 1) -> discreet.Sample:
+    def release(self: Any, statistic: Any, size: int = 1) -> Sample:
         seen.append(statistic)
         return true(self, statistic, size)
 
-    monkeypatch.setattr(discreet.PosteriorSampler, "release", release)
-    discreet.statistical_query([0.1] * 3 + [0.7] * 5, bounds=(0.1, 0.7), epsilon=1, order=2)
+    monkeypatch.setattr(PosteriorSampler, "release", release)
+    bounded([0.1] * 3 + [0.7] * 5, (0.1, 0.7), epsilon=1, order=2)
     assert seen == [5]
 
 
@@ -437,24 +456,28 @@ def test_posterior_sample_is_charged_once(tmp_path: Path) -> None:
     ledger = discreet.Ledger(tmp_path / "ledger.db")
     ledger.create("survey", epsilon=2, delta="1e-5")
     options: dict[str, Any] = {
-        "prior": (0, 10), "sigma": 2, "bounds": (0, 10), "epsilon": 1, "delta": "1e-6", "n": 30,
-        "ledger": ledger, "dataset": "survey",
-    }  # fmt: skip
-    one = discreet.posterior_sample([4.0, 5.0, 6.0] * 10, "gaussian", request_id="first", **options)
-    again = discreet.posterior_sample(None, "gaussian", request_id="first", **options)  # the data stay closed
+        "prior": (0, 10),
+        "sigma": 2,
+        "bounds": (0, 10),
+        "epsilon": 1,
+        "delta": "1e-6",
+        "n": 30,
+        "ledger": ledger,
+        "dataset": "survey",
+    }
+    one = shorthand.draws([4.0, 5.0, 6.0] * 10, "gaussian", request_id="first", **options)
+    again = shorthand.draws(None, "gaussian", request_id="first", **options)  # the data stay closed
     assert one == again
     assert again.receipt is not None
     assert again.receipt.repeated
     assert ledger.show("survey").spent.epsilon == 1
-    with pytest.raises(discreet.BudgetExceededError):
-        discreet.posterior_sample([4.0] * 30, "gaussian", draws=9, **options)
-    query = discreet.statistical_query(
-        [4.0] * 30, bounds=(0, 10), epsilon=1, delta="1e-6", ledger=ledger, dataset="survey"
-    )
+    with pytest.raises(BudgetExceededError):
+        shorthand.draws([4.0] * 30, "gaussian", draws=9, **options)
+    query = bounded([4.0] * 30, (0, 10), epsilon=1, delta="1e-6", ledger=ledger, dataset="survey")
     assert query.receipt is not None
     assert ledger.show("survey").remaining.epsilon == 0
-    with pytest.raises(discreet.InvalidInput, match="belong to a ledger"):
-        discreet.statistical_query([1.0], bounds=(0, 1), epsilon=1, order=2, dataset="survey")
+    with pytest.raises(InvalidInput, match="belong to a ledger"):
+        bounded([1.0], (0, 1), epsilon=1, order=2, dataset="survey")
 
 
 def test_a_curve_has_no_price_under_a_pair_cap(tmp_path: Path) -> None:
@@ -468,26 +491,12 @@ def test_a_curve_has_no_price_under_a_pair_cap(tmp_path: Path) -> None:
     ):
         records = [0.0, 1.0, 0.5]
         if fits:
-            drawn = discreet.posterior_sample(
-                records,
-                family,
-                epsilon=1,
-                ledger=ledger,
-                dataset=dataset,
-                **options,  # type: ignore[arg-type]
-            )
+            drawn = shorthand.draws(records, family, epsilon=1, ledger=ledger, dataset=dataset, **options)
             assert drawn.receipt is not None
             assert drawn.receipt.charged.zcdp == drawn.guarantee.zcdp()
         else:
-            with pytest.raises(discreet.GuaranteeMismatchError):
-                discreet.posterior_sample(
-                    records,
-                    family,
-                    epsilon=1,
-                    ledger=ledger,
-                    dataset=dataset,
-                    **options,  # type: ignore[arg-type]
-                )
+            with pytest.raises(GuaranteeMismatchError):
+                shorthand.draws(records, family, epsilon=1, ledger=ledger, dataset=dataset, **options)
 
 
 # Bad input.
@@ -540,8 +549,8 @@ def test_a_curve_has_no_price_under_a_pair_cap(tmp_path: Path) -> None:
 def test_bad_parameters(arguments: tuple[str, str, dict[str, Any]], message: str) -> None:
     name, family, options = arguments
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", discreet.PrivacyWarning)
-        with pytest.raises(discreet.InvalidInput, match=message):
+        warnings.simplefilter("ignore", PrivacyWarning)
+        with pytest.raises(InvalidInput, match=message):
             posterior_sampler(name, family, n=100, **options)
 
 
@@ -553,20 +562,20 @@ def test_bad_statistic_is_refused_without_being_quoted(
     sampler = posterior_sampler("direct", family, n=100, **options)
     if not np.isscalar(statistic) and not isinstance(bad, tuple):
         bad = tuple(bad for _ in statistic)
-    with pytest.raises(discreet.InvalidInput) as error:
+    with pytest.raises(InvalidInput) as error:
         sampler.draw(bad)
     assert "1e9" not in str(error.value)
     assert "1000000000" not in str(error.value)
 
 
 def test_delta_of_one_over_n_warns() -> None:
-    with pytest.warns(discreet.PrivacyWarning, match="at least 1/n"):
+    with pytest.warns(PrivacyWarning, match="at least 1/n"):
         posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=1, delta="0.01")
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "2"])
 def test_bad_number_of_draws(size: Any) -> None:
-    with pytest.raises(discreet.InvalidInput, match="size"):
+    with pytest.raises(InvalidInput, match="size"):
         posterior_sampler("direct", "beta", prior=(6, 12), n=10).draw(3, size)
 
 
@@ -614,23 +623,22 @@ def test_extreme_priors_are_answered_quickly() -> None:
         lambda: discreet.compose(None),
         lambda: discreet.Odometer(1).spend(0.5),
         lambda: discreet.Odometer(1, relation="foo"),
-        lambda: statistical_query(None, float, bounds=(0, 1), epsilon=1, order=2),
-        lambda: statistical_query("text", len, bounds=(0, 1), epsilon=1, order=2),
-        lambda: discreet.Normal(0, 1).updated_with_public(["x"], sigma=1),
-        lambda: discreet.Normal(0, 1).updated_with_public([1.0], sigma=0),
-        lambda: discreet.Gamma(1, 1).updated_with_public(["x"]),
+        lambda: bounded(None, (0, 1), epsilon=1, order=2),
+        lambda: Normal(0, 1).updated_with_public(["x"], sigma=1),
+        lambda: Normal(0, 1).updated_with_public([1.0], sigma=0),
+        lambda: Gamma(1, 1).updated_with_public(["x"]),
         lambda: posterior_sampler("direct", "beta", prior=(3, 3), n=2).guarantee.delta_at(math.inf),
     ],
 )
 def test_mistakes_have_our_type(call: Any) -> None:
-    with pytest.raises(discreet.InvalidInput):
+    with pytest.raises(InvalidInput):
         call()
 
 
 def test_a_table_is_not_a_sequence_of_records() -> None:
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(discreet.InvalidInput, match="not a table"):
-        statistical_query(pandas.DataFrame({"a": [1, 2]}), len, bounds=(0, 1), epsilon=1, order=2)
+    with pytest.raises(InvalidInput, match="column"):
+        bounded(pandas.DataFrame({"a": [1, 2], "b": [1, 2]}), (0, 1), epsilon=1, order=2)
 
 
 def test_vectors_of_any_size_stay_within_the_radius() -> None:
@@ -643,10 +651,10 @@ def test_vectors_of_any_size_stay_within_the_radius() -> None:
         if max(record) >= radius:
             assert math.sqrt(sum(float(x / Fraction(radius)) ** 2 for x in total)) > 0.99
     for bad in ([["secret", 0]], [[1, 2], [3]]):
-        with pytest.raises(discreet.DataError) as error:
+        with pytest.raises(DataError) as error:
             sampler.statistic(bad)
         assert "secret" not in str(error.value)
-    with pytest.raises(discreet.InvalidInput, match="'missing' is not an option"):
+    with pytest.raises(InvalidInput, match="'missing' is not an option"):
         sampler.statistic([[0, 0]], missing=0)
 
 
@@ -684,7 +692,7 @@ def test_attack_on_the_ordinary_generator_of_floats() -> None:
     rng = np.random.default_rng(0)
     zeros = [np.mean(rng.beta(a, 1, 200_000) == 0.0) for a in (0.001, 0.004)]
     assert zeros[0] > 0.3
-    family = discreet.BetaFamily()
+    family = BetaFamily()
     source = SeededEntropy(4)
     eta = (Fraction(1, 1000), Fraction(1))
     draws = [family.draw(eta, Fraction(1, 2**40), source)[0] for _ in range(300)]
@@ -736,7 +744,7 @@ def test_a_draw_is_charged_what_it_needs(tmp_path: Any) -> None:
     assert tight.guarantee.epsilon == 0.01
     with discreet.Ledger(tmp_path / "ledger.db") as book:
         book.create("d", epsilon=1, delta="1e-5")
-        discreet.posterior_sample(
+        shorthand.draws(
             [60.0] * 400, "gaussian", method="diffused", epsilon="0.5", ledger=book, dataset="d", **asked
         )
         assert book.show("d").spent.epsilon == sampler.guarantee.exact_epsilon

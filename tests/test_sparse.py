@@ -1,4 +1,4 @@
-"""``expected_false=``: what stands out of many levels, and everything else."""
+"""``options={"expected_false": …}``: what stands out of many levels, and everything else."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet
+import shorthand
 from discreet.answers.selected import EVERYTHING_ELSE, SparseRelease
 from discreet.cli import app
 from discreet.data import count_codes
@@ -23,7 +24,6 @@ from discreet.documents.base import write_document
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput, TooLargeError
 from discreet.inference.sparse import SparsePosterior, number_near
 from discreet.mechanisms.sparse import Sparse, SparseOutput
-from discreet.questions.base import question_of
 from discreet.randomness.entropy import SeededEntropy
 from discreet.reporting.report import report
 
@@ -31,13 +31,15 @@ CODES = [4711] * 400 + [90210] * 90 + list(range(10_000, 10_050))
 ASKED: dict[str, Any] = {
     "levels": range(10**9),
     "epsilon": 1,
-    "relation": "add-remove",
-    "expected_false": "1/1000",
+    "hidden": True,
+    "options": {"expected_false": "1/1000"},
 }
+QUESTION: dict[str, Any] = {"epsilon": 1, "options": {"expected_false": "1/1000"}}
+SCHEMA = discreet.Schema({"c": discreet.Category(range(10**9))})
 
 
 def asked(data: Any, **options: Any) -> SparseRelease:
-    found = discreet.release(data, **{**ASKED, **options})
+    found = shorthand.shares(data, **{**ASKED, **options})
     assert isinstance(found, SparseRelease)
     return found
 
@@ -53,10 +55,10 @@ def test_what_stands_out_is_published() -> None:
     assert list(rows)[-2:] == [EVERYTHING_ELSE, "all records"]
     assert rows["4711"].mean == pytest.approx(400, abs=40)
     assert rows[EVERYTHING_ELSE].mean == pytest.approx(50, abs=400)
-    assert found.noise_aware().total.interval(0.9)[0] > 300
+    assert found.posterior.total.interval(0.9)[0] > 300
     assert "1,000,000,000 declared levels" in str(found)
     assert "everything else" in report(found)
-    low, high = found.noise_aware().interval(0.9)
+    low, high = found.posterior.interval(0.9)
     assert len(low) == len(high) == len(found.levels) + 1
 
 
@@ -66,12 +68,12 @@ def test_levels_may_be_a_list_and_nothing_may_stand_out() -> None:
     assert "level 3" in found.levels
     nothing: list[Any] = [[], {"level 4": 1}]
     for data in nothing:
-        empty = asked(data, levels=names, expected_false="1e-9")
+        empty = asked(data, levels=names, options={"expected_false": "1e-9"})
         assert load_answer(empty.to_json()) == empty
         assert empty.levels == ()
         assert report(empty)
         assert [row.name for row in empty.rows()] == [EVERYTHING_ELSE, "all records"]
-    assert asked(CODES, levels="0..99999").k == 100_000
+    assert asked(CODES, levels=range(100_000)).k == 100_000
 
 
 def test_codes_are_counted_alike_everywhere(tmp_path: Path) -> None:
@@ -95,30 +97,39 @@ def test_codes_are_counted_alike_everywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"relation": "replace-one"}, "needs relation='add-remove'"),
-        ({"n": 5}, "n= does not go"),
+        ({"n": 5}, "leave n out of the schema"),
+        ({"n": "public"}, "leave n out of the schema"),
         ({"prior": 1}, "prior= does not go"),
         ({"delta": "1e-6"}, "delta= does not go"),
         ({"mechanism": "geometric"}, "mechanism= does not go"),
-        ({"levels": None, "edges": (0, 1, 2)}, "edges= does not go"),
-        ({"levels": "discover", "delta": "1e-6"}, "expected_false= does not go"),
-        ({"levels": range(0, 10, 2)}, "steps of 1"),
-        ({"levels": range(10**30)}, "levels"),
-        ({"levels": range(1)}, "two codes"),
+        ({"columns": ("c", "d")}, "one category alone"),
+        ({"columns": "x"}, "one category alone"),
+        ({"values": "discover", "delta": "1e-6"}, "options= does not go"),
+        ({"values": range(0, 10, 2)}, "steps of 1"),
+        ({"values": range(10**30)}, "values"),
+        ({"values": range(1)}, "two codes"),
         ({"missing": 3}, "left out"),
         ({"other": -1}, "is not one of the codes"),
-        ({"other": "x"}, "must be one of the codes"),
-        ({"other": 3.7}, "must be one of the codes"),
-        ({"expected_false": 0}, "expected_false"),
-        ({"expected_false": 10**8}, "expected_false"),
-        ({"expected_false": None}, "too many to be listed"),
+        ({"other": "x"}, "must be a whole number"),
+        ({"other": 3.7}, "must be a whole number"),
+        ({"options": {"expected_false": 0}}, "expected_false"),
+        ({"options": {"expected_false": 10**8}}, "expected_false"),
+        ({"options": None}, "too many to be listed"),
     ],
 )
 def test_what_does_not_go_together_is_said_before_data_are_opened(
     options: dict[str, Any], match: str
 ) -> None:
+    given = {"columns": "c", **QUESTION, "values": range(10**9), **options}
+    column = {name: given.pop(name) for name in ("values", "other", "missing") if name in given}
+    n = given.pop("n", None)
+
+    def request() -> None:
+        schema = discreet.Schema({"c": discreet.Category(**column), "d": ["a", "b"], "x": (0, 9)}, n=n)
+        discreet.Proportions(**given).request(schema)
+
     with pytest.raises(InvalidInput, match=match):
-        question_of("proportion", {**ASKED, **options})
+        request()
 
 
 def test_it_is_charged_and_repeated(tmp_path: Path) -> None:
@@ -128,27 +139,28 @@ def test_it_is_charged_and_repeated(tmp_path: Path) -> None:
     one = asked(CODES, **charge)
     assert asked([5] * 900, **charge) == one
     assert str(ledger.show("d").spent) == "ε = 1"
-    question = question_of("proportion", ASKED)
-    assert question.price() == one.guarantee
-    assert question.plan()["levels"] == "0..999999999"
-    assert "--levels=0..999999999" in question.arguments()
+    question = discreet.Proportions("c", **QUESTION)
+    assert question.request(SCHEMA).price() == one.guarantee
+    plan = question.plan(SCHEMA)
+    assert plan["schema"]["columns"]["c"] == {"values": {"from": 0, "to": 999_999_999}}
+    assert plan["options"] == {"expected_false": "1/1000"}
+    assert question.arguments() == ["--epsilon=1", "--options=expected_false=1/1000", "c"]
 
 
 def test_command_line_and_study(tmp_path: Path) -> None:
-    path, out = tmp_path / "codes.csv", tmp_path / "out.json"
+    path, out, schema = tmp_path / "codes.csv", tmp_path / "out.json", tmp_path / "schema.toml"
     path.write_text("c\n" + "\n".join(map(str, CODES)) + "\n")
-    options = ["--column", "c", "--levels", "0..999999999", "--epsilon", "1", "--expected-false", "1/1000"]
-    run = CliRunner().invoke(
-        app, ["release", str(path), *options, "--relation", "add-remove", "--out", str(out)]
-    )
+    schema.write_text(SCHEMA.to_toml())
+    options = ["--epsilon", "1", "--options", "expected_false=1/1000", "--out", str(out)]
+    run = CliRunner().invoke(app, ["proportions", str(path), str(schema), "c", *options])
     assert run.exit_code == 0, run.output
     assert "4711" in run.output
     assert "everything else" in CliRunner().invoke(app, ["show", str(out)]).output
     study = tmp_path / "s.toml"
     study.write_text(
-        '[study]\ndata = "codes.csv"\nrelation = "add-remove"\n[budget]\nepsilon = 1\n'
-        '[[question]]\nid = "codes"\ncolumn = "c"\nlevels = "0..999999999"\nepsilon = 1\n'
-        "expected_false = 0.001\n"
+        '[study]\ndata = "codes.csv"\nepsilon = 1\n'
+        "[schema.columns]\nc = {values = {from = 0, to = 999999999}}\n"
+        '[[question]]\nid = "codes"\ncolumns = ["c"]\nepsilon = 1\noptions = {expected_false = 0.001}\n'
     )
     run = CliRunner().invoke(app, ["run", str(study), "--json"])
     assert run.exit_code == 0, run.output
@@ -156,22 +168,29 @@ def test_command_line_and_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "texts", [{"levels": "0..999999999", "expected_false": "1"}, {"levels": "discover", "delta": "1e-6"}]
+    ("column", "texts"),
+    [
+        ("{values = {from = 0, to = 999999999}}", {"options": "expected_false=1"}),
+        ('"discover"', {"delta": "1e-6"}),
+    ],
 )
-def test_the_studio_takes_it_too(texts: dict[str, str]) -> None:
+def test_the_studio_takes_it_too(column: str, texts: dict[str, str]) -> None:
+    pytest.importorskip("starlette")
     from discreet.studio.forms import ReleaseForm
+    from discreet.studio.schemas import Schemas
 
-    given = {**texts, "epsilon": "1", "relation": "add-remove", "column": "c"}
-    question = ReleaseForm(kind="proportion", texts=given).question
-    assert question.declared_size == 0
+    given = {**texts, "epsilon": "1", "columns": "c"}
+    kept = Schemas().keep(f"[columns]\nc = {column}\n", "codes")
+    form = ReleaseForm(kind="proportions", texts=given, kept=kept)
+    assert form.asked.declared_size == 0
     if "delta" in texts:
-        with pytest.raises(InvalidInput, match="no width to plan"):
-            question.expected_width(1000)
+        with pytest.raises(InvalidInput, match="no width can be planned"):
+            discreet.plan(form.question, form.declared, n=1000)
     else:
-        assert str(question.expected_width(10**5)).endswith("records")
-    dense = ReleaseForm(kind="proportion", texts={**given, "levels": "0..99999", "expected_false": ""})
+        assert discreet.plan(form.question, form.declared, n=10**5).width_text().endswith("records")
+    dense = Schemas().keep("[columns]\nc = {values = {from = 0, to = 99999}}\n", "codes")
     with pytest.raises((InvalidInput, TooLargeError)):
-        _ = dense.question
+        _ = ReleaseForm(kind="proportions", texts={"epsilon": "1", "columns": "c"}, kept=dense).asked
 
 
 def test_nothing_but_what_was_published_depends_on_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +315,5 @@ def test_intervals_hold_as_often_as_they_say(make: Any) -> None:
 
 @pytest.mark.parametrize(("allowed", "doubtful"), [("1", True), ("0.01", False)])
 def test_the_answer_says_where_its_total_is_not_to_be_trusted(allowed: str, doubtful: bool) -> None:
-    asked: dict[str, Any] = {"levels": range(1000), "epsilon": 1, "relation": "add-remove"}
-    notes = " ".join(discreet.release([7] * 90, expected_false=allowed, **asked).words().notes)
+    notes = " ".join(asked([7] * 90, levels=range(1000), options={"expected_false": allowed}).notes)
     assert ("interval of all records holds less often" in notes) == doubtful

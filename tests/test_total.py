@@ -18,6 +18,7 @@ from scipy.special import betainc, gammaln, ndtr
 from typer.testing import CliRunner
 
 import discreet
+import shorthand
 from discreet.answers.release import Release
 from discreet.cli import app
 from discreet.data import binned, clipped_sum, contingency, count_levels, count_texts
@@ -30,7 +31,6 @@ from discreet.mechanisms.independent import GaussianCounts, Geometric
 from discreet.mechanisms.lattice import Lattice
 from discreet.numerics.noises import DiscreteLaplace
 from discreet.posterior_sampling.sampler import PosteriorSampler
-from discreet.questions.base import question_of
 from discreet.regression import means
 from discreet.regression.newton import rounds
 from discreet.regression.newton.sums import released
@@ -83,8 +83,8 @@ def test_against_a_list_of_all_true_counts(made: Any, prior: Any, noisy: tuple[i
     m = discreet.mechanism(made[0], prior=prior, n=9, **made[1])
     found = noise_aware(m, (), noisy, leaves_out=True)
     mean, below = oracle(m, noisy)
-    assert found.predictive() == pytest.approx(mean, abs=2e-7)
-    low, high = found.intervals(0.9)
+    assert found.mean() == pytest.approx(mean, abs=2e-7)
+    low, high = found.interval(0.9)
     for i in range(2):
         assert below(i, float(low[i])) == pytest.approx(0.05, abs=1e-6)
         assert below(i, float(high[i])) == pytest.approx(0.95, abs=1e-6)
@@ -104,17 +104,18 @@ def test_the_step_between_numbers_makes_no_difference() -> None:
     whole = np.logaddexp.reduce(logs)
     fine = MixedShares([(math.exp(log - whole), law) for log, law in zip(logs, scores, strict=True)], 500)
     assert len(coarse.nodes) < 60 < len(fine.nodes)
-    assert np.array(coarse.intervals(0.9)) == pytest.approx(np.array(fine.intervals(0.9)), abs=1e-3)
+    assert np.array(coarse.interval(0.9)) == pytest.approx(np.array(fine.interval(0.9)), abs=1e-3)
     assert coarse.total.mean() == pytest.approx(fine.total.mean(), abs=0.5)
     assert coarse.total.interval(0.9) == pytest.approx(fine.total.interval(0.9), abs=2)
 
 
 @pytest.mark.parametrize("options", [{}, {"delta": "1e-6"}, {"n": 600}])
 def test_shares_of_those_who_answered(options: dict[str, Any]) -> None:
-    frame = pd.DataFrame({"a": PARTLY, "x": [1.0 if v == "no" else 11.0 if v else None for v in PARTLY],
-                          "g": ["f", "m"] * 300})  # fmt: skip
-    release = discreet.release(frame, column="a", levels=LEVELS, epsilon=4, missing="exclude", **options)
-    aware = release.noise_aware()
+    frame = pd.DataFrame(
+        {"a": PARTLY, "x": [1.0 if v == "no" else 11.0 if v else None for v in PARTLY], "g": ["f", "m"] * 300}
+    )
+    release = shorthand.shares(frame, column="a", levels=LEVELS, epsilon=4, missing="exclude", **options)
+    aware = release.posterior
     assert release.n == 600
     assert len(release.counts) == len(release.noisy or ()) == len(release.prior) == 3
     assert aware.mean() == pytest.approx([200 / 320, 90 / 320, 30 / 320], abs=0.06)
@@ -126,19 +127,25 @@ def test_shares_of_those_who_answered(options: dict[str, Any]) -> None:
     assert ("Missing values", "left out: these are shares of those who answered") in facts
     assert release.likelihood() is not None
     assert release.distribution if release.axes else True
-    bins = discreet.release(frame, column="x", edges=(0, 10, 20), epsilon=4, missing="exclude", **options)
-    assert bins.noise_aware().mean() == pytest.approx(200 / 320, abs=0.06)
+    bins = shorthand.shares(frame, column="x", edges=(0, 10, 20), epsilon=4, missing="exclude", **options)
+    assert bins.posterior.mean() == pytest.approx([200 / 320, 120 / 320], abs=0.06)
     columns: dict[str, Any] = {"a": Domain(LEVELS, missing="exclude"), "g": ("f", "m")}
-    table = discreet.release_table(frame, columns, epsilon=4, **options)
+    table = shorthand.table(frame, columns, epsilon=4, **options)
     assert table.margin("a").mean() == pytest.approx([200 / 320, 90 / 320, 30 / 320], abs=0.06)
     assert table.missing == "exclude"
     assert Release.from_json(table.to_json()) == table
     assert table.independence("a", "g").log_bayes_factor < 3
     options.pop("n", None)
-    groups = discreet.release_conditional(
-        frame, outcome="a", given="g", levels=Domain(LEVELS, missing="exclude"), groups=("f", "m"), epsilon=4,
-        sizes=(300, 300), **options,
-    )  # fmt: skip
+    groups = shorthand.groups(
+        frame,
+        outcome="a",
+        by="g",
+        levels=Domain(LEVELS, missing="exclude"),
+        groups=("f", "m"),
+        epsilon=4,
+        sizes=(300, 300),
+        **options,
+    )
     assert groups.shares().mean()[0] == pytest.approx([200 / 320, 90 / 320, 30 / 320], abs=0.08)
     with pytest.raises(InvalidInput, match="pooled needs how many"):
         groups.pooled()
@@ -148,17 +155,16 @@ def test_shares_of_those_who_answered(options: dict[str, Any]) -> None:
 def test_many_levels_of_unknown_strength_among_those_who_answered() -> None:
     records = [*[f"v{i % 7}" for i in range(700)], *[None] * 500]
     levels = tuple(f"v{i}" for i in range(80))
-    aware = discreet.release(records, levels=levels, epsilon=2, missing="exclude").noise_aware()
-    assert aware.predictive()[:7] == pytest.approx([1 / 7] * 7, abs=0.05)
-    assert aware.predictive()[7:].sum() < 0.1
+    aware = shorthand.shares(records, levels=levels, epsilon=2, missing="exclude").posterior
+    assert aware.mean()[:7] == pytest.approx([1 / 7] * 7, abs=0.05)
+    assert aware.mean()[7:].sum() < 0.1
 
 
 def test_only_noise_that_can_be_summed_over() -> None:
     with pytest.raises(InvalidInput, match="these do: lattice"):
-        discreet.release(PARTLY, levels=LEVELS, epsilon=1, missing="exclude", mechanism="ehd")
+        shorthand.shares(PARTLY, levels=LEVELS, epsilon=1, missing="exclude", mechanism="ehd")
     with pytest.raises(InvalidInput, match="does not go with a posterior draw"):
-        question_of("sample", {"family": "dirichlet", "prior": (1, 1, 1), "levels": LEVELS, "epsilon": 1,
-                               "order": 4, "missing": "exclude"})  # fmt: skip
+        shorthand.draws(PARTLY, "dirichlet", levels=LEVELS, missing="exclude", epsilon=1, order=4)
 
 
 def test_what_is_left_out_is_counted_where_n_is_public() -> None:
@@ -204,39 +210,65 @@ def test_nan_is_missing_in_parquet_whatever_the_other_records_are(tmp_path: Path
 
 # ---- total mode: no error depends on a record --------------------------------------------------------------
 
+COLUMNS: dict[str, Any] = {
+    "a": ["no", "yes"],
+    "b": {"values": ["no", "yes"], "missing": "no"},
+    "c": {"values": ["no", "yes"], "other": "no", "missing": "yes"},
+    "n": [1, 2, 3],
+    "m": {"low": 0, "high": 9, "missing": 0},
+    "x": {"low": 0, "high": 10, "bins": [0, 5, 10]},
+    "y": {"low": 0, "high": 10, "bins": [0, 5, 10], "outside": "bin", "missing": "bin"},
+    "z": {"low": 0, "high": 10, "missing": 0},
+    "g": ["f", "m"],
+}
+"""The columns of the files, which hold what ``a``, ``n`` and ``x`` hold under several declarations."""
+COPIES = {"b": "a", "c": "a", "m": "n", "y": "x", "z": "x"}
 KINDS: dict[str, dict[str, Any]] = {
-    "levels": {"column": "a", "levels": ["no", "yes"], "epsilon": 1},
-    "mapped": {"column": "a", "levels": ["no", "yes"], "other": "no", "missing": "yes", "epsilon": 1},
-    "numbers": {"column": "n", "levels": [1, 2, 3], "epsilon": 1},
-    "bins": {"column": "x", "edges": [0, 5, 10], "epsilon": 1},
-    "outside": {"column": "x", "edges": [0, 5, 10], "epsilon": 1, "outside": "level", "missing": "level"},
-    "table": {"kind": "table", "columns": {"a": ["no", "yes"], "n": [1, 2, 3]}, "epsilon": 1},
-    "groups": {"kind": "conditional", "outcome": "a", "given": "g", "levels": ["no", "yes"],
-               "groups": ["f", "m"], "epsilon": 1},
-    "net": {"kind": "network", "parents": {"n": ["a"]}, "levels": {"a": ["no", "yes"], "n": [1, 2, 3]},
-            "epsilon": 1},
-    "mean": {"kind": "mean", "column": "x", "bounds": [0, 10], "epsilon": 1},
-    "by": {"kind": "mean", "column": "x", "bounds": [0, 10], "epsilon": 1, "by": "a",
-           "levels": ["no", "yes"]},
-    "line": {"kind": "regress", "formula": "x ~ n", "bounds": {"x": [0, 10], "n": [0, 5]}, "epsilon": 1,
-             "delta": 1e-6},
-    "logit": {"kind": "regress", "formula": "a ~ x", "family": "binomial", "bounds": {"x": [0, 10]},
-              "levels": {"a": ["no", "yes"]}, "epsilon": 1, "delta": 1e-6},
-    "rate": {"kind": "sample", "family": "poisson", "prior": [2, 1], "bounds": [0, 9], "column": "n",
-             "missing": 0, "epsilon": 1, "delta": 1e-6},
-    "draw": {"kind": "sample", "family": "dirichlet", "prior": [1, 1], "levels": ["no", "yes"], "column": "a",
-             "missing": "no", "epsilon": 1, "delta": 1e-6},
-    "query": {"kind": "query", "bounds": [0, 10], "column": "x", "missing": 0, "epsilon": 1, "delta": 1e-6},
-}  # fmt: skip
+    "levels": {"kind": "proportions", "columns": "a", "epsilon": 1},
+    "mapped": {"kind": "proportions", "columns": "c", "epsilon": 1},
+    "numbers": {"kind": "proportions", "columns": "n", "epsilon": 1},
+    "bins": {"kind": "proportions", "columns": "x", "epsilon": 1},
+    "outside": {"kind": "proportions", "columns": "y", "epsilon": 1},
+    "table": {"kind": "proportions", "columns": ["a", "n"], "epsilon": 1},
+    "groups": {"kind": "proportions", "columns": "a", "by": "g", "epsilon": 1},
+    "net": {"kind": "network", "parents": {"a": [], "n": ["a"]}, "epsilon": 1},
+    "mean": {"kind": "mean", "column": "x", "epsilon": 1},
+    "by": {"kind": "mean", "column": "x", "by": "a", "epsilon": 1},
+    "quantiles": {"kind": "quantiles", "column": "x", "epsilon": 1},
+    "line": {"kind": "regress", "formula": "x ~ m", "epsilon": 1, "delta": 1e-6},
+    "logit": {"kind": "regress", "formula": "a ~ x", "family": "binomial", "epsilon": 1, "delta": 1e-6},
+    "rate": {
+        "kind": "draw",
+        "column": "m",
+        "family": "poisson",
+        "prior": [2, 1],
+        "epsilon": 1,
+        "delta": 1e-6,
+    },
+    "draw": {"kind": "draw", "column": "b", "epsilon": 1, "delta": 1e-6},
+    "bounded": {"kind": "draw", "column": "z", "epsilon": 1, "delta": 1e-6},
+}
 PUBLIC = tuple(kind for kind in KINDS if kind != "groups")
-HIDDEN = tuple(kind for kind in KINDS if kind not in ("rate", "draw", "query"))
+HIDDEN = tuple(kind for kind in KINDS if kind not in ("rate", "draw", "bounded"))
 BASE = [{"a": "no", "x": 3.5, "n": 1, "g": "f"}, {"a": "yes", "x": 7.0, "n": 2, "g": "m"}] * 20
 BAD: dict[str, tuple[Any, ...]] = {
     "csv": ("", "NO ", "?", "nan", "1e999", "-1e999", "12.5", "\u00e9\U0001f600", "a" * 5000, "[1]", "0x1F"),
     "jsonl": (
-        None, {"b": [1]}, [], True, "7", "", 10**40, 1e300, -5, 2.5, "x" * 5000, "\u0000", "\ud83d\ude00",
+        None,
+        {"b": [1]},
+        [],
+        True,
+        "7",
+        "",
+        10**40,
+        1e300,
+        -5,
+        2.5,
+        "x" * 5000,
+        "\u0000",
+        "\ud83d\ude00",
     ),
-}  # fmt: skip
+}
 
 
 class Frozen:
@@ -269,10 +301,11 @@ class Frozen:
 
 def written(folder: Path, records: list[dict[str, Any]], ending: str) -> Path:
     path = folder / f"data.{ending}"
+    records = [{**one, **{copy: one[name] for copy, name in COPIES.items()}} for one in records]
     if ending == "jsonl":
         path.write_text("".join(json.dumps(one) + "\n" for one in records))
     else:
-        frame = pd.DataFrame(records, columns=["a", "x", "n", "g"]).astype(object)
+        frame = pd.DataFrame(records, columns=list(COLUMNS)).astype(object)
         frame.to_csv(path, index=False, na_rep="")
     return path
 
@@ -281,16 +314,28 @@ def ran(folder: Path, records: list[dict[str, Any]], ending: str, relation: str,
     """Everything that ``discreet run`` leaves behind: exit code, words, warnings, documents."""
     folder.mkdir()
     data = written(folder, records, ending)
+    shown = {"values": COLUMNS["g"], "public": True} if relation == "within-group" else COLUMNS["g"]
+    size = {} if relation == "add-remove" else {"n": "public"}
+    (folder / "schema.json").write_text(
+        json.dumps({"columns": {**COLUMNS, "g": shown}, "strict": False, **size})
+    )
     asked = []
     for name in kinds:
-        lines = [f"{key} = {json.dumps(value)}" for key, value in KINDS[name].items()
-                 if not isinstance(value, dict)]  # fmt: skip
-        tables = [f"{key}.{own} = {json.dumps(value)}" for key, nested in KINDS[name].items()
-                  if isinstance(nested, dict) for own, value in nested.items()]  # fmt: skip
+        lines = [
+            f"{key} = {json.dumps(value)}"
+            for key, value in KINDS[name].items()
+            if not isinstance(value, dict)
+        ]
+        tables = [
+            f"{key}.{own} = {json.dumps(value)}"
+            for key, nested in KINDS[name].items()
+            if isinstance(nested, dict)
+            for own, value in nested.items()
+        ]
         asked.append("\n".join(["[[question]]", f'id = "{name}"', *lines, *tables]))
     study = folder / "study.toml"
-    head = f'[study]\ndata = "{data.name}"\nrelation = "{relation}"\nstrict = false\n'
-    study.write_text(head + "\n[budget]\nepsilon = 50\ndelta = 1e-3\n\n" + "\n\n".join(asked))
+    head = f'schema = "schema.json"\n\n[study]\ndata = "{data.name}"\nepsilon = 50\ndelta = 1e-3\n\n'
+    study.write_text(head + "\n\n".join(asked))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         result = CliRunner().invoke(app, ["run", str(study), "--out", str(folder / "out")])
@@ -391,39 +436,39 @@ def test_infinite_numbers_of_a_sheet_count_as_missing() -> None:
 @pytest.mark.parametrize("records", [["a"] * 9, ["a"] * 9 + [1], [1j], [None], [b"x", "y"]])
 def test_values_of_a_list_are_no_error_of_a_mean(records: list[Any]) -> None:
     """A list of texts was one, and with one number among them it was not."""
-    made = discreet.mean(records, bounds=(0, 2), epsilon=1, strict=False, relation="add-remove")
+    made = shorthand.mean(records, bounds=(0, 2), epsilon=1, strict=False, hidden=True)
     assert made.guarantee.epsilon == 1
 
 
 def test_a_strict_run_stops_at_an_undeclared_value(tmp_path: Path) -> None:
     path = written(tmp_path, [*BASE, {"a": "?", "x": 1, "n": 1, "g": "f"}], "csv")
     with pytest.raises(DataError):
-        discreet.release(path, **KINDS["levels"])
-    assert discreet.release(path, **KINDS["levels"], strict=False).n == len(BASE) + 1
-    study = discreet.Study(path, budget=3, strict=False)
-    assert study.release(column="a", levels=("no", "yes"), epsilon=1).missing == "exclude"
+        shorthand.shares(path, ("no", "yes"), column="a", epsilon=1)
+    assert shorthand.shares(path, ("no", "yes"), column="a", epsilon=1, strict=False).n == len(BASE) + 1
+    lenient = discreet.Schema({"a": ["no", "yes"], "x": (0, 10)}, n="public", strict=False)
+    study = discreet.Study(path, lenient, epsilon=3, delta="1e-5", ledger=tmp_path / "l.db", dataset="d")
+    assert study.proportions("a", epsilon=1).missing == "exclude"
     with pytest.raises(InvalidInput, match="strict=False"):
-        study.logistic(outcome="a", classes=("no", "yes"), features={"x": (0, 10)}, epsilon=1, delta="1e-6")
+        study.draw("a ~ x", epsilon=1, delta="1e-6")
+    (tmp_path / "schema.toml").write_text(lenient.to_toml())
     result = CliRunner().invoke(
-        app, ["release", str(path), "--column", "a", "--levels", "no,yes", "--epsilon", "1", "--no-strict"]
+        app, ["proportions", str(path), str(tmp_path / "schema.toml"), "a", "--epsilon", "1"]
     )
     assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "match"),
+    ("question", "about", "match"),
     [
-        ("query", {"bounds": (0, 1), "epsilon": 1, "delta": "1e-6"}, "needs missing"),
-        ("query", {"function": abs, "epsilon": 1, "delta": "1e-6", "missing": 0}, "go with bounds"),
-        ("mean", {"bounds": (0, 1), "epsilon": 1, "person": "p", "per_person": 1}, "person="),
-        ("proportion", {"levels": ("a", "b"), "epsilon": 1, "person": "p", "per_person": 1}, "person="),
-        (
-            "sample",
-            {"family": "poisson", "prior": (2, 1), "bounds": (0, 9), "epsilon": 1, "delta": "1e-6"},
-            "needs",
-        ),
+        (discreet.Draw("x", epsilon=1, delta="1e-6"), {}, "declare missing="),
+        (discreet.Draw("x", family="poisson", prior=(2, 1), epsilon=1, delta="1e-6"), {}, "declare missing="),
+        (discreet.Mean("x", epsilon=1), {"person": "p", "per_person": 1}, "person="),
+        (discreet.Proportions("a", epsilon=1), {"person": "p", "per_person": 1}, "person="),
     ],
 )
-def test_what_cannot_be_total_is_refused_before_data_are_opened(kind: str, given: Any, match: str) -> None:
+def test_what_cannot_be_total_is_refused_before_data_are_opened(
+    question: Any, about: Any, match: str
+) -> None:
+    columns = {"a": ("a", "b"), "x": (0, 9)}
     with pytest.raises(InvalidInput, match=match):
-        question_of(kind, {**given, "strict": False})
+        question.request(discreet.Schema(columns, n="public", strict=False, **about))

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from discreet.planning.widths import IntervalPlan
 from scipy import stats
 
 import discreet
-from discreet import InvalidInput
+import shorthand
 from discreet.answers.selected import SparseRelease
 from discreet.cli import main
+from discreet.errors import InvalidInput
 from discreet.mechanisms.sparse import Sparse
-from discreet.planning.widths import IntervalPlan
 from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.newton.fit import regression
 from discreet.regression.rehearsal import made_up
@@ -203,7 +204,7 @@ def test_a_plan_among_those_who_answered_is_what_releases_give(left_out: float) 
     records = ["no"] * half + ["yes"] * half + [None] * (40 - 2 * half)
     widths = []
     for _ in range(3):
-        row = discreet.release(records, epsilon=3, **asked).rows(0.9)[0]
+        row = shorthand.shares(records, epsilon=3, **asked).rows(0.9)[0]
         widths.append(((row.high or 0) - (row.low or 0)) / 2)
     assert plan.widths[0] == pytest.approx(np.mean(widths), rel=0.15)
     ends = stats.beta(1 + half, 1 + half).interval(0.9)

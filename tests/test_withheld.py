@@ -15,18 +15,21 @@ import pyarrow as pa
 import pytest
 
 import discreet
+import shorthand
 from discreet.cli import main
 from discreet.data import Glob, binned, clipped_sum, contingency, count_levels, read_rows, sql
 from discreet.declarations import Domain
-from discreet.errors import DiscreetError
+from discreet.errors import DataError, DiscreetError
 from workbooks import workbook
 
 MARK = "Zyx7secret"
 GOOD = "smoker,age,person\n" + "no,30,1\nyes,40,2\n" * 20
 LEVELS = ("no", "yes")
+SCHEMA = discreet.Schema({"smoker": LEVELS, "age": (0, 100)}, n="public")
 
 pytestmark = [
-    pytest.mark.filterwarnings(f"ignore::discreet.{name}") for name in ("NoiseWarning", "PrivacyWarning")
+    pytest.mark.filterwarnings(f"ignore::discreet.errors.{name}")
+    for name in ("NoiseWarning", "PrivacyWarning")
 ]
 
 # Malformed data: each fails inside its engine, in whose words the record with the mark is.
@@ -132,19 +135,19 @@ def _questions(data: Any) -> dict[str, Callable[[], Any]]:
         "rows": lambda: read_rows(data, ["smoker", "age"]),
         "rows of no column": lambda: read_rows(data, ["smokers"]),
         "sql": lambda: count_levels(sql("SELECT smokers FROM t", t=data), Domain(LEVELS)),
-        "proportion": lambda: discreet.release(data, levels=LEVELS, column="smoker", epsilon=1),
-        "binned": lambda: discreet.release(data, edges=(0, 50, 100), column="age", epsilon=1),
-        "table": lambda: discreet.release_table(data, {"smoker": LEVELS, "person": (1, 2)}, epsilon=1),
-        "conditional": lambda: discreet.release_conditional(
-            data, outcome="smoker", given="person", levels=LEVELS, groups=(1, 2), epsilon=1
+        "proportion": lambda: shorthand.shares(data, levels=LEVELS, column="smoker", epsilon=1),
+        "binned": lambda: shorthand.shares(data, edges=(0, 50, 100), column="age", epsilon=1),
+        "table": lambda: shorthand.table(data, {"smoker": LEVELS, "person": (1, 2)}, epsilon=1),
+        "conditional": lambda: shorthand.groups(
+            data, outcome="smoker", by="person", levels=LEVELS, groups=(1, 2), epsilon=1
         ),
-        "sample": lambda: discreet.posterior_sample(data, **gaussian, column="age", epsilon=1, delta=1e-6),
-        "query": lambda: discreet.statistical_query(
-            data, bounds=(0, 100), column="age", prior=(5, 5), epsilon=1, delta=1e-6
+        "sample": lambda: shorthand.draws(data, **gaussian, column="age", epsilon=1, delta=1e-6),
+        "bounded mean": lambda: shorthand.draws(
+            data, None, bounds=(0, 100), column="age", prior=(5, 5), epsilon=1, delta=1e-6
         ),
-        "logistic": lambda: discreet.release_logistic(
-            data, outcome="smoker", classes=LEVELS, features={"age": (0, 100)}, epsilon=1, delta=1e-6
-        ),
+        "coefficients": lambda: discreet.draw(data, "smoker ~ age", schema=SCHEMA, epsilon=1, delta=1e-6),
+        "quantiles": lambda: discreet.quantiles(data, "age", schema=SCHEMA, epsilon=1),
+        "regression": lambda: discreet.regress(data, "age ~ smoker", schema=SCHEMA, epsilon=1, delta=1e-6),
     }
 
 
@@ -181,8 +184,10 @@ def test_no_error_quotes_a_record(kind: str, tmp_path: Path, capfd: pytest.Captu
 def test_no_command_quotes_a_record(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data = MALFORMED[kind](tmp_path)
     for column in ("smoker", "age", "smokers"):
+        declared = discreet.Schema(dict.fromkeys(("smoker", "age", "smokers"), LEVELS), n="public")
+        (tmp_path / "schema.toml").write_text(declared.to_toml())
         with pytest.raises(SystemExit) as stopped:
-            main(["release", str(data), "--column", column, "--levels", "no,yes", "--epsilon", "1"])
+            main(["proportions", str(data), str(tmp_path / "schema.toml"), column, "--epsilon", "1"])
         captured = capfd.readouterr()
         assert stopped.value.code in (0, 1, 2, 3, 4, 5)
         assert MARK not in captured.out + captured.err
@@ -208,7 +213,7 @@ def test_whatever_is_raised_leaves_without_what_it_says() -> None:
     def fails(error: BaseException) -> None:
         raise error from ValueError(MARK)
 
-    for error in (RuntimeError(MARK), PanicException(MARK), discreet.DataError("ours")):
+    for error in (RuntimeError(MARK), PanicException(MARK), DataError("ours")):
         with pytest.raises(DiscreetError) as caught:
             fails(error)
         assert not any(MARK in text for text in everything_of(caught.value))
@@ -233,11 +238,8 @@ def test_rows_and_counts_from_python_leave_nothing_behind() -> None:
         lambda: estimator.fit(pd.DataFrame(rows), [0, 1]),
         lambda: estimator.fit([[0.1], [0.2]], np.array([MARK, 0], dtype=object)),
         lambda: built.draw([MARK, 2]),
-        lambda: discreet.statistical_query(
-            [1, 2], failing, bounds=(0, 1), prior=(5, 5), epsilon=1, delta=1e-6
-        ),
-        lambda: discreet.release(records(), levels=LEVELS, epsilon=1),
-        lambda: discreet.release({"no": MARK}, levels=LEVELS, epsilon=1),
+        lambda: shorthand.shares(records(), levels=LEVELS, epsilon=1),
+        lambda: shorthand.shares({"no": MARK}, levels=LEVELS, epsilon=1),
     ):
         with pytest.raises(DiscreetError) as caught:
             ask()

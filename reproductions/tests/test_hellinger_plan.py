@@ -16,6 +16,8 @@ from scipy.special import gammaln, psi
 
 import discreet
 from conformance.oracle import datasets
+from discreet.declarations import Relation
+from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.expected_width import imagined_counts
 from discreet.mechanisms import automatic
 from discreet.mechanisms.base import simulated_output
@@ -27,7 +29,7 @@ from discreet_reproductions.hellinger.plan import Plan, gaussian_from, plan
 from pace import now_or_slow
 from test_decoding import prior_predictive
 
-pytestmark = pytest.mark.filterwarnings("ignore::discreet.NoiseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 
 
 def build(name: str, prior: tuple[float, ...], n: int, epsilon: str, **options: Any) -> discreet.Mechanism:
@@ -351,12 +353,12 @@ def test_a_plan_is_asked_for_by_its_width() -> None:
     assert more.rows[0].width / 2 <= 0.03
     assert 1070 < more.n < 1120
     assert max(map(len, str(found).splitlines())) <= 80
-    with pytest.raises(discreet.InvalidInput, match="even without privacy"):
+    with pytest.raises(InvalidInput, match="even without privacy"):
         plan(prior=(1, 1), n=100, within=0.03)
     for wrong in (0, -0.1, 1.5):
-        with pytest.raises(discreet.InvalidInput, match="within="):
+        with pytest.raises(InvalidInput, match="within="):
             plan(prior=(1, 1), n=100, within=wrong)
-    with pytest.raises(discreet.InvalidInput, match="share="):
+    with pytest.raises(InvalidInput, match="share="):
         plan(prior=(1, 1), n=100, epsilon=1, share=1.5)
 
 
@@ -398,19 +400,19 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("given", "message"), BAD)
 def test_bad_input(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(discreet.InvalidInput) as caught:
+    with pytest.raises(InvalidInput) as caught:
         plan(prior=(1, 1), **given)
     assert message in str(caught.value)
 
 
 def test_more_bad_input() -> None:
-    with pytest.raises(discreet.InvalidInput, match="at least two levels"):
+    with pytest.raises(InvalidInput, match="at least two levels"):
         plan(prior=(1,), n=10, epsilon=1)
-    with pytest.raises(discreet.InvalidInput, match="'ehdl' is not in this plan; it has: lattice"):
+    with pytest.raises(InvalidInput, match="'ehdl' is not in this plan; it has: lattice"):
         plan(prior=(1, 1), n=5, epsilon=1).row("ehdl")
-    with pytest.raises(discreet.TooLargeError, match="lattice"):
+    with pytest.raises(TooLargeError, match="lattice"):
         plan(prior=(1, 1), n=200, epsilon=1, mechanisms=["optimal"])
-    with pytest.raises(discreet.TooLargeError, match=r"2\*\*53"):
+    with pytest.raises(TooLargeError, match=r"2\*\*53"):
         plan(prior=(1, 1), n=10**18, epsilon=1, mechanisms=["lattice"])
 
 
@@ -539,7 +541,7 @@ def test_public_records_buy_error_and_epsilon() -> None:
 
 @pytest.mark.parametrize("public", [(1,), (1, -1), (1, 2, 3), 5, (0.5, 1)])
 def test_bad_public_counts(public: Any) -> None:
-    with pytest.raises(discreet.InvalidInput, match="counts"):
+    with pytest.raises(InvalidInput, match="counts"):
         plan(prior=(1, 1), n=50, epsilon=1, public=public)
 
 
@@ -575,7 +577,7 @@ def test_rows_of_geometric_and_gaussian() -> None:
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_from_how_many_tables_on_gaussian_is_ahead(relation: str) -> None:
     """Against the accountant: pure releases that share (ε, δ) evenly, just before and at the number found."""
-    kind, k, epsilon, delta = discreet.Relation(relation), 4, Fraction(1), Fraction(1, 10**6)
+    kind, k, epsilon, delta = Relation(relation), 4, Fraction(1), Fraction(1, 10**6)
     first = gaussian_from(epsilon, delta, k, kind)
     assert first is not None
     size = {} if relation == "add-remove" else {"n": 10**6}

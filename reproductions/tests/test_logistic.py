@@ -16,8 +16,7 @@ from scipy.stats import chi2, ks_1samp, ks_2samp, norm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
-import discreet
-from discreet import InvalidInput, NoiseWarning
+from discreet.errors import DiscreetError, InvalidInput, NoiseWarning, PrivacyWarning
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Gaussian
 from discreet.randomness.entropy import SeededEntropy
@@ -61,7 +60,7 @@ DESIGN: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", discreet.PrivacyWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
         warnings.simplefilter("ignore", NoiseWarning)
         yield
 
@@ -264,7 +263,7 @@ def test_a_sampler_that_keeps_nothing_stops(sampler: str, monkeypatch: pytest.Mo
         def uniforms(self, shape: tuple[int, ...]) -> np.ndarray:
             return np.full(shape, np.inf)
 
-    with pytest.raises(discreet.DiscreetError, match="was stopped"):
+    with pytest.raises(DiscreetError, match="was stopped"):
         draw(make(sampler, n=50, dimension=2), rows_of(50, 2), Never(0))
 
 
@@ -390,13 +389,13 @@ def test_a_minimum_that_is_not_found_is_refused(
     monkeypatch.setattr("discreet_reproductions.logistic.baselines.mode", off(0.5 * most / curvature(made)))
     model.fit(*cancer)
     monkeypatch.setattr("discreet_reproductions.logistic.baselines.mode", off(1.01 * most / made.precision))
-    with pytest.raises(discreet.DiscreetError, match="not found"):
+    with pytest.raises(DiscreetError, match="not found"):
         model.fit(*cancer)
     monkeypatch.setattr(
         "discreet_reproductions.logistic.exact.mode",
         lambda signed, *_: (np.zeros(31), 1.01e-3 * math.sqrt(1.3 * 31)),
     )
-    with pytest.raises(discreet.DiscreetError, match="not found"):
+    with pytest.raises(DiscreetError, match="not found"):
         draw(
             exact_design(**{**DESIGN, "dimension": 31, "sampler": "proximal"}, n=9),
             np.zeros((9, 31)),

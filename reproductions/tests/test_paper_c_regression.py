@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from discreet import DiscreetError, InvalidInput
+from discreet.errors import DiscreetError, InvalidInput
 from discreet_reproductions.paper_c import regression
 from discreet_reproductions.report import Row, Statement, write_outcome
 from discreet_reproductions.running import Run

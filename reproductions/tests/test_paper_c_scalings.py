@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 import discreet
+from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet_reproductions.paper_c import scalings
 
 
@@ -21,7 +22,7 @@ def test_explicit_scalings_are_private_and_below_the_largest(
         "diffused", "beta", prior=prior, n=30, epsilon=epsilon, order=order
     ).r
     assert 0 < proof <= mended <= largest * (1 + 1e-9)
-    family = discreet.BetaFamily()
+    family = BetaFamily()
     assert family.curve((a, b), 30, Fraction(mended)).rdp(order) <= epsilon
     m = Fraction(scalings.explicit_m(prior, 30, order, epsilon))
     assert family.curve((a / m, b / m), 30, Fraction(1)).rdp(order) <= epsilon

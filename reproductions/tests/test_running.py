@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from discreet import FileError, InvalidInput
 from discreet.cli import app
+from discreet.errors import FileError, InvalidInput
 from discreet_reproductions import catalogue, gallery, index, report, running
 from discreet_reproductions.catalogue import EXPERIMENTS, PAPERS, Experiment, chosen
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure, plain

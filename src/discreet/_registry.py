@@ -144,6 +144,7 @@ DOCUMENTS = Registry(
     {
         "discreet/release": "discreet.answers.release:Release",
         "discreet/conditional": "discreet.answers.conditional:ConditionalRelease",
+        "discreet/quantiles": "discreet.answers.quantiles:QuantileAnswer",
         "discreet/network": "discreet.answers.network:NetworkRelease",
         "discreet/discovered": "discreet.answers.selected:Discovered",
         "discreet/sparse": "discreet.answers.selected:SparseRelease",
@@ -160,43 +161,21 @@ QUESTIONS = Registry(
     "kind",
     "kind",
     {
-        "proportion": "discreet.questions.proportion:Proportion",
-        "table": "discreet.questions.tables:CrossTable",
-        "conditional": "discreet.questions.tables:Conditional",
-        "network": "discreet.questions.tables:Network",
-        "mean": "discreet.questions.sums:MeanQuestion",
-        "regress": "discreet.questions.sums:Regress",
-        "sample": "discreet.questions.draws:PosteriorDraw",
-        "query": "discreet.questions.draws:StatisticalQuery",
-        "logistic": "discreet.questions.draws:Logistic",
+        "proportions": "discreet.questions.proportions:Proportions",
+        "mean": "discreet.questions.mean:Mean",
+        "quantiles": "discreet.questions.quantiles:Quantiles",
+        "regress": "discreet.questions.regress:Regress",
+        "draw": "discreet.questions.draw:Draw",
+        "network": "discreet.questions.network:Network",
     },
 )
 
-COMMANDS = {
-    "proportion": ("release", "Release a private posterior of the proportions of a column's levels."),
-    "table": ("table", "Release a private posterior of the cells of a table of several columns."),
-    "conditional": (
-        "conditional",
-        "Release a private posterior of an outcome's shares for each public group.",
-    ),
-    "network": (
-        "network",
-        "Release private posteriors of the conditional tables of a declared Bayesian network.",
-    ),
-    "sample": (
-        "sample",
-        "Release draws from a posterior of a mean, a rate or proportions, whose spread hides each record.",
-    ),
-    "query": ("query", "Release a private mean of a bounded column by a posterior draw."),
-    "logistic": ("logistic", "Release draws of the coefficients of a private logistic regression."),
-    "mean": ("mean", "Release a private mean of a bounded column, with its standard deviation."),
-    "regress": ("regress", "Release a private regression with intervals, from a formula."),
+SENTENCES = {
+    "proportions": "Release the private posterior of proportions: of a column, a table, or public groups.",
+    "mean": "Release the private mean of a bounded column, with its standard deviation.",
+    "quantiles": "Release private quantiles of a bounded column, and its distribution function.",
+    "regress": "Release a private regression with intervals, from a formula.",
+    "draw": "Release draws from a posterior whose own spread hides each record.",
+    "network": "Release private posteriors of the conditional tables of a declared Bayesian network.",
 }
-"""Command and sentence of the questions that ship, so that ``discreet --help`` loads none of them."""
-
-PLANNED = {
-    "plan-release": "Say how wide intervals of shares, or of levels that stand out, will be.",
-    "plan-mean": "Say how wide the interval of a mean will be, before any data is opened.",
-    "plan-regress": "Say how wide the intervals of a regression will be, before any data is opened.",
-}
-"""Commands that plan a question of the command after ``plan-``."""
+"""What each kind of question gives; here, so that ``discreet --help`` loads none of them."""

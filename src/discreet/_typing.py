@@ -19,3 +19,7 @@ if TYPE_CHECKING:
     IntArray: TypeAlias = npt.NDArray[np.int64]
 else:  # NumPy is not loaded for a name in an annotation
     FloatArray = IntArray = Any
+ColumnLike: TypeAlias = Any
+"""The declaration of a column: a Category, a Number, a Weight, a list of values, or a pair of numbers."""
+SchemaLike: TypeAlias = Any
+"""A Schema, a mapping of columns, the path of a schema file, or the declaration of one column."""

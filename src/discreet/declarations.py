@@ -13,6 +13,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from discreet._typing import EpsilonLike, FloatArray
@@ -187,6 +188,32 @@ class Domain:
             if value is not None and table.setdefault(value, position) != position:
                 twice.add(value)
         return {value: position for value, position in table.items() if value not in twice}
+
+
+@dataclass(frozen=True)
+class BinnedDomain(Domain):
+    """The bins of a number as the levels of a domain: [e₀, e₁), [e₁, e₂), …, the last one closed.
+
+    ``missing`` is ``"missing"`` where such values have a level of their own; ``outside`` whether numbers
+    beyond the edges have one, too: else they are clipped. ``points`` are the places of bins that hold one
+    value only.
+    """
+
+    edges: tuple[float, ...] = ()
+    outside: bool = False
+    points: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls, edges: Sequence[float], missing: str | None, outside: bool = False, points: Sequence[int] = ()
+    ) -> BinnedDomain:
+        """The domain of these edges; ``missing`` is None, ``"exclude"`` or ``"missing"``."""
+        names = [f"[{a:.15g}, {b:.15g})" for a, b in pairwise(edges)]
+        names[-1] = names[-1][:-1] + "]"
+        for place in points:
+            names[place] = f"{edges[place]:.15g}"
+        own = [*(["outside"] if outside else []), *(["missing"] if missing == "missing" else [])]
+        return cls((*names, *own), None, missing, tuple(edges), outside, tuple(points))
 
 
 _NUMERAL = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
@@ -527,7 +554,9 @@ def as_numbers(data: Any) -> FloatArray:
         raise InvalidInput("public data must be a sequence of numbers") from None
 
 
-def as_bounds(bounds: Any, what: str, smallest: float = -math.inf) -> tuple[float, float]:
+def as_bounds(
+    bounds: Any, what: str, smallest: float = -math.inf, name: str = "bounds"
+) -> tuple[float, float]:
     """Declared bounds (low, high) of one record, low < high."""
     if bounds is None:
         raise InvalidInput(
@@ -539,13 +568,13 @@ def as_bounds(bounds: Any, what: str, smallest: float = -math.inf) -> tuple[floa
             raise TypeError
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"bounds={bounds!r} must be two numbers (low, high)") from None
+        raise InvalidInput(f"{name}={bounds!r} must be two numbers (low, high)") from None
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise InvalidInput(f"bounds={bounds!r} must be finite: a record without a bound has no privacy")
+        raise InvalidInput(f"{name}={bounds!r} must be finite: a record without a bound has no privacy")
     if not low < high:
-        raise InvalidInput(f"bounds={bounds!r} must be (low, high) with low < high")
+        raise InvalidInput(f"{name}={bounds!r} must be (low, high) with low < high")
     if low < smallest:
-        raise InvalidInput(f"bounds={bounds!r} for {what}: the lower bound must be at least {smallest:g}")
+        raise InvalidInput(f"{name}={bounds!r} for {what}: the lower bound must be at least {smallest:g}")
     return low, high
 
 

@@ -12,7 +12,12 @@ from discreet._typing import Arguments, Result
 
 
 class DiscreetError(Exception):
-    """Base of every error that the package raises on purpose."""
+    """Base of every error that the package raises on purpose.
+
+    ``parameter`` names the field of a form or question that is at fault, where that is known.
+    """
+
+    parameter: str | None = None
 
 
 class InvalidInput(DiscreetError, ValueError):

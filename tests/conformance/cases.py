@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import discreet
+from discreet.errors import NoiseWarning
 
 PRIORS = ((1.0, 1.0), (0.5, 0.5), (7.0, 4.0), (1.0, 1.0, 1.0), (2.0, 3.0, 4.0))
 EPSILONS = ("0.1", "0.8", "3")
@@ -29,7 +30,7 @@ class Case:
 
     def build(self, n: int) -> discreet.Mechanism:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", discreet.NoiseWarning)
+            warnings.simplefilter("ignore", NoiseWarning)
             return discreet.mechanism(
                 self.mechanism, prior=self.prior, n=n, epsilon=self.epsilon, **self.options
             )

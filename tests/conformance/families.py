@@ -16,16 +16,17 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
-import discreet
 from discreet.posterior_sampling.families.categorical import (
+    BetaFamily,
     BinomialFamily,
+    DirichletFamily,
     GeometricFamily,
     MultinomialFamily,
     NegativeBinomialFamily,
     ShareFamily,
 )
-from discreet.posterior_sampling.families.means import NormalFamily
-from discreet.posterior_sampling.families.rates import GammaTimes
+from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector, NormalFamily
+from discreet.posterior_sampling.families.rates import Exponential, GammaTimes, Poisson
 from discreet.posterior_sampling.family import Family, Natural, ProfiledFamily
 
 
@@ -140,16 +141,16 @@ HALF = Fraction(1, 2)
 PAIRS_OF_THREE = ((2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0), (1, 0, 1), (0, 1, 1))
 BERNOULLI = Family.define(log_partition="log(1 + exp(t))", bounds=(0, 1))
 ROWS = [
-    Row(discreet.BetaFamily(), (2.5, 4.0), (Fraction(0), Fraction(1, 3), HALF, Fraction(1)), _beta),
-    Row(discreet.DirichletFamily(), (2.0, 3.5), (0, 1), _beta, sizes=(1, 2, 3, 10, 30)),
-    Row(discreet.DirichletFamily(), (2.0, 3.0, 1.5), (0, 1, 2), _beta, sizes=(1, 2, 3, 10)),
-    Row(discreet.DirichletFamily(), (2.0, 3.0, 1.5, 4.0), (0, 1, 2, 3), _beta, sizes=(1, 2, 5)),
-    Row(discreet.GaussianMean(1.5, (-1.0, 3.0)), (0.5, 2.0), (-1, 0, HALF, 3), _normal),
-    Row(discreet.GaussianVector(1.5, 2.0, 2), ((0, 1), 2.0), ((2, 0), (-2, 0), (0, 2), (1, 1)), _normal),
-    Row(discreet.Poisson((0, 3)), (4.0, 0.5), (0, 1, 2, 3), _gamma),
-    Row(discreet.Poisson((1, 3)), (4.0, 0.5), (1, 2, 3), _gamma),
-    Row(discreet.Exponential((0.0, 2.0)), (3.0, 6.0), (0, HALF, 2), _gamma),
-    Row(discreet.Exponential((1.0, 3.0)), (3.0, 2.0), (1, 2, 3), _gamma),
+    Row(BetaFamily(), (2.5, 4.0), (Fraction(0), Fraction(1, 3), HALF, Fraction(1)), _beta),
+    Row(DirichletFamily(), (2.0, 3.5), (0, 1), _beta, sizes=(1, 2, 3, 10, 30)),
+    Row(DirichletFamily(), (2.0, 3.0, 1.5), (0, 1, 2), _beta, sizes=(1, 2, 3, 10)),
+    Row(DirichletFamily(), (2.0, 3.0, 1.5, 4.0), (0, 1, 2, 3), _beta, sizes=(1, 2, 5)),
+    Row(GaussianMean(1.5, (-1.0, 3.0)), (0.5, 2.0), (-1, 0, HALF, 3), _normal),
+    Row(GaussianVector(1.5, 2.0, 2), ((0, 1), 2.0), ((2, 0), (-2, 0), (0, 2), (1, 1)), _normal),
+    Row(Poisson((0, 3)), (4.0, 0.5), (0, 1, 2, 3), _gamma),
+    Row(Poisson((1, 3)), (4.0, 0.5), (1, 2, 3), _gamma),
+    Row(Exponential((0.0, 2.0)), (3.0, 6.0), (0, HALF, 2), _gamma),
+    Row(Exponential((1.0, 3.0)), (3.0, 2.0), (1, 2, 3), _gamma),
     Row(GammaTimes((0.5, 3.0), shape=2.5), (3.0, 2.0), (HALF, 1, 3), _gamma),
     Row(BinomialFamily(3), (4.0, 5.0), (0, 1, 2, 3), _beta, sizes=(1, 2, 3, 6)),
     Row(GeometricFamily((0, 4)), (2.0, 5.0), (0, 1, 2, 4), _beta, sizes=(1, 2, 3, 6)),

@@ -8,6 +8,7 @@ import pytest
 import discreet
 from conformance.cases import CASES, Case
 from conformance.oracle import law_matrix, worst_delta, worst_loss
+from discreet.errors import NotPrivateError
 from discreet.mechanisms import MECHANISMS
 from statistical.goodness import ALPHA, combined_p, fit
 
@@ -40,7 +41,7 @@ def test_public_contract(case: Case) -> None:
     m = case.build(6)
     counts = (6,) + (0,) * (m.k - 1)
     if not m.guarantee.is_private:
-        with pytest.raises(discreet.NotPrivateError, match="acknowledge_not_private"):
+        with pytest.raises(NotPrivateError, match="acknowledge_not_private"):
             m.draw(counts)
     released = m.draw(counts, acknowledge_not_private=not m.guarantee.is_private)
     assert isinstance(released, tuple)

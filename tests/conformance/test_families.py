@@ -17,6 +17,8 @@ import discreet
 from conformance.families import ROWS, Row
 from discreet._registry import FAMILIES
 from discreet.numerics.enclosures import above, enclose
+from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
+from discreet.posterior_sampling.families.rates import Exponential, Poisson
 from discreet.posterior_sampling.family import Natural, Pair, renyi
 from discreet.privacy.curves import Curve, Gaussian
 from discreet.randomness.entropy import SeededEntropy
@@ -162,9 +164,7 @@ def test_hockey_stick_is_the_integral(row: Row) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 30, 1000, 10**5, 10**7, 10**9])
-@pytest.mark.parametrize(
-    "family", [discreet.DirichletFamily(), discreet.Poisson((0, 10)), discreet.Exponential((0, 10))], ids=str
-)
+@pytest.mark.parametrize("family", [DirichletFamily(), Poisson((0, 10)), Exponential((0, 10))], ids=str)
 def test_profiles_in_floats_stay_within_their_margin(family: Any, size: int) -> None:
     for eta, r in itertools.product([(Fraction(size), Fraction(2 * size))], [Fraction(1), Fraction(1, 1000)]):
         for pair in family.extreme_pairs(eta, 100, r):
@@ -351,7 +351,7 @@ def test_a_normal_draw_is_the_inverse_one_number_after_the_other(n: int) -> None
 
 
 def test_a_draw_far_in_a_tail_is_found() -> None:
-    family = discreet.BetaFamily()
+    family = BetaFamily()
     eta = (Fraction(5), Fraction(100))
 
     class Extreme:

@@ -13,7 +13,8 @@ import pytest
 
 from discreet.data import contingencies
 from discreet.mechanisms.base import Mechanism
-from discreet.questions.tables import Network
+from discreet.questions.network import NetworkTables
+from shorthand import network_request
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 
@@ -21,30 +22,32 @@ EPSILON = "0.9"
 Records = tuple[tuple[int, ...], ...]
 
 
-def network(columns: str, parents: dict[str, str], relation: str) -> Network:
+def network(columns: str, parents: dict[str, str], relation: str) -> NetworkTables:
     levels = dict.fromkeys(columns, (0, 1))
-    return Network(parents=parents, levels=levels, epsilon=EPSILON, relation=relation)
+    return network_request(parents=parents, levels=levels, epsilon=EPSILON, relation=relation)
 
 
-def counter(question: Network) -> Callable[[Records], list[tuple[int, ...]]]:
+def counter(question: NetworkTables) -> Callable[[Records], list[tuple[int, ...]]]:
     """The tables of a dataset; each counted once, in whatever order its records stand."""
     known = cache(lambda data: tables(question, data))
     return lambda data: known(tuple(sorted(data)))
 
 
-def tables(question: Network, data: Records) -> list[tuple[int, ...]]:
+def tables(question: NetworkTables, data: Records) -> list[tuple[int, ...]]:
     frame = pd.DataFrame(data, columns=list(question.domains), dtype=np.int64)
-    bound: dict[str, Any] = {"private_size": True} if question.relation == "add-remove" else {"n": len(data)}
+    bound: dict[str, Any] = (
+        {"private_size": True} if question.schema.relation == "add-remove" else {"n": len(data)}
+    )
     counted = contingencies(frame, question.domains, question.families, **bound)
     return [tuple(int(x) for x in one.ravel()) for one in counted]
 
 
-def neighbours(question: Network, n: int) -> Iterator[tuple[Records, Records]]:
+def neighbours(question: NetworkTables, n: int) -> Iterator[tuple[Records, Records]]:
     """Every dataset of n records, and each that differs in one record, or has one more."""
     every = list(itertools.product((0, 1), repeat=len(question.domains)))
     for data in itertools.combinations_with_replacement(every, n):
         for other in every:
-            if question.relation == "add-remove":
+            if question.schema.relation == "add-remove":
                 yield data, (*data, other)
             else:
                 yield from ((data, (*data[:i], other, *data[i + 1 :])) for i in range(n))
@@ -54,7 +57,7 @@ def neighbours(question: Network, n: int) -> Iterator[tuple[Records, Records]]:
 def test_the_law_of_two_columns_is_enumerated(parents: dict[str, str], n: int) -> None:
     """The exact laws of the released counts of all tables, multiplied out."""
     question = network("ab", parents, "replace-one")
-    built = [table.build(n, table.exact_epsilon) for table in question.tables]
+    built = [table.build(n, table.epsilon) for table in question.tables]
     count = counter(question)
     laws: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}
 
@@ -82,7 +85,7 @@ def test_the_loss_of_all_noisy_tables_is_what_is_claimed(relation: str, parents:
     """Noise is independent between tables: the worst pair of datasets attains the sum of their losses."""
     n, hidden = 2, relation == "add-remove"
     question = network("abc", parents, relation)
-    built = [table.build(0 if hidden else n, table.exact_epsilon) for table in question.tables]
+    built = [table.build(0 if hidden else n, table.epsilon) for table in question.tables]
     count = counter(question)
     worst = max(
         sum(

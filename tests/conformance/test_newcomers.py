@@ -23,8 +23,8 @@ from discreet._registry import DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS
 from discreet.answers.release import Release
 from discreet.cli import main
 from discreet.data import clipped_sum
-from discreet.declarations import as_epsilon, as_rational, as_real
-from discreet.documents.answer import Answer, Row, Words, as_count, load_answer
+from discreet.documents.answer import Answer, Row, Words, load_answer
+from discreet.errors import InvalidInput
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.outputs import Output
 from discreet.numerics.count_vectors import compositions
@@ -32,17 +32,20 @@ from discreet.posterior_sampling.families.means import GaussianMean
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Bound, Question, parameter
-from discreet.questions.text import BUDGET, NUMBER, TEXT, WHOLE
+from discreet.questions.base import Question, parameter
+from discreet.questions.request import PricedRequest, Request
+from discreet.questions.text import NUMBER, TEXT
 from discreet.randomness.bulk import uniform_composition
 from discreet.randomness.entropy import private_source
 from discreet.randomness.integers import discrete_laplace
+from discreet.schema import _toml
 from discreet.study.study import run_study
 from test_studio import running, sent_by
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyWarning")
 
 Program = Callable[..., str]
+SCHEMA = discreet.Schema({"age": (0, 100), "smoker": ["no", "yes"]}, n=30)
 
 
 @pytest.fixture
@@ -61,8 +64,9 @@ def program(capsys: pytest.CaptureFixture[str]) -> Program:
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A ledger with room for everything, beside a file with the ages of people."""
+    """A ledger with room for everything, beside a file with the ages of people and its schema."""
     monkeypatch.chdir(tmp_path)
+    Path("schema.toml").write_text(SCHEMA.to_toml(), "utf-8")
     Path("ages.csv").write_text("age,smoker\n" + "30,no\n40,yes\n50,no\n" * 10, "utf-8")
     with discreet.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}") as book:
         book.create("people", epsilon=20, delta="1e-3")
@@ -77,9 +81,9 @@ def printed(answer: Answer) -> str:
 
 def studied(ledger: str, kind: str, **parameters: Any) -> Answer:
     """The answer of a study file with this one question; a second run repeats it."""
-    lines = ["[study]", 'data = "ages.csv"', f'ledger = "{ledger}"', 'dataset = "people"']
-    lines += ["[budget]", "epsilon = 20", "delta = 1e-3", "[[question]]", 'id = "one"', f'kind = "{kind}"']
-    lines += [f"{name} = {json.dumps(value)}" for name, value in parameters.items()]
+    lines = ['schema = "schema.toml"', "[study]", 'data = "ages.csv"', f'ledger = "{ledger}"']
+    lines += ['dataset = "people"', "[[question]]", 'id = "one"', f'kind = "{kind}"']
+    lines += [f"{name} = {_toml(value)}" for name, value in parameters.items()]
     Path("study.toml").write_text("\n".join(lines), "utf-8")
     result = run_study("study.toml")
     assert run_study("study.toml").answers["one"] == result.answers["one"]
@@ -88,12 +92,12 @@ def studied(ledger: str, kind: str, **parameters: Any) -> Answer:
     return answer
 
 
-def browsed(ledger: str, **asked: str) -> str:
+def browsed(ledger: str, schema: discreet.Schema | None = None, **asked: str) -> str:
     """The question in the studio: form, price, release, and the report that can be downloaded."""
     with running(ledger=ledger) as outside:
         browser = outside.enter()
-        page = browser.follow(browser.upload(Path("ages.csv").read_bytes()))
-        known = {"source": page.field("source"), "request": page.field("request"), "dataset": "people"}
+        known = browser.opened(Path("ages.csv").read_bytes(), "ages.csv", (schema or SCHEMA).to_toml())
+        known["dataset"] = "people"
         pages = [browser.get("/release?" + urlencode({**known, **asked}))]
         pages.append(browser.get("/release/review?" + urlencode({**known, **asked})))
         done = browser.confirm(sent_by(pages[-1]))
@@ -144,26 +148,32 @@ def test_a_new_mechanism(blind: type[Mechanism], ledger: str, program: Program) 
     assert found.epsilon == pytest.approx(0, abs=1e-12)
     assert found.guarantee().is_private
     assert discreet.audit_sampler(m, draws=2000).fits
-    asked: dict[str, Any] = {"column": "smoker", "levels": ["no", "yes"], "epsilon": 1, "mechanism": "blind"}
-    released = discreet.release("ages.csv", **asked, ledger=ledger, dataset="people")
+    asked: dict[str, Any] = {"columns": "smoker", "epsilon": 1, "mechanism": "blind"}
+    charge = discreet.Charge(ledger, "people")
+    released = discreet.ask("ages.csv", discreet.Proportions(**asked), schema=SCHEMA, charge=charge)
     # The output says nothing, so what is known is the prior.
-    assert released.noise_aware().marginal(0).mean() == pytest.approx(0.5)
+    assert released.posterior.marginal(0).mean() == pytest.approx(0.5)
     assert "blind: The counts were made up." in printed(released)
-    assert Release.from_json(studied(ledger, "proportion", **asked).to_json()).mechanism == "blind"
+    assert Release.from_json(studied(ledger, "proportions", **asked).to_json()).mechanism == "blind"
     assert "0" in program("audit", "blind", "--prior", "1,1", "--n", "8", "--epsilon", "1")
     said = program(
-        *("release", "ages.csv", "--column", "smoker", "--levels", "no,yes", "--epsilon", "1"),
+        *("proportions", "ages.csv", "schema.toml", "smoker", "--epsilon", "1"),
         *("--mechanism", "blind", "--ledger", ledger, "--dataset", "people", "--out", "made.json"),
     )
     assert "blind" in said
     assert program("show", "made.json") == said
     program("report", "made.json", "--out", "made.html")
-    shown = browsed(ledger, column="smoker", levels="no\nyes", epsilon="1", mechanism="blind")
+    shown = browsed(ledger, kind="proportions", columns="smoker", epsilon="1", mechanism="blind")
     assert "The counts were made up." in shown
+    planned = discreet.plan(discreet.Proportions(**asked), SCHEMA)
+    assert min(planned.widths) > 0.3  # the prior's
+    command = ("plan", "proportions", "schema.toml", "smoker", "--epsilon", "1", "--mechanism", "blind")
+    assert program(*command) == f"{planned}\n"
     with running() as outside:
         browser = outside.enter()
+        known = browser.opened(Path("ages.csv").read_bytes(), "ages.csv", SCHEMA.to_toml())["schema"]
         for page in (
-            "plan?levels=no,yes&n=8&epsilon=1&mechanism=blind",
+            f"plan?schema={known}&kind=proportions&columns=smoker&epsilon=1&mechanism=blind",
             "audit?mechanism=blind&prior=1,1&n=8&epsilon=1",
         ):
             answer = browser.get(f"/{page}")
@@ -191,8 +201,7 @@ def test_a_new_family(fresh: type[Family], ledger: str, program: Program) -> Non
     asked: dict[str, Any] = {
         "family": "fresh",
         "column": "age",
-        "bounds": [0, 100],
-        "sigma": 10,
+        "options": {"sigma": 10},
         "prior": [40, 20],
         "epsilon": 1,
         "delta": 1e-6,
@@ -201,16 +210,17 @@ def test_a_new_family(fresh: type[Family], ledger: str, program: Program) -> Non
         "diffused", "fresh", prior=(40, 20), n=30, sigma=10, bounds=(0, 100), epsilon=1, delta="1e-6"
     )
     assert sampler.guarantee.is_private
-    released = discreet.posterior_sample("ages.csv", **asked, ledger=ledger, dataset="people")
+    charge = discreet.Charge(ledger, "people")
+    released = discreet.ask("ages.csv", discreet.Draw(**asked), schema=SCHEMA, charge=charge)
     assert "level" in printed(released)
-    assert released.parameters() == ["level"]
+    assert released.names == ("level",)
     assert released.prior_marginals()[0].mean() == 40
     assert Fraction(str(released.guarantee.exact_epsilon)) == 1
-    with pytest.raises(discreet.InvalidInput, match="'fresh'"):
-        released.noise_aware()
-    assert isinstance(studied(ledger, "sample", **asked), Sample)
+    with pytest.raises(InvalidInput, match="'fresh'"):
+        _ = released.posterior
+    assert isinstance(studied(ledger, "draw", **asked), Sample)
     said = program(
-        *("sample", "ages.csv", "--family", "fresh", "--column", "age", "--bounds", "0,100", "--sigma", "10"),
+        *("draw", "ages.csv", "schema.toml", "age", "--family", "fresh", "--options", "sigma=10"),
         *("--prior", "40,20", "--epsilon", "1", "--delta", "1e-6", "--ledger", ledger, "--dataset", "people"),
         *("--out", "drawn.json"),
     )
@@ -221,11 +231,10 @@ def test_a_new_family(fresh: type[Family], ledger: str, program: Program) -> Non
     assert "level" in Path("drawn.html").read_text("utf-8")
     shown = browsed(
         ledger,
-        kind="sample",
+        kind="draw",
         family="fresh",
         column="age",
-        bounds="0,100",
-        sigma="10",
+        options="sigma=10",
         prior="40,20",
         epsilon="1",
         delta="1e-6",
@@ -233,7 +242,7 @@ def test_a_new_family(fresh: type[Family], ledger: str, program: Program) -> Non
     assert "level" in shown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Number(Answer):
     """How many records lie above a limit, give or take geometric noise."""
 
@@ -241,21 +250,23 @@ class Number(Answer):
 
     limit: float
     value: int
-    rate: Fraction
+    noise: Fraction
     guarantee: Guarantee
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        numbers = as_real(content["limit"], "limit"), as_count(content["value"], "value", -(10**9))
-        rate, guarantee = as_rational(content["rate"], "rate", 0), Guarantee.from_dict(content["guarantee"])
-        return cls(*numbers, rate, guarantee)
+        guarantee = Guarantee.from_dict(content["guarantee"])
+        return cls(float(content["limit"]), int(content["value"]), Fraction(content["noise"]), guarantee)
 
     def cost(self) -> Guarantee:
-        return Guarantee(self.rate, basis="theorem: geometric noise")
+        return Guarantee(self.noise, basis="theorem: geometric noise")
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
-        reach = math.ceil(-math.log(1 - interval) / self.rate)
+    def rows(self, level: float = 0.95) -> list[Row]:
+        reach = math.ceil(-math.log(1 - level) / self.guarantee.epsilon)
         return [Row(f"above {self.limit:g}", self.value, None, self.value - reach, self.value + reach)]
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> Any:
+        return self.value - np.random.default_rng(seed).laplace(scale=float(1 / self.noise), size=(size, 1))
 
     def words(self) -> Words:
         return Words("A private number of records", f"Records above {self.limit:g}", notes=("Give or take.",))
@@ -264,45 +275,47 @@ class Number(Answer):
 @pytest.fixture
 def above() -> Iterator[type[Question]]:
     @QUESTIONS.register
-    @dataclass(frozen=True, kw_only=True)
+    @dataclass(frozen=True)
     class Above(Question):
         """The number of records above a limit."""
 
         kind: ClassVar[str] = "above"
-        verb: ClassVar[str] = "above"
         title: ClassVar[str] = "Records above a limit"
         sentence: ClassVar[str] = "Release how many records lie above a limit."
 
         column: str = parameter(TEXT, "The column.", example="age")
-        limit: float = parameter(NUMBER, "What they lie above.", example="65")
-        epsilon: Any = parameter(BUDGET, "The price.", example="1/2")
-        n: int | None = parameter(WHOLE, "Public number of records.", default=None)
+        limit: float = parameter(NUMBER, "What they lie above.", example="65", kw_only=True)
 
-        def __post_init__(self) -> None:
-            as_epsilon(self.epsilon)
+        def columns_used(self, schema: discreet.Schema) -> tuple[str, ...]:
+            return (self.column,)
+
+        def request(self, schema: discreet.Schema) -> Request:
+            return Counted(schema=schema, question=self)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Counted(Request):
+        """What is read, and what it costs."""
+
+        question: Above
 
         def read(self, data: Any) -> tuple[int, int]:
             """A record at the limit counts as 0, one that lies above by a millionth or more as 1."""
-            ends = (self.limit, self.limit + 1e-6)
-            summed = clipped_sum(data, column=self.column, bounds=ends, n=self.n)
+            ends = (self.question.limit, self.question.limit + 1e-6)
+            summed = clipped_sum(data, column=self.question.column, bounds=ends, n=self.schema.size)
             return summed.grid_sum // summed.steps, summed.n
 
         def size_of(self, statistic: tuple[int, int]) -> int:
             return statistic[1]
 
-        @property
-        def declared_size(self) -> int | None:
-            return self.n
-
-        def bind(self, size: int) -> Bound:
-            epsilon = as_epsilon(self.epsilon)
+        def bind(self, size: int) -> PricedRequest:
+            epsilon = self.question.exact_epsilon
             promise = Guarantee(epsilon, basis="theorem: geometric noise")
 
             def make(statistic: tuple[int, int]) -> Number:
                 noise = discrete_laplace(*epsilon.as_integer_ratio(), private_source())
-                return Number(self.limit, statistic[0] + noise, epsilon, promise)
+                return Number(self.question.limit, statistic[0] + noise, epsilon, promise)
 
-            return Bound(promise, make)
+            return PricedRequest(promise, make)
 
     DOCUMENTS.register(Number)
     yield Above
@@ -313,15 +326,17 @@ def above() -> Iterator[type[Question]]:
 def test_a_new_question(above: type[Question], ledger: str, program: Program) -> None:
     asked: dict[str, Any] = {"column": "age", "limit": 35, "epsilon": 4}
     question = above.of(asked)
-    assert question.price(30).epsilon == 4
-    released = discreet.Study("ages.csv", budget=8).ask("above", **asked)
+    assert question.request(SCHEMA).price(30).epsilon == 4
+    released = discreet.ask("ages.csv", question, schema=SCHEMA)
+    rehearsed = discreet.Study("ages.csv", SCHEMA, epsilon=8).ask(question)
+    assert not rehearsed.is_private
     assert abs(released.value - 20) < 20  # but with probability 2e-34
     assert "Records above 35" in printed(released)
     assert isinstance(studied(ledger, "above", **asked), Number)
     assert "Release how many records lie above a limit" in " ".join(program("--help").split())
     assert "--limit" in program("above", "--help")
     said = program(
-        *("above", "ages.csv", "--column", "age", "--limit", "35", "--epsilon", "4"),
+        *("above", "ages.csv", "schema.toml", "age", "--limit", "35", "--epsilon", "4"),
         *("--ledger", ledger, "--dataset", "people", "--out", "number.json"),
     )
     assert "A private number of records" in said

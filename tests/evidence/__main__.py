@@ -33,6 +33,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import shorthand
+from discreet.errors import DiscreetError
+
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 FIXTURES = TESTS / "fixtures" / "0.1.0"
@@ -269,7 +272,6 @@ def an_export(rng: random.Random, place: Path) -> Callable[[], object]:
 
 def a_table(rng: random.Random, place: Path) -> Callable[[], object]:
     """A CSV file with a secret in it, counted as levels or in bins, or summed."""
-    import discreet
 
     path = place / "people.csv"
     rows = b"name,smoker,age\n" + b"".join(
@@ -283,8 +285,8 @@ def a_table(rng: random.Random, place: Path) -> Callable[[], object]:
         {"column": "age", "edges": (0, 30, 60, 90)},
     ]
     if rng.random() < 0.2:
-        return lambda: discreet.mean(path, column="age", bounds=(0, 90), epsilon=1)
-    return lambda: discreet.release(path, epsilon=1, **rng.choice(asked))
+        return lambda: shorthand.mean(path, column="age", bounds=(0, 90), epsilon=1)
+    return lambda: shorthand.shares(path, epsilon=1, **rng.choice(asked))
 
 
 class Requests:
@@ -374,7 +376,6 @@ def documents(part: int, inputs: int) -> Counter[str]:
 
 def fuzz(part: int, inputs: int, only: tuple[str, ...] = ()) -> Counter[str]:
     """Each input ends in an answer or in one of our errors, soon, with no person's value in what it says."""
-    import discreet
 
     rng, found = random.Random(f"fuzz {part}"), Counter[str]()
     place = Path(tempfile.mkdtemp())
@@ -394,7 +395,7 @@ def fuzz(part: int, inputs: int, only: tuple[str, ...] = ()) -> Counter[str]:
             with redirect_stdout(StringIO()):
                 said = str(ask()) if kind != "table" else (ask(), "")[1]
             found["answered"] += 1
-        except (discreet.DiscreetError, UnicodeDecodeError) as error:
+        except (DiscreetError, UnicodeDecodeError) as error:
             said = str(error)
             found["refused"] += 1
         except Exception as error:  # a traceback: what is looked for

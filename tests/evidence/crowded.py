@@ -19,8 +19,9 @@ from pathlib import Path
 
 import duckdb
 
-import discreet
+import shorthand
 from discreet.data.withheld import connections
+from discreet.errors import DiscreetError, EngineFailure, PrivacyWarning
 
 LEVELS = ("never", "former", "current")
 TRUE = (3001, 1203, 799)
@@ -68,18 +69,18 @@ def crowded(number: int) -> Counter[str]:
     """What came of so many releases, the formats in turn."""
     found = Counter({"right": 0, "wrong": 0, "called malformed": 0, "engine failures": 0, "tried again": 0})
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", discreet.PrivacyWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
         paths = written(Path(folder))
         with busy(max(2, os.cpu_count() or 1)):
             for path in islice(cycle(paths), number):
                 before = connections()
                 try:
-                    answer = discreet.release(path, column="smoker", levels=LEVELS, epsilon=100)
+                    answer = shorthand.shares(path, column="smoker", levels=LEVELS, epsilon=100)
                     found["right" if tuple(answer.counts) == TRUE else "wrong"] += 1
-                except discreet.EngineFailure as error:
+                except EngineFailure as error:
                     found["engine failures"] += 1
                     print(error)
-                except discreet.DiscreetError as error:
+                except DiscreetError as error:
                     found["called malformed"] += 1
                     print(error)
                 found["tried again"] += connections() - before - 1

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from discreet import BudgetExceededError, Guarantee, Ledger
+from discreet import Guarantee, Ledger
+from discreet.errors import BudgetExceededError
 from discreet.ledger import book
 
 STEPS = ("checked", "computed", "locked", "compared", "inserted", "committed")

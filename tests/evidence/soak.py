@@ -26,12 +26,13 @@ from types import SimpleNamespace
 from urllib.parse import urlencode, urlsplit
 
 import discreet
+import shorthand
 from discreet.documents.answer import load_answer
 from test_studio import KINDS, Browser
 
 EPSILON = Fraction(1)
 ASKED = ("levels", "bins", "table", "groups", "query", "mean")
-PAGES = ("/plan?levels=no,yes&n=40", "/plan?kind=mean&bounds=0,120", "/audit", "/ledger", "/evidence")
+PAGES = ("/plan?n=40", "/plan?kind=mean", "/audit", "/ledger", "/evidence")
 BUDGETS = {
     "survey": {},
     "drawn": {"delta": "1/2"},
@@ -42,7 +43,7 @@ BUDGETS = {
 
 def in_python(ledger: str, _: int) -> tuple[str, bytes]:
     records = ["yes"] * 30 + ["no"] * 20
-    made = discreet.release(records, levels=("no", "yes"), epsilon=EPSILON, ledger=ledger, dataset="python")
+    made = shorthand.shares(records, levels=("no", "yes"), epsilon=EPSILON, ledger=ledger, dataset="python")
     return "python", made.to_json().encode()
 
 

@@ -22,13 +22,13 @@ from typing import Any
 
 import pytest
 
-import discreet
 import independence
+import shorthand
 from discreet.data import binned, clipped_sum, contingency, count_levels, count_texts
 from discreet.declarations import Domain
 from discreet.errors import DataError, InvalidInput
-from discreet.questions.sums import MeanQuestion
 from evidence.components import need
+from shorthand import mean_request
 from tables import STATISTICS, STEPS, TABLES, Row, expected, measured
 
 pytestmark = [
@@ -175,13 +175,11 @@ def test_spark_compares_text_as_bytes_whatever_the_collation(spark: Any, collati
     domain = Domain(levels, other="other")
     assert count_levels(table, domain, column="v") == (90, 1, 1, 0, 1)
     assert count_levels(table, domain, column="v", person="who", per_person=1) == (1, 1, 1, 0, 1)
-    by = MeanQuestion(column="x", bounds=(0, 2), by="v", levels=domain, epsilon=1)
+    by = mean_request(column="x", bounds=(0, 2), by="v", levels=domain, epsilon=1)
     assert [own[0] for own in by.read(table)[0].values()] == [90, 1, 1, 0, 1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = discreet.release(
-            table, column="v", levels="discover", epsilon=1, delta="1e-9", relation="add-remove"
-        )
+        found = shorthand.shares(table, column="v", levels="discover", epsilon=1, delta="1e-9", hidden=True)
     assert [row.name for row in found.rows()] == ["e"]
 
 
@@ -303,7 +301,7 @@ def test_only_aggregates_leave_spark(spark: Any, monkeypatch: pytest.MonkeyPatch
 
 def test_release_of_a_spark_table(spark: Any) -> None:
     table = spark.range(1000).selectExpr("if(id % 4 = 0, 'yes', 'no') as v")
-    result = discreet.release(table, column="v", levels=("no", "yes"), epsilon=50, n=1000)
+    result = shorthand.shares(table, column="v", levels=("no", "yes"), epsilon=50, n=1000)
     assert abs(result.counts[1] - 250) <= 5
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from discreet import Guarantee, Ledger, LedgerError
+from discreet import Guarantee, Ledger
+from discreet.errors import LedgerError
 from discreet.ledger import Budget, book, store
 from evidence import drivers, postgres
 from evidence.components import need

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.errors import DiscreetError
 from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import MECHANISMS
 from discreet_reproductions.hellinger.optimal import optimal_error
@@ -50,7 +51,7 @@ def answers(call: Callable[[], Any], label: str, slow: list[str]) -> Any:
     try:
         with hurried():
             return call()
-    except discreet.DiscreetError:
+    except DiscreetError:
         return None
     except Exception as error:
         raise AssertionError(f"{label}: {type(error).__name__}: {error}") from error

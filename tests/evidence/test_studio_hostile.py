@@ -35,9 +35,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 import discreet
+from discreet.answers.release import Release
+from discreet.errors import InvalidInput
 from discreet.studio.guard import StudioSettings
 from evidence.components import need
-from test_studio import CSV, KINDS, NUMBERS, Answer, Browser
+from test_studio import CSV, KINDS, NUMBERS, SCHEMAS, SMOKERS, Answer, Browser, schema_of
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +95,7 @@ def started(place: Path, *options: str) -> Iterator[Target]:
     uploads = place / "tmp"
     uploads.mkdir(exist_ok=True)
     ledger = f"sqlite:///{place / 'ledger.db'}"
-    with discreet.Ledger(ledger) as book, contextlib.suppress(discreet.InvalidInput):
+    with discreet.Ledger(ledger) as book, contextlib.suppress(InvalidInput):
         book.create("survey", epsilon=1000)
         book.create("small", epsilon=1)
         book.create("people", epsilon=1000, relation="replace-person")
@@ -252,9 +254,11 @@ def test_no_path_leads_out(target: Target) -> None:
         "/release?source={}",
     ]
     routes += [
-        "/release/columns?source={}",
+        "/schema?source={}",
+        "/schema/download?schema={}",
         "/release/result?request={}&dataset=survey",
         "/ledger?dataset={}",
+        "/ledger/report?dataset={}",
     ]
     routes += ["/release/review?source={}&request={}", "/release/download/json?dataset=survey&request={}"]
     before = target.state()
@@ -378,7 +382,7 @@ def test_malformed_multipart(target: Target, charset: str) -> None:
         "multipart/form-data; boundary=" + "B" * 300,
     ):
         for body in bodies:
-            for path in ("/release/upload", "/release/confirm"):
+            for path in ("/release/upload", "/release/confirm", "/schema"):
                 answer = inside.send("POST", path, body, Content_Type=kind)
                 target.harmless(answer, f"{path} {kind} {body[:80]!r}")
                 assert answer.status in (303, 400, 403, 415)
@@ -428,6 +432,39 @@ FILES: dict[str, tuple[str, bytes]] = {
 }
 
 
+TEXTS: dict[str, str] = {
+    "deep arrays": "a = " + "[" * 49_000,
+    "deep tables": "[columns]\na = " + "{a = " * 9_000,
+    "deep JSON": '{"columns": ' * 4_000,
+    "dots": "[columns]\n" + "\n".join(".".join("a" * 1_900) + " = 1" for _ in range(13)),
+    "many dots": "[columns]\n" + ".".join("a" * 24_000) + " = 1",
+    "many tables": "\n".join(f"[columns.c{i}.values.a]" for i in range(1_800)),
+    "digits": "n = " + "9" * 49_000 + "\n[columns]\na = ['x', 'y']",
+    "hexadecimal digits": "n = 0x" + "f" * 49_000 + "\n[columns]\na = ['x', 'y']",
+    "a hexadecimal value": "[columns]\na = [0x" + "f" * 49_000 + ", 1]",
+    "codes": "[columns]\na = {values = {from = -4611686018427387904, to = 4611686018427387904}}",
+    "bins": "[columns]\na = {low = 0, high = 1, bins = 9223372036854775807}",
+    "floats": "[columns]\na = {low = -1e308, high = 1e308}",
+    "values": "[columns]\na = [" + ",".join(str(i) for i in range(9_000)) + "]",
+    "columns": "[columns]\n" + "\n".join(f"c{i} = [0, 1]" for i in range(3_000)),
+    "quotes": '[columns]\na = """' + '"' * 49_000,
+    "a secret": f"[columns]\na = ['{'x' * 300}', 'y']",
+}
+"""Schemas that are made to cost memory or time, or to end in an error of the parser."""
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_hostile_schemas(target: Target, what: str) -> None:
+    inside = target.browser()
+    before, began, memory = target.state(), time.monotonic(), target.memory()
+    answer = inside.declare(TEXTS[what])
+    target.harmless(answer, what)
+    assert answer.status == 400, what
+    assert target.state() == before
+    print(f"{what}: {time.monotonic() - began:.1f} s, {target.memory() - memory} MB more")
+    assert target.memory() - memory < 500
+
+
 @pytest.mark.parametrize("what", FILES)
 def test_hostile_files(target: Target, what: str) -> None:
     inside = target.browser()
@@ -435,26 +472,20 @@ def test_hostile_files(target: Target, what: str) -> None:
     before, began, memory = target.state(), time.monotonic(), target.memory()
     uploaded = inside.upload(content, name)
     target.harmless(uploaded, what)
-    page = inside.follow(uploaded)
-    fields = {
-        "source": page.field("source"),
-        "request": page.field("request"),
-        "column": "smoker",
-        "levels": "never\nformer",
-        "epsilon": "0.4",
-        "dataset": "survey",
-    }
+    source = parse_qs(urlsplit(uploaded.headers["Location"]).query)["source"][0]
+    # The template has the names of the columns, which are the first line; they are text there.
+    names = inside.get(f"/schema?source={source}")
+    assert names.status == 200
+    assert "<script>" not in names.text
+    assert len(names.body) < 10**6
+    known = inside.begin(source, 'n = "public"\n[columns]\nsmoker = ["never", "former"]\n')
+    fields = {**known, "kind": "proportions", "columns": "smoker", "epsilon": "0.4", "dataset": "survey"}
     review = inside.get("/release/review?" + urlencode(fields))
     target.harmless(review, what)
     confirmed = inside.confirm(fields)
     target.harmless(confirmed, what)
     assert confirmed.status in (400, 422), what
-    assert "Nothing was released" in confirmed.text
-    # The names of the columns are the first line, which the curator asks for; it is text there.
-    names = inside.get(f"/release/columns?source={fields['source']}")
-    assert names.status in (200, 400)
-    assert "<script>" not in names.text
-    assert len(names.body) < 10**6
+    assert "Nothing was" in confirmed.text
     assert target.state() == before
     print(f"{what}: {time.monotonic() - began:.1f} s, {target.memory() - memory} MB more")
     assert target.memory() - memory < 1500
@@ -465,12 +496,13 @@ def test_scripts_are_text_in_page_document_and_report(target: Target, tmp_path: 
     inside = target.browser()
     levels = [SCRIPT, "=cmd|'/C calc'!A0", "$accent", "</div></script>"]
     content = csv_of(*(levels * 20)).replace(b"smoker", b'"<svg onload=window.pwned=1>"', 1)
-    page = inside.follow(inside.upload(content, "<img src=x onerror=window.pwned=1>.csv"))
+    column = "<svg onload=window.pwned=1>"
+    declared = f"{{values = {json.dumps(levels)}, label = {json.dumps(SCRIPT)}}}"
+    schema = f'n = "public"\n[columns]\n{json.dumps(column)} = {declared}\n'
     fields = {
-        "source": page.field("source"),
-        "request": page.field("request"),
-        "column": "<svg onload=window.pwned=1>",
-        "levels": "\n".join(levels),
+        **inside.opened(content, "<img src=x onerror=window.pwned=1>.csv", schema),
+        "kind": "proportions",
+        "columns": column,
         "epsilon": "3",
         "dataset": "survey",
         "label": SCRIPT,
@@ -480,18 +512,20 @@ def test_scripts_are_text_in_page_document_and_report(target: Target, tmp_path: 
     assert done.status == 303, html.unescape(done.text)
     query = urlsplit(done.headers["Location"]).query
     stored = inside.get(f"/release/download/json?{query}").text
-    assert list(discreet.Release.from_json(stored).levels) == levels
+    assert list(Release.from_json(stored).levels) == levels
     report = inside.get(f"/release/download/html?{query}")
     shown = [
-        f"/release?source={fields['source']}",
+        f"/release?source={fields['source']}&schema={fields['schema']}",
         review,
         f"/release/result?{query}",
         "/release",
         "/ledger?dataset=survey",
     ]
     shown += [
-        f"/release/columns?source={fields['source']}",
-        "/plan?" + urlencode({"levels": f"{SCRIPT},$ink"}),
+        f"/schema?source={fields['source']}",
+        "/schema",
+        f"/plan?schema={fields['schema']}",
+        "/plan?" + urlencode({"schema": fields["schema"], "columns": f"{SCRIPT},$ink"}),
     ]
     shown += [
         f"/{page}?" + urlencode({"epsilon": SCRIPT, "dataset": SCRIPT})
@@ -537,9 +571,11 @@ def mutated(chance: random.Random, fields: list[tuple[str, str]]) -> list[tuple[
     """Fields with one to three of them changed, dropped, doubled, cut or put in another's place."""
     fields = list(fields)
     for _ in range(chance.randint(1, 3)):
-        at = chance.randrange(len(fields)) if fields else 0
         if not fields:
             break
+        known = ("source", "schema", "request", "csrf")  # without these nothing else is looked at: less often
+        told = [place for place, (name, _) in enumerate(fields) if name not in known]
+        at = chance.choice(told) if told and chance.random() < 0.8 else chance.randrange(len(fields))
         name, value = fields[at]
         odd = [
             "",
@@ -621,14 +657,15 @@ def test_a_thousand_mutations(target: Target) -> None:
     inside = target.browser()
     csrf = inside.csrf
     assert target.settings.ledger is not None
-    content = b"smoker,note\n" + b"never,a\nformer,b\n" * 50 + f"{SECRET},c\n".encode()
+    unfit = b"smoker,note\n" + b"never,a\nformer,b\n" * 50 + f"{SECRET},c\n".encode()
     good = inside.form(CSV) | {"dataset": "survey", "mechanism": "lattice"}
-    bad = inside.form(content) | {"dataset": "survey"}  # its data never fit the declaration
-    numbers = inside.asked("levels", NUMBERS)
-    whole = {"people": "", "groups": ""}  # a person has several records; groups have sizes
-    others = [{**numbers, "n": whole.get(kind, "200"), **fields} for kind, fields in KINDS.items()]
-    text = inside.asked("levels", NUMBERS + f"7,{SECRET},{SECRET},{SECRET}\n".encode())
-    others += [{**text, "n": "201", **fields} for kind, fields in KINDS.items() if kind not in whole]
+    bad = inside.form(unfit) | {"dataset": "survey"}  # its data never fit the declaration
+    others = []
+    for content in (NUMBERS, NUMBERS + f"7,{SECRET},{SECRET},{SECRET}\n".encode()):
+        source = inside.opened(content, "visits.csv", schema_of())["source"]
+        for kind, fields_of_kind in KINDS.items():
+            known = inside.begin(source, SCHEMAS.get(kind, schema_of()))
+            others.append({**known, "dataset": "survey", "label": "Visits", **fields_of_kind})
     counts: Counter[str] = Counter()
     allowed: set[str] = set()
     unheard: set[str] = set()
@@ -639,7 +676,7 @@ def test_a_thousand_mutations(target: Target) -> None:
         base = chance.choice([good, good, good, bad, bad, *others])
         fresh = f"studio-{chance.getrandbits(128):032x}" + base["request"][-9:]
         fields = [*({**base, "request": fresh}).items(), ("csrf", csrf)]
-        kind = chance.choice(["form", "form", "review", "plan", "audit", "header", "raw"])
+        kind = chance.choice(["form", "form", "review", "plan", "audit", "schema", "header", "raw"])
         counts[kind] += 1
         headers: dict[str, str | None] = {"Content-Type": "application/x-www-form-urlencoded"}
         where = f"{number} {kind}"
@@ -647,15 +684,20 @@ def test_a_thousand_mutations(target: Target) -> None:
             if kind == "review":
                 path = "/release/review?" + urlencode(mutated(chance, fields))
             else:
-                some = [
-                    ("levels", "a, b"),
-                    ("n", "20"),
-                    ("epsilon", "0.5"),
-                    ("prior", "1, 1"),
-                    ("delta", "1e-6"),
-                ]
+                some = [("n", "20"), ("epsilon", "0.5"), ("prior", "1, 1"), ("mechanism", "lattice")]
+                if kind == "plan":
+                    some = [
+                        *some,
+                        ("columns", "smoker"),
+                        ("schema", good["schema"]),
+                        ("guess", "typical=0.3"),
+                    ]
+                    some[2] = "prior", "1, 1, 1"
                 path = f"/{kind}?" + urlencode(mutated(chance, some))
             answer: Answer | None = inside.get(path)
+        elif kind == "schema":
+            declared = garbled(chance, chance.choice([SMOKERS, schema_of(), *SCHEMAS.values()]).encode())
+            answer = inside.declare(declared.decode("utf-8", "replace"), base["source"])
         elif kind == "form":
             sent = mutated(chance, fields)
             answer = inside.send("POST", "/release/confirm", urlencode(sent).encode(), **headers)
@@ -735,13 +777,15 @@ def test_eight_submissions_at_once_are_one_charge(target: Target) -> None:
     assert len({window.get(f"/release/download/json?{query}").body for window in windows}) == 1
     assert target.charges("small") == 1
     before = target.state()
-    for change in (
-        {"epsilon": "0.1"},
-        {"levels": "never\nformer"},
-        {"prior": "2"},
-        {"column": "note"},
-        {"n": "100"},
-    ):
+    others = [
+        SMOKERS.replace('"public"', "100"),
+        SMOKERS.replace(', "current"', ""),
+        SMOKERS + 'note = ["a", "b", "c"]\n',
+    ]
+    changes = [{"epsilon": "0.1"}, {"prior": "2"}, {"columns": "note"}]
+    changes += [{"schema": windows[1].begin(fields["source"], text)["schema"]} for text in others[:2]]
+    changes[2]["schema"] = windows[1].begin(fields["source"], others[2])["schema"]
+    for change in changes:
         again = windows[1].confirm({**fields, **change})
         target.harmless(again, str(change))
         assert again.status == 409, change
@@ -750,32 +794,18 @@ def test_eight_submissions_at_once_are_one_charge(target: Target) -> None:
 
 
 def test_what_is_charged_is_what_the_command_line_charges(target: Target) -> None:
-    """The same question from the page and from ``discreet release``: plan and price are equal."""
+    """The same question from the page and from ``discreet proportions``: plan and price are equal."""
     inside = target.browser()
-    fields = inside.form() | {"other": "current", "prior": "1, 2, 3", "epsilon": "1/3", "mechanism": "auto"}
+    schema = (
+        'n = "public"\n[columns]\nsmoker = {values = ["never", "former", "current"], other = "current"}\n'
+    )
+    fields = inside.form(schema=schema) | {"prior": "1, 2, 3", "epsilon": "1/3", "mechanism": "auto"}
     assert inside.confirm(fields).status == 303
-    file = target.uploads / "same.csv"
+    file, declared = target.uploads / "same.csv", target.uploads / "same.toml"
     file.write_bytes(CSV)
-    words = [
-        "release",
-        str(file),
-        "--column",
-        "smoker",
-        "--levels",
-        "never,former,current",
-        "--other",
-        "current",
-    ]
-    words += [
-        "--prior",
-        "1,2,3",
-        "--epsilon",
-        "1/3",
-        "--ledger",
-        str(target.settings.ledger),
-        "--dataset",
-        "survey",
-    ]
+    declared.write_text(schema)
+    words = ["proportions", str(file), str(declared), "smoker", "--prior", "1,2,3", "--epsilon", "1/3"]
+    words += ["--ledger", str(target.settings.ledger), "--dataset", "survey"]
     run = subprocess.run(
         [sys.executable, "-m", "discreet.cli", *words], capture_output=True, text=True, check=False
     )
@@ -800,7 +830,10 @@ def test_every_kind_is_charged_as_on_the_command_line(target: Target, kind: str)
     assert copied is not None
     file = target.uploads / "same-numbers.csv"
     file.write_bytes(NUMBERS)
-    words = [str(file) if word == "FILE.csv" else word for word in shlex.split(copied[1])]
+    declared = target.uploads / "same.toml"
+    declared.write_text(SCHEMAS.get(kind, schema_of()))
+    places = {"FILE.csv": str(file), "schema.toml": str(declared)}
+    words = [places.get(word, word) for word in shlex.split(copied[1])]
     words = [word for word in words if not word.startswith("--request-id")]
     run = subprocess.run(
         [sys.executable, "-m", "discreet.cli", *words], capture_output=True, text=True, check=False

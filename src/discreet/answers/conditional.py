@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.answers.release import Release, tables_within
-from discreet.declarations import Relation
-from discreet.documents.answer import Answer, Figure, Part, Row, Table, Words, as_count
+from discreet._typing import FloatArray
+from discreet.answers.release import Release
+from discreet.declarations import Relation, as_positive
+from discreet.distributions.beta_dirichlet import beta_summaries, dirichlet
+from discreet.documents.answer import Answer, Figure, Row, Table, Words, as_count, groups_table, kept
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.inference.comparisons import Shares
+    from discreet.inference.comparisons import Quantity, Shares
     from discreet.inference.pooled import Pooled
 
 _FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and cells for which that is quick
@@ -28,7 +31,7 @@ def group_assumption(given: str) -> str:
     return f"the {given!r} of every record, and with it the size of every group, is public"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConditionalRelease(Answer):
     """P(outcome | group): one private posterior for each group, None for a group without records.
 
@@ -37,7 +40,8 @@ class ConditionalRelease(Answer):
     """
 
     format: ClassVar[str] = "discreet/conditional"
-    label: ClassVar[str] = "level"
+    label: ClassVar[str] = "value"
+    variable: ClassVar[str] = "share"
 
     outcome: str
     given: str
@@ -68,38 +72,96 @@ class ConditionalRelease(Answer):
 
         parts = [None if one is None else (one.built, one.counts, one.noisy) for one in self.releases]
         levels = len(self._known[0].counts)
-        return pooled(released_groups(parts, self.sizes, levels), self.groups, seed=seed)
+        return pooled(
+            released_groups(parts, self.sizes, levels),
+            self.groups,
+            self._known[0].levels,
+            seed=seed,
+            outcome=self.outcome,
+            given=self.given,
+        )
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw the shares of all groups, group after group; a group without records has draws of the prior.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        rng = np.random.default_rng(seed)
+        drawn = [
+            rng.dirichlet(self._first.prior, as_positive(size, "size"))
+            if one is None
+            else one.draws(size, int(rng.integers(2**63)))
+            for one in self.releases
+        ]
+        return np.concatenate(drawn, axis=1)
 
     def shares(self, size: int = 4000, seed: int | None = 0) -> Shares:
-        """The shares within each group, noise-aware: with ``difference``, ``ratio``, ``odds_ratio``.
+        """Return the shares within each group: with ``difference``, ``ratio``, ``odds_ratio``.
 
         A group without records has draws of the prior.
         """
         from discreet.inference.comparisons import Shares
 
-        rng = np.random.default_rng(seed)
-        if not self._known:
-            raise InvalidInput("no group has records, so there are no shares to compare")
-        known = self._known[0]
-        draws = [
-            rng.dirichlet(known.prior, size)
-            if one is None
-            else one.noise_aware().sample(size, int(rng.integers(2**63)))
-            for one in self.releases
-        ]
-        return Shares(np.stack(draws, axis=1), self.outcome, self.given, self.groups, known.levels)
+        draws = self.draws(size, seed).reshape(size, len(self.groups), -1)
+        return Shares(draws, self.outcome, self.given, self.groups, self._first.levels)
 
-    def to_frame(self, interval: float = 0.95) -> Any:
-        """The rows of all groups as a pandas data frame."""
-        import pandas
+    @cached_property
+    def _shares(self) -> Shares:
+        return self.shares()
 
-        rows = [
-            {self.given: group, **row}
+    def difference(self, value: Any, between: Sequence[Any]) -> Quantity:
+        """Compare a share between two groups: the first less the second.
+
+        Parameters
+        ----------
+        value
+            Of the column whose shares are compared.
+        between : pair
+            Two groups.
+
+        Returns
+        -------
+        Quantity
+            With ``mean``, ``std``, ``interval`` and ``probability`` that it is above 0.
+        """
+        return self._shares.difference(value, between)
+
+    def ratio(self, value: Any, between: Sequence[Any]) -> Quantity:
+        """Compare a share between two groups: the first over the second.
+
+        Parameters and what is returned are those of :meth:`difference`.
+        """
+        return self._shares.ratio(value, between)
+
+    def differences(self, level: float = 0.95) -> Table:
+        """Return a table of how the other groups differ from the first, in percentage points."""
+        return self._shares.differences(level)
+
+    @property
+    def posterior(self) -> dict[Any, Any]:
+        """By group, the posterior of its shares; of a group without records the prior."""
+        prior = dirichlet(self._first.prior)
+        return {
+            group: prior if one is None else one.posterior
             for group, one in zip(self.groups, self.releases, strict=True)
-            if one is not None
-            for row in one.table(interval)
-        ]
-        return pandas.DataFrame(rows).rename(columns={"level": self.outcome})
+        }
+
+    @property
+    def plug_in(self) -> dict[Any, Any]:
+        """By group, the posterior that takes the released counts for exact: too narrow, for comparison."""
+        prior = dirichlet(self._first.prior)
+        return {
+            group: prior if one is None else one.plug_in
+            for group, one in zip(self.groups, self.releases, strict=True)
+        }
+
+    @property
+    def _first(self) -> Release:
+        if not self._known:
+            raise InvalidInput("no group has records, so there are no shares")
+        return self._known[0]
 
     @cached_property
     def _known(self) -> list[Release]:
@@ -110,12 +172,63 @@ class ConditionalRelease(Answer):
     def versions(self) -> Mapping[str, str]:
         return self._known[0].versions if self._known else {}
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
-        """Empty: the rows are those of the parts."""
-        return []
+    @property
+    def axes_of_names(self) -> Mapping[str, Sequence[Any]]:
+        return {self.given: self.groups, self.outcome: self._first.levels}
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """A pair for each share: the group, and the value."""
+        return tuple(product(self.groups, self._first.levels))
+
+    @property
+    def heading(self) -> str:
+        return f"{self.given} · {self.outcome}"
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """The share of each value within each group."""
+        return self._named(
+            [self._prior_rows(level) if one is None else one.rows(level) for one in self.releases]
+        )
+
+    @kept
+    def shown_rows(self, level: float = 0.95) -> list[Row]:
+        return self._named(
+            [self._prior_rows(level) if one is None else one.shown_rows(level) for one in self.releases]
+        )
+
+    def _prior_rows(self, level: float) -> list[Row]:
+        columns = beta_summaries(np.asarray(self._first.prior), level)
+        return [
+            Row(str(value), numbers[0], numbers[1], numbers[2], numbers[3], share=True)
+            for value, *numbers in zip(self._first.levels, *(x.tolist() for x in columns), strict=True)
+        ]
+
+    def _named(self, groups: Sequence[Sequence[Row]]) -> list[Row]:
+        return [
+            replace(row, name=f"{group} · {row.name}")
+            for group, rows in zip(self.groups, groups, strict=True)
+            for row in rows
+        ]
+
+    def screen(self, level: float = 0.95) -> Table:
+        """A row for each group: of two values the last one's share, else the shares side by side."""
+        sizes = None if self.sizes is None else [f"{size:,}" for size in self.sizes]
+        return groups_table(self.given, self.groups, self._first.levels, self.shown_rows(level), level, sizes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for one in self._known for text in one.warnings))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        empty = [str(group) for group, one in zip(self.groups, self.releases, strict=True) if one is None]
+        said = (f"No records, so that the posterior is the prior: {', '.join(empty)}.",) if empty else ()
+        return (*self._first.notes[:1], *said) if self._known else said
 
     @cached_property
-    def _shown(self) -> Pooled | None:
+    def _pooled_or_none(self) -> Pooled | None:
         """The pooled groups, where there are enough of them and it takes no more than a moment."""
         if self.sizes is None or len(self.groups) < _FEW or not self._known:
             return None
@@ -127,31 +240,20 @@ class ConditionalRelease(Answer):
         except (InvalidInput, TooLargeError):
             return None
 
-    def figure(self, interval: float = 0.95) -> Figure | None:
-        """A caterpillar of the pooled groups; the parts have their own figures."""
-        return None if self._shown is None else self._shown.figure(interval)
+    def figure(self, level: float = 0.95) -> Figure | None:
+        """A line for each group, or where groups are few for each share; strength is shared where it can."""
+        if self._pooled_or_none is not None:
+            return self._pooled_or_none.figure(level)
+        return super().figure(level) if self._known else None
 
     def tables(self) -> tuple[Table, ...]:
-        """The shares of few groups side by side, or more groups with strength shared between them."""
-        if self._shown is None:
-            if not self._known or not 1 < len(self.groups) <= _FEW:
-                return ()
-            aware = all(one.noise_aware_or_none() is not None for one in self._known)
-            return tables_within(self.shares()) if aware else ()
-        rows = self._shown.figure(0.95).rows
-        cells = tuple((row.name, *map(row.written, (row.mean, row.low, row.high))) for row in rows)
-        levels = self._known[0].levels
-        first = str(levels[0]) if len(levels) == 2 else "level"
-        head = (self.given, f"share of {first}", "low 95 %", "high 95 %")
-        return (Table(head, cells, "Groups that share strength: shares as draws from one unknown law"),)
-
-    def parts(self) -> tuple[Part, ...]:
-        """The release of each group."""
-        sizes = ["private"] * len(self.groups) if self.sizes is None else [f"= {n}" for n in self.sizes]
-        return tuple(
-            Part(f"{self.given} = {group} (n {size})", one, "No records: the posterior is the prior.")
-            for group, size, one in zip(self.groups, sizes, self.releases, strict=True)
-        )
+        """The shares of few groups side by side and their differences, or groups that share strength."""
+        if self._pooled_or_none is not None:
+            caption = "Groups that share strength: shares as draws from one unknown law"
+            return (replace(self._pooled_or_none.screen(0.95), caption=caption),)
+        if not 1 < len(self.groups) <= _FEW or any(one.posterior_or_none() is None for one in self._known):
+            return ()
+        return self._shares.side_by_side(), self._shares.differences()
 
     def words(self) -> Words:
         sizes = "the number in each group is private"
@@ -160,7 +262,7 @@ class ConditionalRelease(Answer):
         facts = (("Question", f"shares of {self.outcome}, given {self.given}"), ("Records", sizes))
         first = self._known[0].words() if self._known else Words("", "")
         return Words(
-            headline=f"P({self.outcome} | {self.given})",
+            headline=f"Private shares of {self.outcome} within each {self.given}",
             name=f"Posteriors of {self.outcome} given {self.given}",
             facts=(*facts, *(one for one in first.facts if one[0] not in ("Column", "Records"))),
             reading=first.reading,

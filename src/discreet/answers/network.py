@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import gammaln
 
+from discreet._interop import inference_data
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
 from discreet.declarations import EXCLUDE, as_positive
 from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
-from discreet.documents.answer import Answer, Figure, Row, Table, Words
+from discreet.documents.answer import Answer, Figure, Row, Table, Words, kept
 from discreet.errors import InvalidInput
 from discreet.inference.comparisons import Quantity
 from discreet.privacy.composition import compose
@@ -38,17 +39,18 @@ def network_cost(tables: Sequence[Guarantee]) -> Guarantee:
     return replace(compose(tables), basis=f"theorem: proofs/network.md, {len(tables)} tables")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NetworkRelease(Answer):
     """P(column | its parents) for every column, from noisy tables of the columns with their parents.
 
     ``releases`` are the tables, each a :class:`Release` with its own part of ε. Everything else follows from
-    them: draws of networks (:meth:`draws`), any share given any others (:meth:`probability`,
+    them: draws of networks (:meth:`networks`), any share given any others (:meth:`probability`,
     :meth:`distribution`), and records that have never been anybody's (:meth:`sample_records`).
     """
 
     format: ClassVar[str] = "discreet/network"
-    label: ClassVar[str] = "level"
+    label: ClassVar[str] = "column: value"
+    variable: ClassVar[str] = "share"
 
     parents: Mapping[str, tuple[str, ...]]
     releases: tuple[Release, ...]
@@ -69,7 +71,7 @@ class NetworkRelease(Answer):
 
     # ---- what can be asked: further looks at what is public, all of them free ----
 
-    def draws(self, size: int = NETWORKS_DRAWN, seed: int | None = 0) -> NetworkDraws:
+    def networks(self, size: int = NETWORKS_DRAWN, seed: int | None = 0) -> NetworkDraws:
         """Draws of all conditional tables from their posterior given everything that was released.
 
         For every table the true counts are drawn given what was published of it, exactly; then they are made
@@ -103,7 +105,7 @@ class NetworkRelease(Answer):
         inferred from the table itself there is nothing to correct.
         """
         number = size if release.strength else 2 * size
-        counts, given = release.noise_aware().sample_counts(number, rng)
+        counts, given = release.posterior.sample_counts(number, rng)
         prior = np.broadcast_to(given, counts.shape)[:, 0]
         shaped = counts.reshape(len(counts), *(len(own) for own in (release.axes or {}).values()))
         if release.strength is None:
@@ -115,10 +117,10 @@ class NetworkRelease(Answer):
 
     @cached_property
     def _drawn(self) -> NetworkDraws:
-        return self.draws()
+        return self.networks()
 
     def _chosen(self, size: int, seed: int | None) -> NetworkDraws:
-        return self._drawn if (size, seed) == (NETWORKS_DRAWN, 0) else self.draws(size, seed)
+        return self._drawn if (size, seed) == (NETWORKS_DRAWN, 0) else self.networks(size, seed)
 
     def _known(self, given: Mapping[str, Any] | None, name: str) -> dict[str, IntArray]:
         """The places of the levels that each column may have: one level, or several in a list."""
@@ -196,7 +198,7 @@ class NetworkRelease(Answer):
 
         number, times = as_positive(m, "m"), as_positive(draws, "draws")
         rng = np.random.default_rng(seed)
-        networks = self.draws(times, int(rng.integers(2**63)))
+        networks = self.networks(times, int(rng.integers(2**63)))
         frames = []
         for i, places in enumerate(networks.records(number, rng)):
             values = {c: np.array(self.levels[c], dtype=object)[places[c]] for c in self.parents}
@@ -205,16 +207,47 @@ class NetworkRelease(Answer):
 
     # ---- what it says of itself ----
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
+    @property
+    def axes_of_names(self) -> Mapping[str, Sequence[Any]]:
+        return {"column": tuple(self.parents), "value": ()}
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """A pair for each share: the column, and the value."""
+        return tuple((column, value) for column in self.parents for value in self.levels[column])
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """The shares of the values of every column."""
         return [
             Row.of(f"{column}: {row['name']}", row)
             for column in self.parents
-            for row in self.distribution(column).table(interval)
+            for row in self.distribution(column).table(level)
         ]
 
-    def figure(self, interval: float = 0.95) -> Figure:
+    def draws(self, size: int = NETWORKS_DRAWN, seed: int | None = None) -> FloatArray:
+        """Draw the shares of the values of every column, one column after the other.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        drawn = self.networks(size, seed)
+        return np.concatenate([drawn.joint((column,), {}) for column in self.parents], axis=1)
+
+    def to_arviz(self, size: int = NETWORKS_DRAWN, seed: int | None = None) -> Any:
+        """Return draws of the shares as ArviZ inference data: a variable for each column."""
+        drawn = self.networks(size, seed)
+        shares = {column: drawn.joint((column,), {})[None] for column in self.parents}
+        return inference_data(shares, self._attributes())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for one in self.releases for text in one.warnings))
+
+    def figure(self, level: float = 0.95) -> Figure:
         graph = tuple(tuple((name, self.parents[name]) for name in layer) for layer in layers(self.parents))
-        return Figure(self.words().name, tuple(self.rows(interval)), graph=graph)
+        return Figure(self.words().name, tuple(self.rows(level)), graph=graph)
 
     def tables(self) -> tuple[Table, ...]:
         """The conditional table of each column that has parents, where it is not too large to print."""
@@ -224,7 +257,7 @@ class NetworkRelease(Answer):
     def _table(self, column: str, given: Sequence[str], table: Quantity) -> Table:
         (low, high), mean, step = table.interval(0.95), table.mean(), len(self.levels[column])
         cells = [
-            f"{100 * m:.1f} ({100 * a:.1f} – {100 * b:.1f})" for m, a, b in zip(mean, low, high, strict=True)
+            f"{100 * m:.1f} ({100 * a:.1f} to {100 * b:.1f})" for m, a, b in zip(mean, low, high, strict=True)
         ]
         lines = [
             (", ".join(map(str, table.names[at][:-1])), *cells[at : at + step])
@@ -257,7 +290,6 @@ class NetworkRelease(Answer):
             facts=facts,
             notes=("Shares follow from the whole network; intervals account for the noise.",),
             reading=(_READING,),
-            warnings=tuple(dict.fromkeys(text for one in self.releases for text in one.words().warnings)),
         )
 
     def content(self) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._interop import bridge, inference_data
 from discreet._json import as_json
 from discreet._registry import MECHANISMS
+from discreet._typing import FloatArray
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import UncertainShares
-from discreet.documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words, kept
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import AddRemovePosterior, LogUniform
 from discreet.inference.likelihoods.kinds import Bridged, Likelihood, likelihood_of
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from discreet.inference.pooled import Pooled
     from discreet.inference.quantiles import BinnedDistribution
 
-_AWARE = "The interval accounts for the noise; the plug-in interval takes the counts as if exact."
-_PLUG_IN = "Both intervals take the released counts as if they were exact: they leave out the noise."
+_AWARE = (
+    "The intervals account for sampling and for the noise of privacy; the column noise is its part of the "
+    "variance."
+)
+_PLUG_IN = "The intervals take the released counts as if they were exact: they leave out the noise."
 _DROWNED = "the noise is about as large as the data: this posterior says little beyond the prior"
 _STRENGTH = (
     "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from what was "
@@ -39,24 +42,23 @@ _STRENGTH = (
 )
 _ANSWERED = (
     "How many of the records have a value is private. From what was released about {:,.0f} have, with 95 % "
-    "probability {:,} – {:,}."
+    "probability {:,} to {:,}."
 )
 _TOTAL = (
     "The number of records is private. From what was released it is about {:,.0f}, with 95 % probability "
-    "{:,} – {:,}."
+    "{:,} to {:,}."
 )
 _IF_ANY = ("axes", "total_prior", "strength", "column")  # in a document where the release has them
-_MOST_COMPARED = 4  # groups whose differences are shown
+_MOST_COMPARED = 4  # groups whose differences a report shows
 _MOST_DRAWN = 100  # densities; of more levels only the first
 _READING = (
     "A share is the mean of what is known about it after the release. The 95 % interval holds it with 95 % "
     "probability, given the prior; where the noise of the mechanism can be accounted for exactly, it is "
-    "included. The plug-in interval takes the released counts as if they were exact and is too narrow: it is "
-    "there for comparison. Released counts carry noise and are not the counts of the data."
+    "included. Released counts carry noise and are not the counts of the data."
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release(Bridged, Answer):
     """A private posterior with its guarantee and everything public that led to it.
 
@@ -65,7 +67,8 @@ class Release(Bridged, Answer):
     """
 
     format: ClassVar[str] = "discreet/release"
-    label: ClassVar[str] = "level"
+    label: ClassVar[str] = "value"
+    variable: ClassVar[str] = "share"
 
     mechanism: str
     parameters: Mapping[str, Any]
@@ -114,25 +117,12 @@ class Release(Bridged, Answer):
         return self.guarantee.epsilon
 
     @cached_property
-    def posterior(self) -> Beta | Dirichlet:
-        """The *plug-in* posterior, Beta (of the first of two levels) or Dirichlet: for comparison.
-
-        It takes the released counts for exact: its intervals, which print as plug-in, are too narrow, and
-        :meth:`noise_aware` has those that hold.
-        """
-        parameters = [a + count for a, count in zip(self.prior, self.counts, strict=True)]
-        return dirichlet(parameters, plug_in=True)
-
-    def noise_aware(self) -> UncertainShares:
-        """The posterior that accounts for the mechanism's noise: wider than ``posterior``, and honest.
+    def posterior(self) -> UncertainShares:
+        """The posterior of the shares, which accounts for the mechanism's noise.
 
         Where the number of records is private, or of those that have a value, its ``total`` is what is known
-        of that.
+        of that. TooLargeError or NotPrivateError where there is no account of the noise.
         """
-        return self._noise_aware
-
-    @cached_property
-    def _noise_aware(self) -> UncertainShares:
         expected, strength = (
             None if pair is None else LogUniform(*pair) for pair in (self.total_prior, self.strength)
         )
@@ -141,6 +131,16 @@ class Release(Bridged, Answer):
         found = noise_aware(self.built, counts, self.output.noisy, expected, strength, self.leaves_out)
         found.names = self.levels
         return found
+
+    @cached_property
+    def plug_in(self) -> Beta | Dirichlet:
+        """The *plug-in* posterior, Beta (of the first of two values) or Dirichlet: for comparison.
+
+        It takes the released counts for exact: its intervals, which print as plug-in, are too narrow.
+        ``posterior`` has those that hold.
+        """
+        parameters = [a + count for a, count in zip(self.prior, self.counts, strict=True)]
+        return dirichlet(parameters, plug_in=True)
 
     @cached_property
     def built(self) -> Mechanism:
@@ -165,7 +165,7 @@ class Release(Bridged, Answer):
             raise ValueError("n is malformed")
         if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
             raise ValueError("the axes do not fit the cells")
-        _ = self.posterior
+        _ = self.plug_in
         if any(abs(count) > LARGEST for count in self.output.first):
             raise ValueError("its counts are too large")
         if (self.output.noisy is None) is self.built.keeps_noisy:
@@ -183,51 +183,82 @@ class Release(Bridged, Answer):
         """
         return likelihood_of(self.built, self.output.counts, self.output.noisy)
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
-        """Of each level, noise-aware where that can be computed; the plug-in interval stands beside it."""
-        aware = self.noise_aware_or_none()
-        plug_in = beta_summaries(np.asarray(self.posterior.parameters), interval)
-        if aware is None:
-            mean, deviation, low, high = plug_in
-        else:
-            mean, deviation = aware.predictive(), aware.deviations()
-            low, high = aware.intervals(interval)
-        columns = (mean, deviation, low, high, plug_in[0], *plug_in[2:])
-        numbers = zip(*(column.tolist() for column in columns), strict=True)
+    @property
+    def axes_of_names(self) -> Mapping[str, Sequence[Any]]:
+        return {self.heading: self.levels} if self.axes is None else self.axes
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The values of the column; of a table its cells, each a tuple with a value of every column."""
+        return self.levels if self.axes is None else tuple(product(*self.axes.values()))
+
+    def mean(self) -> FloatArray:
+        """Return the posterior means of the shares, in the order of ``names``."""
+        return self.posterior.mean()
+
+    def std(self) -> FloatArray:
+        """Return the posterior standard deviations of the shares, in the order of ``names``."""
+        return self.posterior.std()
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """The share of each value, or of each cell of a table."""
+        known = self.posterior
+        return self._rows(known.mean(), known.std(), *known.interval(level), known.noise_share())
+
+    def _rows(self, *columns: Any) -> list[Row]:
+        numbers = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
         return [
-            Row(str(level), m, sd, a, b, True, count, (p, q, r))
-            for level, count, (m, sd, a, b, p, q, r) in zip(self.levels, self.counts, numbers, strict=True)
+            Row(str(value), mean, sd, low, high, True, count, noise)
+            for value, count, (mean, sd, low, high, noise) in zip(
+                self.levels, self.counts, numbers, strict=True
+            )
         ]
 
-    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
-        """The rows as mappings; levels as they were declared."""
-        rows = super().table(interval)
-        return [{**row, "level": level} for row, level in zip(rows, self.levels, strict=True)]
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        return self.posterior.sample(size, seed)
 
-    def noise_aware_or_none(self) -> UncertainShares | None:
-        """The noise-aware posterior where it can be computed: displays fall back on the plug-in one."""
+    @kept
+    def shown_rows(self, level: float = 0.95) -> list[Row]:
+        """The rows, from the plug-in posterior where there is no account of the noise."""
+        if self.posterior_or_none() is not None:
+            return self.rows(level)
+        plug_in = beta_summaries(np.asarray(self.plug_in.parameters), level)
+        return self._rows(*plug_in, [None] * len(self.levels))
+
+    def posterior_or_none(self) -> UncertainShares | None:
+        """The posterior where it can be computed: displays fall back on the plug-in one."""
         try:
-            return self._noise_aware
+            return self.posterior
         except (NotPrivateError, TooLargeError):
             return None
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        # What was released is public, also where the number of records is not.
+        records = max(self.counts) if self.n is None else self.n
+        return (_DROWNED,) if self.built.noise_scale >= records else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        known = self.posterior_or_none()
+        notes = [_PLUG_IN if known is None else _AWARE]
+        if isinstance(known, MixedShares) and self.leaves_out:
+            notes.append(_ANSWERED.format(known.total.mean(), *known.total.interval(0.95)))
+        if isinstance(known, AddRemovePosterior):
+            notes.append(_TOTAL.format(known.total.mean(), *known.total.interval(0.95)))
+        return tuple(notes)
+
     def words(self) -> Words:
-        """What was released, from what, and how its intervals are to be taken."""
+        """What was released, and from what."""
         kind = "Beta" if len(self.levels) == 2 else "Dirichlet"
         stamp = "Private" if self.guarantee.is_private else "NOT PRIVATE:"
-        aware = self.noise_aware_or_none()
-        notes = [_PLUG_IN if aware is None else _AWARE]
         if self.n is not None:
             source, records = f"n = {self.n} records", f"{self.n:,} (public); no record is in this document"
-            size, drowned = f"n = {self.n}", self.built.noise_scale >= self.n
-            if isinstance(aware, MixedShares) and self.leaves_out:
-                notes.append(_ANSWERED.format(aware.total.mean(), *aware.total.interval(0.95)))
+            size = f"n = {self.n}"
         else:
             source, size = "a private number of records", "n private"
             records = "their number is private: neither it nor any record is in this document"
-            drowned = self.built.noise_scale >= max(self.counts)  # of what was released, so it is public
-            if isinstance(aware, AddRemovePosterior):
-                notes.append(_TOTAL.format(aware.total.mean(), *aware.total.interval(0.95)))
         of = f" of {self.heading}" if self.heading != self.label else ""
         facts = [*([("Column", self.column)] if self.column else []), ("Records", records)]
         if self.axes is None:
@@ -247,36 +278,35 @@ class Release(Bridged, Answer):
             headline=f"{stamp} {kind} posterior{of} from {source}, mechanism {self.mechanism}",
             name=f"Shares{of or f' of {len(self.levels)} levels'} ({self.mechanism}), {size}",
             facts=tuple(facts),
-            notes=tuple(notes),
             reading=(_READING,),
-            warnings=(_DROWNED,) if drowned else (),
         )
 
-    def figure(self, interval: float = 0.95) -> Figure:
+    def figure(self, level: float = 0.95) -> Figure:
         """The law of each share, noise-aware where it can be computed, beside the plug-in one."""
-        aware, plug_in = self.noise_aware_or_none(), self.posterior
-        if self.axes is not None and len(self.axes) == 2 and aware is not None:
-            return self._figure_within(interval)
+        known, plug_in = self.posterior_or_none(), self.plug_in
+        if self.axes is not None and len(self.axes) == 2 and known is not None:
+            return self._figure_within(level)
         series = tuple(
-            Series(str(level), plug_in.marginal(i))
-            if aware is None
-            else Series(str(level), aware.marginal(i), plug_in=plug_in.marginal(i))
-            for i, level in enumerate(self.levels[:_MOST_DRAWN])
+            Series(str(value), plug_in.marginal(i))
+            if known is None
+            else Series(str(value), known.marginal(i), plug_in=plug_in.marginal(i))
+            for i, value in enumerate(self.levels[:_MOST_DRAWN])
         )
-        title = f"Shares of {self.column}" if self.column else "Share of each level"
-        return Figure(title, tuple(self.rows(interval)), series)
+        title = f"Shares of {self.column}" if self.column else "Share of each value"
+        return Figure(title, tuple(self.shown_rows(level)), series)
 
-    def plot(self, ax: Any = None, *, interval: float = 0.95) -> Any:
-        """Densities of few levels; a line for each of many, or for each share within a table."""
+    @property
+    def plot_kind(self) -> str:  # type: ignore[override]
+        """Densities of few values; a line for each of many, or for each share within a table."""
         few = self.axes is None and len(self.levels) <= 12
-        return getattr(bridge("plots"), "posterior" if few else "intervals")(self, ax, interval=interval)
+        return "posterior" if few else "intervals"
 
-    def _figure_within(self, interval: float) -> Figure:
-        """Of a table of two columns: the shares of the second within each level of the first, on one axis."""
+    def _figure_within(self, level: float) -> Figure:
+        """Of a table of two columns: the shares of the second within each value of the first, on one axis."""
         given, outcome = self._axes()
         rows = [
             Row.of(f"{one[outcome]} ({given}: {one[given]})", one)
-            for one in self.shares(outcome, given).table(interval)
+            for one in self.shares(outcome, given).table(level)
         ]
         return Figure(f"Shares of {outcome} within each {given}", tuple(rows))
 
@@ -285,13 +315,56 @@ class Release(Bridged, Answer):
         return self.column or (self.label if self.axes is None else " · ".join(self.axes))
 
     def tables(self) -> tuple[Table, ...]:
-        """Of a table of two columns: shares of the second within each level of the first, and differences."""
+        """Of a table of two columns: shares of the second within each value of the first, and differences."""
         if self.axes is None or len(self.axes) != 2:
             return ()
-        if self.noise_aware_or_none() is None:
+        if self.posterior_or_none() is None:
             return (self.crosstab(),)
         given, outcome = self.axes
-        return tables_within(self.shares(outcome, given))
+        found = self.shares(outcome, given)
+        few = len(found.groups) <= _MOST_COMPARED
+        return (found.side_by_side(), *([found.differences()] if few else []))
+
+    def difference(self, value: Any, between: Sequence[Any], *, given: str) -> Quantity:
+        """Compare a share between two groups of a table: the first less the second.
+
+        Parameters
+        ----------
+        value
+            Of the column whose shares are compared; of several columns besides ``given``, use
+            ``shares(outcome, given=...)``.
+        between : pair
+            Two values of ``given``.
+        given : str
+            The column that makes the groups.
+
+        Returns
+        -------
+        Quantity
+            With ``mean``, ``std``, ``interval`` and ``probability`` that it is above 0.
+        """
+        return self.shares(self._outcome(given), given).difference(value, between)
+
+    def ratio(self, value: Any, between: Sequence[Any], *, given: str) -> Quantity:
+        """Compare a share between two groups of a table: the first over the second.
+
+        Parameters and what is returned are those of :meth:`difference`.
+        """
+        return self.shares(self._outcome(given), given).ratio(value, between)
+
+    def differences(self, given: str, level: float = 0.95) -> Table:
+        """Return a table of how the groups of a column differ from the first, in percentage points."""
+        return self.shares(self._outcome(given), given).differences(level)
+
+    def _outcome(self, given: str) -> str:
+        """The column besides ``given``, of a table of two."""
+        others = [column for column in self._axes() if column != given]
+        if len(others) != 1 or given not in self._axes():
+            raise InvalidInput(
+                f"given={given!r} must be one of the two columns of a table; this one has: "
+                f"{', '.join(self._axes())}; use shares(outcome, given=...)"
+            )
+        return others[0]
 
     def crosstab(self, rows: str | None = None, percent: str = "row") -> Table:
         """The cross-table of a table of two columns: what the next record is expected to be, in percent.
@@ -308,9 +381,9 @@ class Release(Bridged, Answer):
         if down not in axes:
             raise InvalidInput(f"rows={rows!r} is not in this table; it has: {', '.join(axes)}")
         (across,) = set(axes) - {down}
-        aware = self.noise_aware_or_none()
-        plug_in = [self.posterior.marginal(i).mean() for i in range(len(self.levels))]
-        cells = np.asarray(plug_in if aware is None else aware.predictive())
+        aware = self.posterior_or_none()
+        plug_in = [self.plug_in.marginal(i).mean() for i in range(len(self.levels))]
+        cells = np.asarray(plug_in if aware is None else aware.mean())
         cells = cells.reshape([len(levels) for levels in axes.values()])
         cells = cells if down == next(iter(axes)) else cells.T
         sums = {"row": cells.sum(axis=1, keepdims=True), "column": cells.sum(axis=0, keepdims=True)}
@@ -322,7 +395,9 @@ class Release(Bridged, Answer):
 
     def _axes(self) -> Mapping[str, Sequence[Any]]:
         if self.axes is None:
-            raise InvalidInput("this is for a release of a table of several columns (release_table)")
+            raise InvalidInput(
+                "this is for a table of several columns: ask for proportions of two columns or more"
+            )
         return self.axes
 
     def distribution(self) -> BinnedDistribution:
@@ -354,7 +429,16 @@ class Release(Bridged, Answer):
         """Joint noise-aware draws of the cells of a table, by the names of its columns."""
         from discreet.inference.comparisons import JointDraws
 
-        return JointDraws(self._noise_aware.sample(size, seed), self._axes())
+        known = self._kept_joint
+        if seed is None or (size, seed) not in known:
+            known.clear()
+            known[size, seed] = JointDraws(self.draws(size, seed), self._axes())
+        return known[size, seed]
+
+    @cached_property
+    def _kept_joint(self) -> dict[tuple[int, int | None], JointDraws]:
+        """The last joint draws, by size and seed."""
+        return {}
 
     def pooled(self, outcome: str, given: str, seed: int = 0) -> Pooled:
         """Of a table of two columns: the shares of one within the groups of the other, sharing strength.
@@ -373,7 +457,8 @@ class Release(Bridged, Answer):
             raise InvalidInput("pooled needs how many have a value, which missing='exclude' keeps private")
         rows = np.reshape(carried.values, [len(levels) for levels in axes.values()])
         rows = rows if given == next(iter(axes)) else rows.T
-        return pooled(noisy_groups(rows, carried.noise, total=self.n), axes[given], seed=seed)
+        groups = noisy_groups(rows, carried.noise, total=self.n)
+        return pooled(groups, axes[given], axes[outcome], given=given, outcome=outcome, seed=seed)
 
     def shares(
         self, outcome: str, given: str | None = None, size: int = 4000, seed: int | None = 0
@@ -391,26 +476,12 @@ class Release(Bridged, Answer):
         axes = self._axes()
         if sorted(axes) != sorted((first, second)):
             raise InvalidInput(f"independence is for tables of two columns; this one has: {', '.join(axes)}")
-        aware = self._noise_aware
-        counts, _ = aware.sample_counts(size, np.random.default_rng(seed))
+        counts, _ = self.posterior.sample_counts(size, np.random.default_rng(seed))
         rows, columns = (len(levels) for levels in axes.values())
         return independence(np.asarray(counts, dtype=np.float64), np.array(self.prior), (rows, columns))
 
-    def to_frame(self, interval: float = 0.95) -> Any:
-        """The rows as a pandas data frame, a column for each axis of a table."""
-        import pandas
-
-        frame = pandas.DataFrame(self.table(interval))
-        if self.axes is not None:
-            index = pandas.MultiIndex.from_product(list(self.axes.values()), names=list(self.axes))
-            frame = frame.drop(columns="level").set_index(index).reset_index()
-        return frame
-
-    def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
-        """Noise-aware draws of the shares as ArviZ inference data, with levels by name (extra ``arviz``)."""
-        axes = {"level": self.levels} if self.axes is None else self.axes
-        draws = self._noise_aware.sample(size, seed).reshape(1, size, *(len(x) for x in axes.values()))
-        return inference_data({"share": draws}, {} if self.n is None else {"n": self.n}, axes)
+    def _attributes(self) -> dict[str, Any]:
+        return super()._attributes() | ({} if self.n is None else {"n": self.n})
 
     def content(self) -> dict[str, Any]:
         return {
@@ -482,44 +553,8 @@ def publish(
     )
 
 
-def tables_within(found: Shares) -> tuple[Table, ...]:
-    """The shares within each group side by side, and of a few groups how they differ from the first."""
-    levels = [str(level) for level in found.levels]
-    mean, (low, high) = found.mean(), found.interval(0.95)
-
-    def table(names: Sequence[str], cells: Sequence[Sequence[str]], given: str, caption: str) -> Table:
-        """A column for each group, or where they are more than the levels a row."""
-        if len(names) > len(levels):
-            return Table((given, *levels), tuple((n, *c) for n, c in zip(names, cells, strict=True)), caption)
-        turned = zip(levels, *cells, strict=True)
-        heads = [f"{given}: {name}" for name in names] if given else names
-        return Table((found.outcome, *heads), tuple(turned), caption)
-
-    percent = [
-        [f"{100 * m:.1f} % ({100 * a:.1f} – {100 * b:.1f})" for m, a, b in zip(*rows, strict=True)]
-        for rows in zip(mean, low, high, strict=True)
-    ]
-    caption = f"Shares of {found.outcome} within each {found.given}, with 95 % intervals"
-    tables = [table([str(group) for group in found.groups], percent, str(found.given), caption)]
-    first, *others = found.groups
-    if 0 < len(others) < _MOST_COMPARED:
-        points = [
-            [_points(found.difference(level, (other, first))) for level in found.levels] for other in others
-        ]
-        caption = "Differences in percentage points, with 95 % intervals"
-        tables.append(table([f"{other} − {first}" for other in others], points, "", caption))
-    return tuple(tables)
-
-
 def _pair(ends: Sequence[Any] | None) -> tuple[float, float] | None:
     return None if ends is None else (float(ends[0]), float(ends[1]))
-
-
-def _points(difference: Quantity) -> str:
-    mean, low, high = (
-        f"{100 * value:+.1f}".replace("-", "−") for value in (difference.mean(), *difference.interval(0.95))
-    )
-    return f"{mean} ({low} to {high})"
 
 
 def plain(level: Any) -> Any:

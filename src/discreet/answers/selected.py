@@ -9,10 +9,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from discreet._json import fields_as_json
 from discreet._text import amount
+from discreet._typing import FloatArray
 from discreet.declarations import as_rational
-from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_probability
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, kept
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
 from discreet.privacy.guarantee import Guarantee
@@ -20,7 +23,7 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet.inference.sparse import SparsePosterior
 
-EVERYTHING_ELSE = "everything else"
+EVERYTHING_ELSE, ALL_RECORDS = "everything else", "all records"
 _DOUBT = (
     "Where levels are few and about equally large, an empty one that stands out by chance is taken for one "
     "of them, and the interval of all records holds less often than it says; a smaller expected_false, such "
@@ -31,7 +34,8 @@ _DOUBT = (
 class Selected(Answer):
     """Levels that a noisy count above a threshold selected, which follows from the noise."""
 
-    label: ClassVar[str] = "level"
+    label: ClassVar[str] = "value"
+    variable: ClassVar[str] = "records"
     column: str | None
 
     @property
@@ -71,7 +75,7 @@ def _private(content: Mapping[str, Any]) -> Guarantee:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Discovered(Selected):
     """The levels that stand out, by name, each with a noisy number of records.
 
@@ -103,9 +107,24 @@ class Discovered(Selected):
     def threshold(self) -> int:
         return self.selection.threshold
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.levels
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw the number of records of each value: its noisy count less the noise.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        noisy = np.array(list(self.counts.values()), dtype=np.float64)
+        return noisy - self.selection.simulate((size, len(noisy)), np.random.default_rng(seed))
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
         """The number of records of each level: any is as likely beforehand as any other."""
-        away, sd = self.selection.within(as_probability(interval)), self.selection.deviation
+        away, sd = self.selection.within(level), self.selection.deviation
         return [Row(name, float(z), sd, float(z - away), float(z + away)) for name, z in self.counts.items()]
 
     def words(self) -> Words:
@@ -159,7 +178,7 @@ class Discovered(Selected):
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SparseRelease(Selected):
     """The levels whose noisy counts reach a public threshold, and the noisy number of all other records."""
 
@@ -194,27 +213,40 @@ class SparseRelease(Selected):
         return self.mechanism.threshold
 
     @cached_property
-    def _noise_aware(self) -> SparsePosterior:
+    def posterior(self) -> SparsePosterior:
+        """The numbers of records of the published levels, of everything else, and of all: free."""
         from discreet.inference.sparse import SparsePosterior
 
         return SparsePosterior(self.counts, self.everything_else, self.mechanism)
 
-    def noise_aware(self) -> SparsePosterior:
-        """The numbers of records of the published levels, of everything else, and of all: free."""
-        return self._noise_aware
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The published values, everything else, and all records."""
+        return (*self.levels, EVERYTHING_ELSE, ALL_RECORDS)
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw the numbers of records; those of different values as if they were independent.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        parts = self.posterior.sample(size, seed)
+        return np.asarray(np.maximum(np.column_stack([parts, parts.sum(axis=1)]), 0.0))
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
         """The number of records of each published level, of everything else, and of all."""
-        found = self._noise_aware
+        found = self.posterior
         names = [*map(str, self.levels), EVERYTHING_ELSE]
-        parts = found.mean(), found.std(), *found.interval(interval)
+        parts = found.mean(), found.std(), *found.interval(level)
         noisy = (*self.counts, self.everything_else)
         rows = [
             Row(name, mean, sd, low, high, count=z)
             for name, z, mean, sd, low, high in zip(names, noisy, *(x.tolist() for x in parts), strict=True)
         ]
-        low, high = found.total.interval(interval)
-        return [*rows, Row("all records", found.total.mean(), found.total.std(), float(low), float(high))]
+        low, high = found.total.interval(level)
+        return [*rows, Row(ALL_RECORDS, found.total.mean(), found.total.std(), float(low), float(high))]
 
     def words(self) -> Words:
         """What was published, what was not, and what is assumed."""

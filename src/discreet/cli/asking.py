@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.main import get_command
 
 import discreet
-from discreet._registry import COMMANDS, PLANNED, QUESTIONS
+from discreet._registry import QUESTIONS, SENTENCES
 from discreet._text import nearest
 from discreet.cli.console import (
     EPILOG,
     CommandGroup,
     Dataset,
     Force,
-    Interval,
     Json,
     LargeDelta,
     LedgerUrl,
+    Level,
     Out,
     Pattern,
     Piped,
@@ -44,42 +44,64 @@ if TYPE_CHECKING:
 
 _ONCE = """Every run spends epsilon anew, so a second run for a nicer answer costs twice. With --dataset and
 --ledger the charge is recorded, or refused when the budget does not allow it."""
+SchemaFile = Annotated[
+    Path,
+    typer.Argument(
+        help="What is public about the data, a .toml or .json file; `discreet schema FILE` makes a template.",
+        metavar="SCHEMA",
+    ),
+]
 
 
-def question_commands() -> dict[str, tuple[str, str]]:
-    """Kind and sentence of each question by its command; what ships is known without loading it."""
-    found = {}
-    for kind in QUESTIONS:
-        if kind in COMMANDS:
-            command, sentence = COMMANDS[kind]
-        else:
-            command, sentence = QUESTIONS[kind].command or kind, QUESTIONS[kind].sentence
-        found[command] = (kind, sentence)
-    return found
+def sentence_of(kind: str) -> str:
+    """Return what a kind of question gives; what ships is known without loading it."""
+    return SENTENCES[kind] if kind in SENTENCES else QUESTIONS[kind].sentence
 
 
 class Commands(CommandGroup):
     """All commands: those about questions first, which are looked up in the registry."""
 
     def list_commands(self, context: Any) -> list[str]:
-        """The names of all commands."""
-        own = super().list_commands(context)
-        return [*(name for name in question_commands() if name not in own), *own, *PLANNED]
+        """Return the names of all commands."""
+        others = super().list_commands(context)
+        return [*(kind for kind in QUESTIONS if kind not in others), *others, "plan"]
 
     def get_command(self, context: Any, name: str) -> Any:
-        """The command of this name; that of a question is made now."""
-        asked = question_commands()
-        own = super().get_command(context, name)
-        if own is None and name in asked:
-            return _command(name, QUESTIONS[asked[name][0]])
-        planned = name.removeprefix("plan-")
-        return _plan_command(name, asked[planned][0]) if name in PLANNED and planned in asked else own
+        """Return the command of this name; that of a question is made now."""
+        command = super().get_command(context, name)
+        if command is None and name in QUESTIONS:
+            return _question_command(name, QUESTIONS[name])
+        return PlanCommands(name="plan", help=_PLAN_HELP) if command is None and name == "plan" else command
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:
-        """Every command with what it does, without loading a question."""
-        own = {name: command.get_short_help_str(1000) for name, command in self.commands.items()}
-        asked = {name: sentence for name, (_, sentence) in question_commands().items()}
-        return [(name, {**asked, **own, **PLANNED}[name]) for name in self.list_commands(context)]
+        """Return every command with what it does, without loading a question."""
+        known = {name: command.get_short_help_str(1000) for name, command in self.commands.items()}
+        known["plan"] = _PLAN_HELP.partition("\n")[0]
+        return [
+            (name, known[name] if name in known else sentence_of(name))
+            for name in self.list_commands(context)
+        ]
+
+
+_PLAN_HELP = """Say how precise an answer will be, or which epsilon or n it needs, before any data are opened.
+
+Give two of --n (unless the schema declares it), --epsilon and --within: the third is found."""
+
+
+class PlanCommands(CommandGroup):
+    """``discreet plan KIND``: a command for each kind of question."""
+
+    def list_commands(self, context: Any) -> list[str]:
+        """Return the kinds of questions."""
+        return list(QUESTIONS)
+
+    def get_command(self, context: Any, name: str) -> Any:
+        """Return the command that plans a kind of question."""
+        return _plan_command(name, QUESTIONS[name]) if name in QUESTIONS else None
+
+    def sentences(self, context: Any) -> list[tuple[str, str]]:
+        """Return every kind with what it gives."""
+        return [(kind, sentence_of(kind)) for kind in QUESTIONS]
 
 
 def _made(name: str, help: str, run: Callable[..., None], options: Iterable[inspect.Parameter]) -> Any:
@@ -93,46 +115,73 @@ def _made(name: str, help: str, run: Callable[..., None], options: Iterable[insp
 def _fields(question: type[Question]) -> tuple[dict[str, Parameter], list[inspect.Parameter]]:
     """The fields of a question that can be written, by name, and their options."""
     written = {one.name: one for one in question.parameters() if not one.python}
-    return written, [option for one in written.values() for option in _options(one, set(written))]
+    subject = question.subject()
+    first = [_argument(written[subject])] if subject in written else []
+    return written, [*first, *(_option(one) for name, one in written.items() if name != subject)]
 
 
-def _plan_command(name: str, kind: str) -> Any:
-    """The command that plans a question's widths: its fields, and what is wanted or guessed."""
-    written, options = _fields(QUESTIONS[kind])
+def _argument(one: Parameter) -> inspect.Parameter:
+    metavar = one.name.upper()
+    if one.form.name == "names":
+        many = typer.Argument(help=one.help, metavar=f"[{metavar}]...")
+        return _keyword(one.name, Annotated[list[str] | None, many], None)
+    shown = metavar if one.required else f"[{metavar}]"
+    single = typer.Argument(help=one.help, metavar=shown, show_default=False)
+    return _keyword(one.name, Annotated[str | None, single], None)
 
-    def run(as_json: bool, interval: float, **given: Any) -> None:
-        fields = {
-            key: written[key].form.read(value, written[key].option) if isinstance(value, str) else value
-            for key, value in _texts(written, given).items()
-        }
-        found = discreet.plan(kind, level=interval, **fields, **{key: given[key] for key in _GUESSED})
+
+def _plan_command(kind: str, question: type[Question]) -> Any:
+    """The command that plans a question: its fields, and what is wanted or guessed."""
+    written, options = _fields(question)
+
+    def run(
+        schema: SchemaFile,
+        within: Annotated[
+            str | None, typer.Option(help="The half-width that is wanted: 0.02, '2 points'.")
+        ] = None,
+        n: Annotated[int | None, typer.Option("--n", help="About how many records there are.")] = None,
+        of: Annotated[
+            str | None, typer.Option(help="The share, group or coefficient that it is about.")
+        ] = None,
+        guess: Annotated[
+            str | None,
+            typer.Option(
+                help="Guesses about the records: typical=0.3; left_out=0.1; spread=0.2; correlation=0.3.",
+                metavar="'NAME=X; ...'",
+            ),
+        ] = None,
+        level: Level = 0.95,
+        as_json: Json = False,
+        **given: Any,
+    ) -> None:
+        from discreet.questions.text import OPTIONS
+
+        guessed = None if guess is None else OPTIONS.read(guess, "--guess")
+        asked = question.from_text(_texts(written, given))
+        found = discreet.plan(
+            asked,
+            schema,
+            epsilon=asked.epsilon,
+            within=within,
+            n=n,
+            of=of,
+            level=level,
+            guess=guessed,
+        )
         print_found(found.to_dict(), as_json, str(found))
 
-    own = [
-        _keyword(key, Annotated[form, typer.Option(help=text)], start)
-        for key, (form, text, start) in _GUESSED.items()
-    ]
-    own += [_keyword("interval", Interval, 0.95), _keyword("as_json", Json, False)]
-    help = f"{PLANNED[name]}\n\nGive two of --n, --epsilon and --within."
-    return _made(name, help, run, [*options, *own])
+    first, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
+    listed = (_keyword(one.name, one.annotation, one.default) for one in (first, *options, *common))
+    return _made(kind, f"Plan {kind}: {sentence_of(kind)}", run, listed)
 
 
-_GUESSED: dict[str, tuple[Any, str, Any]] = {
-    "within": (str | None, "Half-width of the interval that is wanted; n or epsilon is then found.", None),
-    "of": (str | None, "The coefficient or group whose width is wanted.", None),
-    "typical": (float | None, "A guess: standard deviation, share of the second level, mean count.", None),
-    "correlation": (float, "A guess of the columns' correlation.", 0.0),
-    "spread": (float | None, "A guess of numbers' standard deviation as a part of their range.", None),
-    "left_out": (float | None, "A guess of the share of records that --missing exclude leaves out.", None),
-}
-
-
-def _command(name: str, question: type[Question]) -> Any:
-    """The command that asks a question: the file, its fields, and what every command has."""
+def _question_command(name: str, question: type[Question]) -> Any:
+    """The command that asks a question: the file, the schema, its fields, and what every command has."""
     written, options = _fields(question)
 
     def run(
         file: Records,
+        schema: SchemaFile,
         glob: Pattern = False,
         format: Piped = None,
         ledger: LedgerUrl = None,
@@ -144,16 +193,20 @@ def _command(name: str, question: type[Question]) -> Any:
         as_json: Json = False,
         **given: Any,
     ) -> None:
+        from discreet.ledger.charging import Charge
+        from discreet.questions.asking import BoundQuestion
+        from discreet.schema import Schema
+
         asked = question.from_text(_texts(written, given))
+        declared = Schema.load(schema)
+        asked.request(declared)
         _check_charge(ledger, dataset, request_id)
         with ExitStack() as stack:
             write = stack.enter_context(new_file(out, force, "--out"))
             data = stack.enter_context(source(file, format, glob))
-            from discreet.ledger.charging import Charge
-
             if acknowledge_large_delta:
                 stack.enter_context(discreet.acknowledge_large_delta())
-            answer = asked.ask(data, Charge.of(ledger, dataset, request_id))
+            answer = BoundQuestion(asked, declared, data).answer(Charge.of(ledger, dataset, request_id))
             receipt = answer.receipt
             if receipt is not None:  # at once: whatever goes wrong from here on, a retry needs the id
                 note(json.dumps({"receipt": receipt.to_dict()}) if as_json else str(receipt))
@@ -167,13 +220,13 @@ def _command(name: str, question: type[Question]) -> Any:
         else:
             note(f"Saved to {out}" if out else "Not saved: give --out FILE to keep the release")
 
-    first, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
-    taken = {one.name for one in common} | {"file", "json", "help"}
+    first, second, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
+    taken = {one.name for one in common} | {"file", "schema", "json", "help"}
     if clash := taken & set(written):
         raise InvalidInput(
             f"the question {question.kind!r} has a field {min(clash)!r}, but every command has --{min(clash)}"
         )
-    listed = (_keyword(one.name, one.annotation, one.default) for one in (first, *options, *common))
+    listed = (_keyword(one.name, one.annotation, one.default) for one in (first, second, *options, *common))
     return _made(name, f"{question.sentence}\n\n{_ONCE}", run, listed)
 
 
@@ -181,27 +234,18 @@ def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _options(one: Parameter, names: set[str]) -> list[inspect.Parameter]:
-    """The option of a field; levels have a second one, for a level with a comma."""
+def _option(one: Parameter) -> inspect.Parameter:
+    """The option of a field."""
     note = "  [required]" if one.required else ""
     if one.default is not None:
         note = f"  [default: {one.form.write(one.default)}]"
-    told: dict[str, Any] = {"help": one.help + note}
+    details: dict[str, Any] = {"help": one.help + note}
     if one.form.name == "flag":
-        return [_keyword(one.name, Annotated[bool | None, typer.Option(**told)], None)]
+        return _keyword(one.name, Annotated[bool | None, typer.Option(**details)], None)
     if one.choices:
-        told["autocompletion"] = lambda: list(one.choices)
-    option = typer.Option(one.option, metavar=_metavar(one), **told)
-    found = [_keyword(one.name, Annotated[str | None, option], None)]
-    single = re.sub(r"(?<=ss)es$|s$", "", one.name)
-    if one.form.name == "levels" and single not in names:
-        literal = typer.Option(
-            f"--{single.replace('_', '-')}",
-            help=f"One more of {one.option}, taken literally, for one with a comma; repeat it.",
-            metavar=single.upper(),
-        )
-        found.append(_keyword(f"literal_{one.name}", Annotated[list[str] | None, literal], None))
-    return found
+        details["autocompletion"] = lambda: list(one.choices)
+    option = typer.Option(one.option, metavar=_metavar(one), **details)
+    return _keyword(one.name, Annotated[str | None, option], None)
 
 
 _METAVARS = {"text": "NAME", "whole": "N", "number": "X", "numbers": "X,Y", "options": "'NAME=X; ...'"}
@@ -215,24 +259,23 @@ def _metavar(one: Parameter) -> str:
 
 
 def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, as texts; levels that were given one by one as they are."""
-    found: dict[str, Any] = {}
+    """What was given, as texts."""
+    texts: dict[str, Any] = {}
     for name, one in written.items():
         value = given[name]
         if isinstance(value, bool):
             value = "yes" if value else "no"
+        if isinstance(value, list):
+            value = ("\n" if any("," in part for part in value) else ",").join(value) or None
         if value is not None and not value.strip():
-            # Not as if it were left out: an empty --person "$KEY" must not weaken the guarantee.
+            # Not as if it were left out: an empty --by "$GROUP" must not change what is asked.
             example = f", such as {one.example}" if one.example else ""
             raise InvalidInput(f"{one.option} is empty; give a value{example}, or leave it out")
         if value is not None and one.choices and value not in one.choices:
             raise InvalidInput(f"{one.option} {value!r} is unknown{nearest(value, one.choices)}")
-        literal = given.get(f"literal_{name}") or []
-        if literal:
-            found[name] = (*(one.form.read(value, one.option) if value else ()), *literal)
-        elif value is not None:
-            found[name] = value
-    return found
+        if value is not None:
+            texts[name] = value
+    return texts
 
 
 def _check_charge(ledger: str | None, dataset: str | None, request_id: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +21,13 @@ from discreet.cli.console import (
     REFUSED,
     Delta,
     Force,
-    Interval,
     Json,
     LargeDelta,
     LedgerUrl,
+    Level,
     MechanismOptions,
     Prior,
+    Records,
     add_commands,
     answers_of,
     file_problems,
@@ -41,12 +43,14 @@ from discreet.cli.console import (
 from discreet.errors import InvalidInput, missing_extra
 
 if TYPE_CHECKING:
-    from discreet.documents.answer import Answer
+    from discreet.planning.audit import Audit
 
 
 def register(app: typer.Typer) -> None:
     add_commands(app, show=_show, run=_run, split=_split, report=_report)
-    add_commands(app, audit=_audit, mechanisms=_mechanisms, version=show_version)
+    add_commands(
+        app, schema=_schema, check=_check, audit=_audit, mechanisms=_mechanisms, version=show_version
+    )
     passed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command("reproduce", context_settings=passed_on, add_help_option=False)(_reproduce)
     add_commands(app, studio=_studio)
@@ -57,22 +61,22 @@ def register(app: typer.Typer) -> None:
 
 def _show(
     file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
-    interval: Interval = 0.95,
+    level: Level = 0.95,
     as_json: Json = False,
 ) -> None:
     """Show a release: posterior, guarantee, and what the guarantee means."""
-    if not 0 < interval < 1:
-        raise InvalidInput(f"--interval {interval:g} must be between 0 and 1, such as 0.95")
+    if not 0 < level < 1:
+        raise InvalidInput(f"--level {level:g} must be between 0 and 1, such as 0.95")
     text, result = _read(file)
     signature = file.with_name(file.name + ".sig")  # of 0.2, which signed documents
     if not as_json:
-        print_answers(result, interval)
+        print_answers(result, level)
         if signature.exists():
             print_text(f"Signature {signature.name!r}: not checked.")
         return
-    tables = {name: _table(answer, interval) for name, answer in answers_of(result).items()}
+    tables = {name: answer.shown_table(level) for name, answer in answers_of(result).items()}
     told = {"signature": "not checked"} if signature.exists() else {}
-    print_json({"interval": interval, "table": tables.get("", tables), **told, **json.loads(text)})
+    print_json({"level": level, "table": tables.get("", tables), **told, **json.loads(text)})
 
 
 def _read(file: Path) -> tuple[str, Any]:
@@ -84,15 +88,6 @@ def _read(file: Path) -> tuple[str, Any]:
         text = read_text(file)
 
     return text, load_answer(text)
-
-
-def _table(answer: Answer, interval: float) -> list[dict[str, Any]]:
-    """The rows of an answer, and those of its parts with their headings."""
-    found = [row.to_dict(answer.label) for row in answer.rows(interval)]
-    for part in answer.parts():
-        rows = [] if part.answer is None else _table(part.answer, interval)
-        found += [{"part": part.heading, **row} for row in rows]
-    return found
 
 
 def _run(
@@ -213,6 +208,49 @@ def _with_receipt(answer: Any, text: str, url: str) -> Any:
 # ---- without data ------------------------------------------------------------------------------------
 
 
+def _schema(
+    file: Records,
+    n: Annotated[str | None, typer.Option("--n", help="Public number of records, or public.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the template to this new TOML file.")] = None,
+    force: Force = False,
+) -> None:
+    """Write a template of a schema: the names of the columns, with empty declarations to fill in.
+
+    Types are shown where the format of the file stores them; the values are not looked at.
+    """
+    from discreet.data.codebook import schema_template
+
+    text = schema_template(file, n)
+    if out is None:
+        typer.echo(printable(text, keep="\n"), nl=False)
+        return
+    with new_file(out, force, "--out") as write:
+        write(text)
+    note(f"Saved to {out}: fill in values and bounds from what is publicly known, not from the data")
+
+
+def _check(
+    file: Records,
+    schema: Annotated[Path, typer.Argument(help="A schema: a .toml or .json file.", metavar="SCHEMA")],
+) -> None:
+    """Tell the curator, on a terminal only, how many records do not fit a schema. Nothing is written.
+
+    What it tells depends on the data. Bounds and values must not be changed because of it: they would then
+    tell something about the records.
+    """
+    from discreet.data.codebook import misfits
+
+    if not sys.stdout.isatty():
+        raise InvalidInput("check tells about records, so it writes to a terminal only; nothing was read")
+    declared = discreet.Schema.load(schema)
+    rows = [[name, *(f"{count:,}" for count in counts)] for name, counts in misfits(file, declared).items()]
+    print_table(["column", "missing", "undeclared or outside", "records"], rows)
+    print_text(
+        "These numbers are private: do not publish them, and do not change declared values or bounds because "
+        "of them."
+    )
+
+
 def _audit(
     mechanism: Annotated[str, typer.Argument(help="See `discreet mechanisms`.")],
     prior: Prior,
@@ -245,7 +283,7 @@ def _audit(
         raise typer.Exit(LOSS)
 
 
-def _audit_document(audit: discreet.Audit) -> dict[str, Any]:
+def _audit_document(audit: Audit) -> dict[str, Any]:
     claimed = audit.claimed if audit.claimed.is_private else None
     return {
         "mechanism": audit.mechanism,

@@ -80,7 +80,7 @@ class Format(StrEnum):
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Interval = Annotated[float, typer.Option(help="Probability of the credible intervals.", metavar="P")]
+Level = Annotated[float, typer.Option(help="Probability of the credible intervals.", metavar="P")]
 Delta = Annotated[str | None, typer.Option(help="The delta of (epsilon, delta), such as 1e-6.", metavar="D")]
 MechanismOptions = Annotated[
     str, typer.Option(help="Options of the mechanism: calibration=exact; gamma=2.", metavar="'NAME=X; ...'")
@@ -277,12 +277,12 @@ def print_text(*paragraphs: str) -> None:
         Console().print(Text(text, overflow="fold"))
 
 
-def print_answers(result: Any, interval: float = 0.95) -> None:
+def print_answers(result: Any, level: float = 0.95) -> None:
     """An answer, or each of a document that has several, under its name."""
     for name, answer in answers_of(result).items():
         if name:
             print_text(name)
-        print_answer(answer, interval)
+        print_answer(answer, level)
         if name:
             typer.echo()
 
@@ -294,14 +294,15 @@ def answers_of(result: Any) -> Mapping[str, Answer]:
     return {"": result} if isinstance(result, Answer) else result.answers
 
 
-def print_answer(answer: Answer, interval: float = 0.95) -> None:
+def print_answer(answer: Answer, level: float = 0.95) -> None:
     """An answer by what it says of itself."""
     if not sys.stdout.isatty():
-        print_text(answer.summary(interval))
+        print_text(answer.summary(level))
         return
-    for kind, what in answer.told(interval):
+    for kind, what in answer.describe(level):
         if kind == "table":
             print_text(*([what.caption] if what.caption else []))
             print_table(what.header, what.cells, wrap=0)
+            print_text(*([what.below] if what.below else []))
         else:
-            print_text(*([""] if kind == "part" else []), what)
+            print_text(what)

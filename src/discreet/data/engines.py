@@ -548,7 +548,7 @@ def choose(
 def no_column(names: Sequence[Any], column: str | None) -> InvalidInput:
     listing = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if column is None:
-        return InvalidInput(f"which column? Give column=NAME (--column NAME), one of: {listing}")
+        return InvalidInput(f"which column? Name it, one of: {listing}")
     return InvalidInput(
         f"column={column!r} does not exist; {nearest(names, column)}The columns are: {listing}"
     )

@@ -489,9 +489,7 @@ def _positions(
     if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
         raise FileError(f"{files.label}: the first line looks like a record, not like column names")
     if None in coders:
-        raise InvalidInput(
-            "which column? The first line of the file must name the columns; give column=NAME (--column NAME)"
-        )
+        raise InvalidInput("which column? The first line of the file must name the columns; name one of them")
     columns = [*coders, *([] if person is None else [person])]
     return [names.index(choose(names, column, no_field)) for column in columns]
 
@@ -524,7 +522,7 @@ def _json_columns(
     wanted = [*coders, *([] if person is None else [person])]
     if all(coder.total for coder in coders.values()):  # whether any record has a column is not to be told
         if None in coders:
-            raise InvalidInput("which column? Give column=NAME (--column NAME)")
+            raise InvalidInput("which column? Give column=NAME")
         return list(map(str, wanted))
     present = ", ".join(
         "count(*)" if column is None else f"count(json_type(json, {_pointer(column)}))" for column in wanted

@@ -38,12 +38,12 @@ class Levels(Coder):
     kinds: ClassVar = {"text": "text", "truth": "truth", "whole": "whole", "huge": "text", "real": "real"}
     unfit = "a value outside the declared levels"
     wayout = (
-        "declare every level, or map the rest to one: other=LEVEL (--other LEVEL); NA is a text in a CSV "
-        "file, and an empty field is missing"
+        "declare every value, or one that the rest counts as: other=VALUE; NA is a text in a CSV file, and "
+        "an empty field is missing"
     )
     missing_wayout = (
-        "map them to a level: missing=LEVEL (--missing LEVEL), or leave them out: missing='exclude' "
-        "(--missing exclude), in tables and groups strict=False (--no-strict)"
+        "declare the value that they count as: missing=VALUE, or leave them out: missing='exclude', or for "
+        "all columns strict=False"
     )
 
     def __init__(self, domain: Domain, keeps_missing: bool = False) -> None:

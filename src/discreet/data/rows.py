@@ -61,7 +61,7 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
                 "table first"
             )
         if column is None and files.ending != ".parquet":
-            raise InvalidInput("which column? Give column=NAME (--column NAME)")
+            raise InvalidInput("which column? Give column=NAME")
     found: dict[str, int] = {}
     with _framed(data) as (frame, chosen):
         if frame is None:
@@ -94,7 +94,7 @@ def count_codes(
         elif strict and records:
             raise DataError(
                 "some records hold a value outside the declared codes: declare all codes, map the rest to "
-                "one: other=CODE (--other CODE), or leave them out: strict=False (--no-strict)"
+                "one: other=CODE, or leave them out: strict=False"
             )
     return found
 

@@ -13,7 +13,7 @@ from discreet.data.files import coded
 from discreet.data.grids import Bins, ClippedSum, Grid
 from discreet.data.levels import Levels
 from discreet.data.values import Coder, Tally, count_values, count_weighted
-from discreet.declarations import EXCLUDE, Domain, as_integer, as_positive
+from discreet.declarations import EXCLUDE, BinnedDomain, Domain, as_integer, as_positive
 from discreet.errors import DataError, InvalidInput, TooLargeError
 
 if TYPE_CHECKING:
@@ -217,9 +217,13 @@ class Contribution:
                 "it is the number of people and need not be declared"
             )
 
-    def levels(self, domain: Domain) -> Levels:
+    def levels(self, domain: Domain) -> Coder:
         """What is declared about a column: values that are left out are counted where n is public."""
-        coder = Levels(domain, keeps_missing=not self.private_size)
+        coder: Coder = Levels(domain, keeps_missing=not self.private_size)
+        if isinstance(domain, BinnedDomain):
+            own = domain.missing == "missing" or (domain.excludes_missing and not self.private_size)
+            left_out = EXCLUDE if domain.excludes_missing else None
+            coder = Bins(domain.edges, "level" if domain.outside else "clip", "level" if own else left_out)
         return coder if self.strict else coder.accepting()
 
     def check_one_column(self, column: str | None) -> None:

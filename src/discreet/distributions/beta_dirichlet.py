@@ -103,7 +103,7 @@ class _Conjugate(ABC):
         if not self.plug_in:
             return law
         return (
-            f"plug-in {law}: takes released counts for exact, its intervals are too narrow; see noise_aware()"
+            f"plug-in {law}: takes released counts for exact, its intervals are too narrow; see `posterior`"
         )
 
 

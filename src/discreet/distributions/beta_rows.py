@@ -130,6 +130,18 @@ def mean_and_deviation(parts: list[BetaPart]) -> tuple[FloatArray, FloatArray]:
     return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
+def spread_of_means(parts: list[BetaPart]) -> tuple[FloatArray]:
+    """The variance of E[θ] over the parts of every row: what is due to the uncertain counts."""
+    squares = []
+    for part in parts:
+        steps = np.arange(part.mass.shape[1])
+        a = part.a[:, None] + steps
+        total = a + (part.s[:, None] + part.sigma * steps)
+        squares.append((part.mass * (a / total) ** 2).sum(axis=1))
+    first = np.sum([part.moments()[0] for part in parts], axis=0)
+    return (np.maximum(np.sum(squares, axis=0) - first**2, 0.0),)
+
+
 def quantiles(parts: list[BetaPart], *probabilities: float) -> list[FloatArray]:
     """The quantiles of every row, for each probability between 0 and 1."""
     mean, deviation = mean_and_deviation(parts)

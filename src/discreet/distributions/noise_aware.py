@@ -12,7 +12,13 @@ import numpy as np
 from discreet._interop import inference_data
 from discreet._text import aligned
 from discreet._typing import FloatArray, IntArray
-from discreet.distributions.beta_rows import BetaPart, mean_and_deviation, padded, quantiles
+from discreet.distributions.beta_rows import (
+    BetaPart,
+    mean_and_deviation,
+    padded,
+    quantiles,
+    spread_of_means,
+)
 from discreet.distributions.law import IntervalKind, as_draws, tails
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput, TooLargeError
@@ -30,8 +36,8 @@ class TrueCounts(Protocol):
 class UncertainShares(ABC):
     """θ | x ~ Dir(α + x) with the true counts x uncertain, and perhaps α.
 
-    Like every posterior here it has a scalar face for two levels (the first level's share) and a vector face
-    for more. It prints itself as a table, with the names of the levels where it was told them.
+    Arrays have an entry for each level. It prints as a table, with the names of the levels where it knows
+    them.
     """
 
     names: Sequence[Any] = ()
@@ -74,11 +80,11 @@ class UncertainShares(ABC):
             counts[draws], alpha[draws] = self.counts_given(int(node), len(draws), rng)
         return counts, alpha
 
-    def _each(self, values: Callable[[list[BetaPart]], Sequence[FloatArray]]) -> FloatArray:
-        """Two numbers for every level, from one computation for each distinct law."""
+    def _each(self, values: Callable[[list[BetaPart]], Sequence[FloatArray]], numbers: int) -> FloatArray:
+        """Some numbers for every level, from one computation for each distinct law."""
         widths = self.widths
         order = np.argsort(widths, kind="stable")
-        result = np.empty((2, len(widths)))
+        result = np.empty((numbers, len(widths)))
         while len(order):
             # Laws of like width together, so that little is padded.
             widest = 2 * int(widths[order[0]])
@@ -90,45 +96,50 @@ class UncertainShares(ABC):
 
     @cached_property
     def _moments(self) -> FloatArray:
-        return self._each(mean_and_deviation)
+        return self._each(mean_and_deviation, 2)
 
-    def _face(self, values: FloatArray) -> Any:
-        return float(values[0]) if self.k == 2 else values
-
-    def mean(self) -> Any:
-        """Posterior means of the shares."""
-        return self._face(self.predictive())
-
-    def std(self) -> Any:
-        """Posterior standard deviations of the shares."""
-        return self._face(self.deviations())
-
-    def var(self) -> Any:
-        """Posterior variances of the shares."""
-        return self._face(self.deviations() ** 2)
-
-    def predictive(self) -> FloatArray:
-        """The probability that the next record falls into each level: all means, also where there are two."""
+    def mean(self) -> FloatArray:
+        """Return the posterior means of all shares: the probability that the next record has each value."""
         return np.asarray(self._moments[0])
 
-    def deviations(self) -> FloatArray:
-        """Standard deviations of all shares, also where there are two."""
+    def std(self) -> FloatArray:
+        """Return the posterior standard deviations of all shares."""
         return np.asarray(self._moments[1])
 
-    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed credible intervals of all shares, also where there are two."""
-        ends = tails(level)
-        low, high = self._each(lambda parts: quantiles(parts, *ends))
-        return low, high
+    def var(self) -> FloatArray:
+        """Return the posterior variances of all shares."""
+        return self.std() ** 2
 
-    def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[Any, Any]:
-        """Credible interval(s): (low, high) of the first level for k = 2, arrays (low, high) for k > 2."""
+    def noise_share(self) -> FloatArray:
+        """Return the part of each share's variance that is there because the true counts are not known.
+
+        By the law of total variance: Var(θ) = E[Var(θ | counts)] + Var(E[θ | counts]).
+        """
+        spread, variance = self._each(spread_of_means, 1)[0], self.var()
+        return np.asarray(np.clip(spread / np.where(variance > 0, variance, 1.0), 0.0, 1.0))
+
+    def interval(
+        self, level: float = 0.95, kind: IntervalKind = "equal-tailed"
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return credible intervals of all shares.
+
+        Parameters
+        ----------
+        level : float
+            The probability of each.
+        kind : {"equal-tailed", "highest-density"}
+            Which of them.
+
+        Returns
+        -------
+        lower, upper : arrays
+        """
         if kind == "equal-tailed":
-            low, high = self.intervals(level)
+            ends = tails(level)
+            low, high = self._each(lambda parts: quantiles(parts, *ends), 2)
         else:
-            shown = range(1 if self.k == 2 else self.k)
-            low, high = np.array([self.marginal(i).interval(level, kind) for i in shown]).T
-        return self._face(low), self._face(high)
+            low, high = np.array([self.marginal(i).interval(level, kind) for i in range(self.k)]).T
+        return low, high
 
     def marginal(self, index: int) -> BetaMixture:
         """The law of one level's share."""
@@ -151,15 +162,17 @@ class UncertainShares(ABC):
         return inference_data({"theta": self.sample(size, seed)[None]}, attributes)
 
     def __str__(self) -> str:
-        means, (low, high) = self.predictive(), self.intervals(0.95)
+        means, (low, high) = self.mean(), self.interval(0.95)
         names = self.names or [f"level {i + 1}" for i in range(len(means))]
         rows = [
-            (str(name), f"{mean:.4f}", f"{a:.4f} – {b:.4f}")
+            (str(name), f"{mean:.4f}", f"{a:.4f} to {b:.4f}")
             for name, mean, a, b in zip(names, means, low, high, strict=True)
         ]
-        return "\n".join(aligned(("noise-aware", "mean", "95 % interval"), rows))
+        return "\n".join(aligned(("noise-aware", "estimate", "95 % interval"), rows))
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        size = "n private" if self.n is None else f"n = {self.n}"
+        return f"<{type(self).__name__}: shares of {self.k} levels, {size}>"
 
 
 class Node(NamedTuple):

@@ -27,6 +27,8 @@ class StudyResult:
     questions: Mapping[str, Mapping[str, Any]]
     answers: Mapping[str, Any]
     account: Account | None = None
+    schema: Mapping[str, Any] | None = None
+    """What was declared about the data, as JSON values; None in documents of 0.1 and 0.2."""
 
     def __str__(self) -> str:
         return "\n\n".join([self.title, *(f"{name}\n{answer}" for name, answer in self.answers.items())])
@@ -37,6 +39,7 @@ class StudyResult:
             "title": self.title,
             "dataset": self.dataset,
             "budget": None if self.account is None else self.account.to_dict(),
+            **({} if self.schema is None else {"schema": dict(self.schema)}),
             "answers": [
                 {
                     "id": name,
@@ -63,6 +66,7 @@ class StudyResult:
                 questions={entry["id"]: dict(entry["question"]) for entry in entries},
                 answers={entry["id"]: _with_receipt(entry) for entry in entries},
                 account=None if budget is None else Account.from_dict(budget),
+                schema=content.get("schema"),
             )
             read._check_spent()
             return read

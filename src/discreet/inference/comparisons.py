@@ -14,6 +14,7 @@ from scipy.special import gammaln
 from discreet._text import aligned
 from discreet._typing import FloatArray
 from discreet.distributions.law import tails
+from discreet.documents.answer import Table
 from discreet.errors import InvalidInput
 
 
@@ -39,16 +40,19 @@ class Quantity:
         """The posterior probability that it is above a number."""
         return (self.draws > above).mean(axis=0)[()]
 
-    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """A mapping for each name."""
-        values = (self.mean(), self.std(), *self.interval(interval))
+        values = (self.mean(), self.std(), *self.interval(level))
         columns = [np.atleast_1d(value).ravel().tolist() for value in values]
         names = self.names or ("",)
         keys = ("name", "mean", "sd", "low", "high")
         return [dict(zip(keys, row, strict=True)) for row in zip(names, *columns, strict=True)]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return _printed(self.table())
+
+    def __repr__(self) -> str:
+        return f"<Quantity: {len(self.names) or 1} numbers from {len(self.draws)} draws>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,28 +107,71 @@ class Shares:
         """Equal tails, each of shape (groups, levels)."""
         return Quantity(self.draws).interval(level)
 
-    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """A mapping for each group and level."""
         places = [
             {**({} if self.given is None else {self.given: group}), self.outcome: level}
             for group in self.groups
             for level in self.levels
         ]
-        rows = Quantity(self.draws, tuple(places)).table(interval)
+        rows = Quantity(self.draws, tuple(places)).table(level)
         return [{**row.pop("name"), **row} for row in rows]
 
-    def __repr__(self) -> str:
+    def side_by_side(self, level: float = 0.95) -> Table:
+        """Return the shares in percent, the groups side by side, with intervals."""
+        numbers = zip(self.mean(), *self.interval(level), strict=True)
+        percent = [
+            [f"{100 * m:.1f} ({100 * a:.1f} to {100 * b:.1f})" for m, a, b in zip(*rows, strict=True)]
+            for rows in numbers
+        ]
+        caption = (
+            f"Shares of {self.outcome} within each {self.given}: percent, with {100 * level:g} % intervals"
+        )
+        return self._laid_out([str(group) for group in self.groups], percent, str(self.given), caption)
+
+    def differences(self, level: float = 0.95) -> Table:
+        """Return how the shares in the other groups differ from the first, in percentage points."""
+        first, *others = self.groups
+        points = [
+            [_points(self.difference(value, (other, first)), level) for value in self.levels]
+            for other in others
+        ]
+        caption = f"Differences in percentage points, with {100 * level:g} % intervals"
+        return self._laid_out([f"{other} − {first}" for other in others], points, "", caption)
+
+    def _laid_out(
+        self, names: Sequence[str], cells: Sequence[Sequence[str]], given: str, caption: str
+    ) -> Table:
+        """A column for each group, or where they are more than the values a row."""
+        values = [str(value) for value in self.levels]
+        if len(names) > len(values):
+            return Table((given, *values), tuple((n, *c) for n, c in zip(names, cells, strict=True)), caption)
+        heads = [f"{given}: {name}" for name in names] if given else names
+        return Table((self.outcome, *heads), tuple(zip(values, *cells, strict=True)), caption)
+
+    def __str__(self) -> str:
         return _printed(self.table())
+
+    def __repr__(self) -> str:
+        within = "" if self.given is None else f" within each {self.given}"
+        return f"<Shares: of {self.outcome}{within}, from {len(self.draws)} draws>"
+
+
+def _points(difference: Quantity, level: float) -> str:
+    mean, low, high = (
+        f"{100 * value:+.1f}".replace("-", "−") for value in (difference.mean(), *difference.interval(level))
+    )
+    return f"{mean} ({low} to {high})"
 
 
 def _printed(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows of numbers for people, with their interval in one column."""
     names = [key for key in rows[0] if key not in ("mean", "sd", "low", "high") and rows[0][key] != ""]
     lines = [
-        (*(str(row[name]) for name in names), f"{row['mean']:.4g}", f"{row['low']:.4g} – {row['high']:.4g}")
+        (*(str(row[name]) for name in names), f"{row['mean']:.4g}", f"{row['low']:.4g} to {row['high']:.4g}")
         for row in rows
     ]
-    return "\n".join(aligned((*names, "mean", "95 % interval, noise-aware"), lines))
+    return "\n".join(aligned((*names, "estimate", "95 % interval"), lines))
 
 
 class JointDraws:

@@ -12,20 +12,20 @@ has the posterior of a new group.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import digamma, expit, gammaln, logit, polygamma, zeta
 
-from discreet._interop import bridge
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_rows import trimmed
 from discreet.distributions.law import as_draws, tails
-from discreet.documents.answer import Figure, Row
+from discreet.documents.answer import Estimates, Figure, Row, Table, Words, groups_table, kept
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.inference.add_remove import integrate
 from discreet.mechanisms.base import Mechanism, log_likelihood
@@ -138,31 +138,38 @@ def _one_group(part: Released | None, size: int, levels: int) -> Groups:
     return Groups(none, np.stack([weight - weight.max(), np.zeros(len(rows))])[None])
 
 
-class Pooled(ABC):
+@dataclass(frozen=True)
+class Labels:
+    """What the groups and their values are called, and the columns that hold them."""
+
+    groups: tuple[Any, ...]
+    values: tuple[Any, ...]
+    given: str = "group"
+    outcome: str = "value"
+
+
+class Pooled(Estimates):
     """The posterior of every group's shares, with strength shared between the groups and noise accounted for.
 
-    With two levels answers are about the first level's share, one number a group; with more they have one
-    column a level.
+    Numbers are in the order of ``names``, group after group and value after value.
     """
 
-    def __init__(self, names: Sequence[Any], levels: int) -> None:
-        self.names, self.levels = tuple(names), levels
+    variable: ClassVar[str] = "share"
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
 
     @abstractmethod
-    def mean(self) -> FloatArray:
-        """Expected shares."""
+    def shares(self) -> tuple[FloatArray, FloatArray]:
+        """Expected shares and their standard deviations, each of shape (groups, values)."""
 
     @abstractmethod
-    def std(self) -> FloatArray:
-        """Standard deviations of the shares."""
-
-    @abstractmethod
-    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed credible intervals."""
+    def ends(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """The ends of equal-tailed credible intervals, each of shape (groups, values)."""
 
     @abstractmethod
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
-        """Draws of all shares, shape (size, groups, levels)."""
+        """Draws of all shares, shape (size, groups, values)."""
 
     @property
     @abstractmethod
@@ -174,41 +181,96 @@ class Pooled(ABC):
         """Standard error of the means, in the worst group, that is due to computation."""
         return 0.0
 
-    def table(self, level: float = 0.9) -> list[dict[str, Any]]:
-        """One row a group (and level, with more than two): name, mean, and the ends of the interval."""
-        columns = [np.ravel(values).tolist() for values in (self.mean(), *self.interval(level))]
-        two = self.levels == 2
-        places = [
-            {"group": name} if two else {"group": name, "level": i}
-            for name in self.names
-            for i in range(1 if two else self.levels)
-        ]
-        keys = ("mean", "low", "high")
+    @property
+    def axes_of_names(self) -> Mapping[str, Sequence[Any]]:
+        return {self.labels.given: self.labels.groups, self.labels.outcome: self.labels.values}
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """A pair for each share: the group, and the value."""
+        return tuple(product(self.labels.groups, self.labels.values))
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        return self.sample(size, seed).reshape(size, -1)
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """The share of each value within each group."""
+        numbers = (part.ravel().tolist() for part in (*self.shares(), *self.ends(level)))
         return [
-            place | dict(zip(keys, row, strict=True)) for place, *row in zip(places, *columns, strict=True)
+            Row(f"{group} · {value}", own[0], own[1], own[2], own[3], share=True)
+            for (group, value), *own in zip(self.names, *numbers, strict=True)
         ]
 
-    def figure(self, level: float = 0.9) -> Figure:
-        """A caterpillar: one line a group (and level), from the smallest share to the largest."""
-        rows = []
-        for row in self.table(level):
-            name = f"{row['group']}" + (f", level {row['level']}" if "level" in row else "")
-            rows.append(Row(name, row["mean"], None, row["low"], row["high"], share=True))
-        return Figure("Share in each group", tuple(sorted(rows, key=lambda row: row.mean)))
+    def screen(self, level: float = 0.95) -> Table:
+        """A row for each group: of two values the last one's share, else the shares side by side."""
+        labels = self.labels
+        return groups_table(labels.given, labels.groups, labels.values, self.rows(level), level)
 
-    def plot(self, ax: Any = None, *, level: float = 0.9) -> Any:
-        """The caterpillar, with the extra ``plots``."""
-        return bridge("plots").intervals(self, ax, interval=level)
+    def figure(self, level: float = 0.95) -> Figure:
+        """A caterpillar: one line a group (and value), from the smallest share to the largest."""
+        two = len(self.labels.values) == 2
+        rows = [
+            replace(row, name=str(group) if two else row.name)
+            for (group, value), row in zip(self.names, self.rows(level), strict=True)
+            if not two or value == self.labels.values[-1]
+        ]
+        of = f"Share of {self.labels.values[-1]}" if two else "Shares"
+        title = f"{of} within each {self.labels.given}"
+        return Figure(title, tuple(sorted(rows, key=lambda row: row.mean)))
+
+    def words(self) -> Words:
+        """What was pooled, and how alike the groups are."""
+        (median, low, high), labels = self.concentration, self.labels
+        return Words(
+            headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups that share strength",
+            name=f"Shares of {labels.outcome} within {len(labels.groups)} pooled groups",
+            notes=(
+                "The groups' shares are taken as draws from one unknown law, whose concentration is about "
+                f"{median:.3g} (90 % interval {low:.3g} to {high:.3g}): the larger, the more alike they are.",
+            ),
+        )
+
+    def __repr__(self) -> str:
+        labels = self.labels
+        return f"<Pooled: shares of {labels.outcome} within {len(labels.groups)} groups>"
 
 
 def pooled(
-    groups: Groups, names: Sequence[Any] | None = None, *, seed: int = 0, sweeps: int = 1000
+    groups: Groups,
+    names: Sequence[Any] | None = None,
+    values: Sequence[Any] | None = None,
+    *,
+    given: str = "group",
+    outcome: str = "value",
+    seed: int = 0,
+    sweeps: int = 1000,
 ) -> Pooled:
-    """Pool the groups: by quadrature for two levels with public sizes, else by a seeded Gibbs sampler."""
+    """Pool the groups: by quadrature for two levels with public sizes, else by a seeded Gibbs sampler.
+
+    Parameters
+    ----------
+    groups : Groups
+        What is known of the true counts.
+    names, values : sequence, optional
+        What the groups, and the values of the outcome, are called; numbers if not said.
+    given, outcome : str
+        The columns that hold them.
+    seed, sweeps : int
+        Of the sampler.
+
+    Returns
+    -------
+    Pooled
+    """
     number, levels = groups.shape
-    labels = tuple(range(number)) if names is None else tuple(names)
-    if len(labels) != number:
-        raise InvalidInput(f"names has {len(labels)} entries for {number} groups")
+    called = tuple(range(number)) if names is None else tuple(names)
+    shares_of = tuple(range(levels)) if values is None else tuple(values)
+    if len(called) != number or len(shares_of) != levels:
+        raise InvalidInput(
+            f"names has {len(called)} entries for {number} groups, or values {len(shares_of)} for {levels}"
+        )
+    labels = Labels(called, shares_of, given, outcome)
     if levels == 2 and groups.sizes is not None:
         return PooledPairs(groups, labels)
     return PooledDraws(groups, labels, seed, sweeps)
@@ -230,8 +292,8 @@ def _chosen(mass: FloatArray, rng: np.random.Generator) -> IntArray:
 class PooledPairs(Pooled):
     """Two levels, public sizes: no sampling anywhere."""
 
-    def __init__(self, groups: Groups, names: Sequence[Any]) -> None:
-        super().__init__(names, 2)
+    def __init__(self, groups: Groups, labels: Labels) -> None:
+        super().__init__(labels)
         assert groups.sizes is not None
         self.sizes, self._longest = groups.sizes, int(groups.sizes.max(initial=0))
         if self._longest > 5_000_000:
@@ -343,19 +405,18 @@ class PooledPairs(Pooled):
         density = width * np.exp(density - density.max(axis=1, keepdims=True))
         return u, density / density.sum(axis=1, keepdims=True)
 
-    def mean(self) -> FloatArray:
+    def shares(self) -> tuple[FloatArray, FloatArray]:
         u, density = self._density
-        return np.asarray((density * expit(u)).sum(axis=1))
+        mean = (density * expit(u)).sum(axis=1)
+        deviation = np.sqrt((density * (expit(u) - mean[:, None]) ** 2).sum(axis=1))
+        return np.stack([mean, 1 - mean], axis=1), np.stack([deviation, deviation], axis=1)
 
-    def std(self) -> FloatArray:
-        u, density = self._density
-        return np.asarray(np.sqrt((density * (expit(u) - self.mean()[:, None]) ** 2).sum(axis=1)))
-
-    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+    def ends(self, level: float) -> tuple[FloatArray, FloatArray]:
         ends, (u, density) = tails(level), self._density
         cdf = np.cumsum(density, axis=1) - density / 2
         low, high = np.array([np.interp(ends, reached, own) for reached, own in zip(cdf, u, strict=True)]).T
-        return expit(low), expit(high)
+        first, last = expit(low), expit(high)
+        return np.stack([first, 1 - last], axis=1), np.stack([last, 1 - first], axis=1)
 
     @property
     def concentration(self) -> tuple[float, float, float]:
@@ -402,8 +463,8 @@ def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
 class PooledDraws(Pooled):
     """More levels, or sizes that are not public: a Gibbs sampler in arrays over all groups."""
 
-    def __init__(self, groups: Groups, names: Sequence[Any], seed: int, sweeps: int) -> None:
-        super().__init__(names, groups.shape[1])
+    def __init__(self, groups: Groups, labels: Labels, seed: int, sweeps: int) -> None:
+        super().__init__(labels)
         self._groups, self._seed, self._sweeps = groups, seed, sweeps
 
     @cached_property
@@ -427,18 +488,13 @@ class PooledDraws(Pooled):
             alphas[i] = state.log_alpha
         return shares, alphas
 
-    def _face(self, values: FloatArray) -> FloatArray:
-        return np.asarray(values[..., 0] if self.levels == 2 else values)
+    def shares(self) -> tuple[FloatArray, FloatArray]:
+        drawn = self._chain[0]
+        return drawn.mean(axis=0), drawn.std(axis=0)
 
-    def mean(self) -> FloatArray:
-        return self._face(self._chain[0].mean(axis=0))
-
-    def std(self) -> FloatArray:
-        return self._face(self._chain[0].std(axis=0))
-
-    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+    def ends(self, level: float) -> tuple[FloatArray, FloatArray]:
         low, high = np.quantile(self._chain[0], tails(level), axis=0)
-        return self._face(low), self._face(high)
+        return low, high
 
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
         number = as_draws(size, self._chain[0][0].size)

@@ -130,7 +130,7 @@ def noisy_counts(
     ``suppressed_below=t`` that values below t were withheld: None or NaN stands for those.
 
     >>> published = noisy_counts([61, 45], noise=("discrete-laplace", 10.0), total=100)
-    >>> bool(0.4 < published.noise_aware().mean() < 0.7)
+    >>> bool(0.4 < published.noise_aware().mean()[0] < 0.7)
     True
     """
     table = _table(values) if column is not None else None

@@ -75,6 +75,17 @@ class SparsePosterior:
         self._mechanism = mechanism
         self.everything_else = number_near(rest, float(mechanism.rest_epsilon))
 
+    def sample(self, size: int, seed: int | None = None) -> FloatArray:
+        """Draws of the published levels and everything else, each from its own law; below 0 stands for 0."""
+        rng, levels = np.random.default_rng(seed), self._levels
+        drawn = np.empty((size, len(self._inverse) + 1))
+        for place, row in enumerate(self._inverse):
+            reached = np.cumsum(levels.probability[row])
+            at = np.searchsorted(reached, rng.random(size) * reached[-1], side="right")
+            drawn[:, place] = levels.values[row][np.minimum(at, len(reached) - 1)]
+        drawn[:, -1] = rng.choice(self.everything_else.values, size)
+        return drawn
+
     @property
     def total(self) -> RecordNumber:
         """The number of all records: draws, normal ones for the sum of levels beyond the least certain."""

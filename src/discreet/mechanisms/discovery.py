@@ -92,6 +92,11 @@ class Discovery:
         """The smallest w such that the noise is within ±w with this probability."""
         return int(np.argmax(np.cumsum(self._sizes) >= level - 1e-12))
 
+    def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Noise from a seeded generator, for inference from what was published."""
+        sizes = rng.choice(len(self._sizes), shape, p=self._sizes)
+        return np.asarray(sizes * rng.choice((-1.0, 1.0), shape), dtype=np.float64)
+
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise."""

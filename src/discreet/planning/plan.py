@@ -1,45 +1,474 @@
-"""How precise an answer will be, which ε it needs, or how many records: before any data are opened."""
+"""How precise an answer will be, which ε it needs, or how many records: before any data are opened.
+
+One solver serves Python, the command line, the studio and :meth:`discreet.Study.split`. A width is what
+simulated records show: a seeded path of its own, which no private answer ever takes.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from typing import Any
 
-from discreet._typing import EpsilonLike
-from discreet.planning.widths import IntervalPlan, plan_intervals
-from discreet.questions.widths import Guess
+from discreet._html import card, paragraph, table
+from discreet._text import aligned, amount, nearest
+from discreet._typing import EpsilonLike, SchemaLike
+from discreet.declarations import as_epsilon, as_size
+from discreet.documents.answer import as_probability
+from discreet.errors import InvalidInput
+from discreet.questions.base import Question, question_of
+from discreet.questions.widths import POINTS, RECORDS, Guess, PlannedWidth, as_within, round_digits
+from discreet.schema import Schema, as_schema
+
+SIMULATIONS = 3
+"""Seeded answers of which a plan shows the average width."""
+MAX_STEPS = 8
+"""Of the search for ε or n."""
+MAX_EPSILON, MAX_N = 10_000, 10**12
+"""Where the search ends."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Expected half-widths of the intervals of a question; made by :func:`discreet.plan`.
+
+    Attributes
+    ----------
+    question : Question
+        The question with the ε of the plan.
+    n : int
+        The number of records that it is planned for.
+    level : float
+        The probability of the intervals.
+    planned : PlannedWidth
+        Names, half-widths and the noise's shares.
+    within : float or None
+        The half-width that ε or n was solved for.
+    """
+
+    question: Question
+    n: int
+    level: float
+    planned: PlannedWidth
+    within: float | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy budget."""
+        return float(self.question.exact_epsilon)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What has an interval."""
+        return self.planned.names
+
+    @property
+    def widths(self) -> tuple[float, ...]:
+        """Half of each interval: the ± to expect."""
+        return self.planned.widths
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the simulated answers warned of."""
+        return self.planned.warnings
+
+    def without_privacy(self) -> tuple[float, ...]:
+        """Return the half-widths to expect without privacy."""
+        pairs = zip(self.widths, self.planned.noise_shares, strict=True)
+        return tuple(width * math.sqrt(1 - share) for width, share in pairs)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the table as plain values."""
+        rows = zip(self.names, self.widths, self.without_privacy(), self.planned.noise_shares, strict=True)
+        return [dict(zip(("name", "width", "without", "noise_share"), row, strict=True)) for row in rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return {
+            "question": self.question.kind,
+            "n": self.n,
+            "epsilon": str(self.question.exact_epsilon),
+            "level": self.level,
+            "within": self.within,
+            "unit": self.planned.unit,
+            "rows": self.rows(),
+            "notes": [list(pair) for pair in self.planned.notes],
+            "warnings": list(self.warnings),
+        }
+
+    @property
+    def place(self) -> int:
+        """Which of the intervals a plan is about: the widest but the intercept's."""
+        return 0 if self.planned.unit == RECORDS else self.planned.widest
+
+    def width_text(self, widths: tuple[float, ...] | None = None) -> str:
+        """Return the widest interval in words."""
+        unit = f" {self.planned.unit}" if self.planned.unit in (POINTS, RECORDS) else ""
+        return f"± {self.planned.scale * (widths or self.widths)[self.place]:#.3g}{unit}"
+
+    def title(self) -> str:
+        """Return the heading."""
+        setting = f"n = {self.n:,}, ε = {self.epsilon:g}"
+        if self.within is None:
+            return f"Plan for {setting}"
+        return f"To expect ± {self.planned.scale * self.within:g}: {setting}"
+
+    def header(self) -> list[str]:
+        """Return the names of the columns of the table."""
+        unit = f"{self.planned.unit} " if self.planned.unit in (POINTS, RECORDS) else ""
+        return ["", f"± {unit}at {100 * self.level:g} %", "without privacy", "share of noise"]
+
+    def cells(self) -> list[list[str]]:
+        """Return the table as text."""
+        by, rows = self.planned.scale, (tuple(row.values()) for row in self.rows())
+        return [
+            [name, f"{by * width:.4g}", f"{by * alone:.4g}", f"{share:.0%}"]
+            for name, width, alone, share in rows
+        ]
+
+    def notes(self) -> list[str]:
+        """Return what the table means."""
+        return [
+            f"Expected half-widths of intervals, from {self.planned.assumed}; no data were opened.",
+            *(f"Warning: {text}" for text in self.warnings),
+            *(f"{what}: {value}." for what, value in self.planned.notes),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([self.title(), "", *aligned(self.header(), self.cells()), "", *self.notes()])
+
+    def _repr_html_(self) -> str:
+        notes = (paragraph(note, soft=True) for note in self.notes())
+        return card(paragraph(self.title(), strong=True), table(self.header(), self.cells()), *notes)
 
 
 def plan(
-    kind: str,
+    question: Question,
+    schema: SchemaLike,
     *,
-    n: int | None = None,
     epsilon: EpsilonLike | None = None,
     within: float | str | None = None,
-    level: float = 0.95,
-    seed: int = 0,
+    n: int | None = None,
     of: str | None = None,
-    typical: float | None = None,
-    correlation: float = 0.0,
-    spread: float | None = None,
-    left_out: float | None = None,
-    **fields: Any,
-) -> IntervalPlan:
-    """How wide the intervals of an answer will be, from public parameters only; or which ε or n that needs.
+    level: float = 0.95,
+    guess: Guess | Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Plan a question: how wide its intervals will be, or which ε or n a width needs. Opens no data.
 
-    ``kind``: ``"proportion"``, ``"table"``, ``"conditional"``, ``"mean"`` or ``"regress"``, with the fields
-    of :func:`discreet.release` and so on, and two of ``n``, ``epsilon`` and ``within``, the ± wanted of the
-    coefficient ``of`` (the widest but the intercept, if not said): ``"3 points"`` of a share. With
-    ``expected_false`` the plan is about numbers of records, and says from how many on a level stands out.
+    Parameters
+    ----------
+    question : Question
+        Such as ``discreet.Proportions("smoker")``.
+    schema : Schema, mapping, or the declaration of one column
+        What is public about the data.
+    epsilon : number, optional
+        The privacy budget; that of the question unless given. Left out with ``within``: it is found.
+    within : float or str, optional
+        The half-width that is wanted, such as 0.02 or ``"2 points"`` of a share.
+    n : int, optional
+        About how many records there are; that of the schema unless given. Left out with ``within`` and
+        ``epsilon``: it is found.
+    of : str, optional
+        The coefficient, group or share that ``within`` is about: the widest but the intercept if not given.
+    level : float
+        The probability of the intervals.
+    guess : Guess or mapping, optional
+        What is guessed of the records: ``typical``, ``correlation``, ``spread``, ``left_out``, ``shares``.
+    seed : int
+        Of the simulation: the same seed gives the same plan.
 
-    What is guessed of made-up records: ``typical``, of one record the standard deviation of a number or of a
-    gaussian model's errors, the share of a binomial model's second level, the mean count of a Poisson model,
-    or the share of a level (0.5; 0.01 of those that stand out); ``correlation`` of columns; ``spread``, the
-    standard deviation of numbers as a part of their range (0.29, spread evenly, if not said); ``left_out``,
-    the share of records without a value where ``missing="exclude"`` (0.1 if not said).
+    Returns
+    -------
+    Plan
 
-    >>> 0.02 < plan("proportion", levels=("no", "yes"), n=1071, epsilon=1).widths[0] < 0.04
+    Examples
+    --------
+    >>> from discreet import Proportions, Schema
+    >>> schema = Schema({"smoker": ["no", "yes"]}, n=2000)
+    >>> plan(Proportions("smoker"), schema, within="3 points").epsilon < 0.1
     True
     """
-    wanted: dict[str, Any] = {"n": n, "epsilon": epsilon, "within": within, "of": of}
-    guess = Guess(typical, correlation, spread, left_out)
-    return plan_intervals(kind, fields, guess, level=level, seed=seed, **wanted)
+    declared = as_schema(schema)
+    budget = question.epsilon if epsilon is None else epsilon
+    size = n if n is not None else declared.size
+    if within is None and (budget is None or size is None):
+        missing = "epsilon, or within, the half-width that is wanted" if budget is None else "n"
+        raise InvalidInput(f"a plan needs {missing}")
+    if within is not None and budget is not None and epsilon is None and size is not None:
+        budget = None  # the ε of the question is what is looked for
+    if within is not None and budget is not None and size is not None:
+        raise InvalidInput("give two of n, epsilon and within; the third is found")
+    if within is not None and budget is None and size is None:
+        raise InvalidInput("n is missing: a plan needs the number of records, or about how many there are")
+    solver = _Solver(question, declared, as_probability(level), as_guess(guess), seed)
+    if within is None:
+        return solver.at(as_size(size), as_epsilon(budget))  # type: ignore[arg-type]
+    if budget is None:
+        return solver.solve_epsilon(as_size(size), within, of)
+    return solver.solve_size(as_epsilon(budget), within, of)
+
+
+def as_guess(guess: Guess | Mapping[str, Any] | None) -> Guess:
+    """Return a guess, from a mapping or as it is."""
+    if guess is None:
+        return Guess()
+    if isinstance(guess, Guess):
+        return guess
+    known = {one.name for one in fields(Guess)}
+    for name in guess:
+        if name not in known:
+            raise InvalidInput(f"guess: {name!r} is unknown{nearest(name, known)}")
+    return Guess(**guess)
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """The one search for ε and for n."""
+
+    question: Question
+    schema: Schema
+    level: float
+    guess: Guess
+    seed: int
+
+    def at(self, n: int, epsilon: Fraction) -> Plan:
+        """Return the plan for this size and budget."""
+        question = replace(self.question, epsilon=epsilon)
+        request = question.request(self.schema)
+        seeds = range(self.seed, self.seed + SIMULATIONS)
+        simulated = [request.simulate(n, self.level, seed, self.guess) for seed in seeds]
+        return Plan(question, n, self.level, PlannedWidth.average(simulated))
+
+    def _start(self, plan: Plan, within: Any, of: str | None) -> tuple[float, int]:
+        """Return the wanted half-width in the unit of the plan, and the place of what it is about."""
+        if of is not None and of not in plan.names:
+            raise InvalidInput(f"of={of!r} must be one of: {', '.join(plan.names)}")
+        return as_within(within, plan.planned.unit), plan.names.index(of) if of is not None else plan.place
+
+    def solve_epsilon(self, n: int, within: Any, of: str | None) -> Plan:
+        """Return the plan with the least ε, to three digits, whose half-width is ``within``."""
+        plan = self.at(n, Fraction(1))
+        wanted, place = self._start(plan, within, of)
+        best: Plan | None = None
+        for _ in range(MAX_STEPS):
+            width, share = plan.widths[place], plan.planned.noise_shares[place]
+            epsilon = plan.question.exact_epsilon
+            if width <= wanted and (best is None or epsilon < best.question.exact_epsilon):
+                best = plan
+            if 0.985 * wanted <= width <= wanted:
+                break
+            sampling, noise = (1 - share) * width**2, share * width**2
+            target = (0.993 * wanted) ** 2
+            if sampling >= target:
+                if best is not None:
+                    break
+                if share < 1e-3 or epsilon >= MAX_EPSILON:
+                    shown = plan.planned.scale * math.sqrt(sampling)
+                    points = " points" if plan.planned.unit == POINTS else ""
+                    raise InvalidInput(
+                        f"within={within!r} cannot be reached with n={n}: without privacy the interval of "
+                        f"{plan.names[place]!r} is already ± {shown:.3g}{points}; more "
+                        "precision needs more records"
+                    )
+                factor = 4.0
+            else:
+                factor = min(max(math.sqrt(noise / (target - sampling)), 0.02), 50.0)
+            following = min(round_digits(epsilon * Fraction(factor)), Fraction(MAX_EPSILON))
+            if following == epsilon:
+                break
+            plan = self.at(n, following)
+        if best is None:
+            raise InvalidInput(
+                f"within={within!r} was not reached by the plans tried, the last at "
+                f"epsilon={plan.epsilon:.3g}; give epsilon to see the widths there"
+            )
+        return replace(best, within=wanted)
+
+    def solve_size(self, epsilon: Fraction, within: Any, of: str | None) -> Plan:
+        """Return the plan with the least n, to three digits, whose half-width is ``within``."""
+        plan = self.at(10_000, epsilon)
+        if plan.planned.unit == RECORDS:
+            raise InvalidInput("numbers of records are as certain whatever n is: give n, to find epsilon")
+        wanted, place = self._start(plan, within, of)
+        best: Plan | None = None
+        for _ in range(MAX_STEPS):
+            width, share = plan.widths[place], plan.planned.noise_shares[place]
+            if width <= wanted and (best is None or plan.n < best.n):
+                best = plan
+            if 0.985 * wanted <= width <= wanted:
+                break
+            sampling, noise = (1 - share) * width**2, share * width**2
+            target = (0.993 * wanted) ** 2  # sampling/x + noise/x² = target at x times as many records
+            factor = (sampling + math.sqrt(sampling**2 + 4 * target * noise)) / (2 * target)
+            size = min(max(2, math.ceil(plan.n * factor)), MAX_N)
+            if size == plan.n:
+                break
+            plan = self.at(size if size < 1000 else math.ceil(round_digits(size)), epsilon)
+        if best is None:
+            raise InvalidInput(
+                f"within={within!r} was not reached by the plans tried, the last at "
+                f"n={plan.n}; give n to see "
+                "the widths there"
+            )
+        return replace(best, within=wanted)
+
+
+@dataclass(frozen=True)
+class BudgetShare:
+    """What one question gets of a budget, and how precise it is then expected to be."""
+
+    name: str
+    question: Question
+    plan: Plan | None
+    given: Mapping[str, Any]
+    """The question as it was given, with its ε in place of what the split was made from."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """One budget for several questions, fixed before any data are opened; made by ``Study.split``."""
+
+    shares: tuple[BudgetShare, ...]
+    epsilon: Fraction
+    """Of the whole budget, or what was left of it."""
+
+    @property
+    def questions(self) -> list[Mapping[str, Any]]:
+        """The questions with their ε, as :meth:`discreet.Study.answer` and a study file take them."""
+        return [one.given for one in self.shares]
+
+    @property
+    def spent(self) -> Fraction:
+        """All of them together."""
+        return sum((one.question.exact_epsilon for one in self.shares), Fraction(0))
+
+    def __str__(self) -> str:
+        columns: dict[str, list[str]] = {"question": [one.name for one in self.shares]}
+        columns["ε"] = [f"{float(one.question.exact_epsilon):g}" for one in self.shares]
+        columns["95 % interval"] = ["–" if one.plan is None else one.plan.width_text() for one in self.shares]
+        columns["without privacy"] = [
+            "–" if one.plan is None else one.plan.width_text(one.plan.without_privacy())
+            for one in self.shares
+        ]
+        left = self.epsilon - self.spent
+        end = f"Together ε = {float(self.spent):g} of {float(self.epsilon):g}; {float(left):g} is left."
+        return "\n".join([*aligned(list(columns), list(zip(*columns.values(), strict=True))), "", end])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the split as JSON values."""
+        return {
+            "epsilon": str(self.epsilon),
+            "questions": [
+                {
+                    "id": one.name,
+                    "epsilon": str(one.question.exact_epsilon),
+                    "expected": None if one.plan is None else one.plan.to_dict(),
+                }
+                for one in self.shares
+            ],
+        }
+
+
+DELTA_PARTS = 10
+"""A question of a study that needs a δ and has none gets this part of the study's, as charges add up."""
+SPLIT_KEYS = ("epsilon", "within", "weight", "of", "guess")
+"""What a question of a study says beside its fields about its part of the budget."""
+
+
+def split(
+    questions: Mapping[str, Mapping[str, Any]],
+    schema: Schema,
+    epsilon: Fraction,
+    delta: Fraction | None = None,
+    n: int | None = None,
+) -> Split:
+    """Divide one budget among several questions, from public parameters only.
+
+    Parameters
+    ----------
+    questions : mapping from id to question
+        Each a mapping with ``kind`` and its fields, and one of ``epsilon``, ``within`` (the half-width that
+        it needs; ``of`` says of what, ``guess`` what is guessed) and ``weight`` (1 unless given), with which
+        it shares what the others leave.
+    schema : Schema
+        What is public about the data.
+    epsilon, delta : Fraction
+        The budget.
+    n : int, optional
+        About how many records there are, where the schema does not declare it.
+    """
+    size = schema.size if n is None else n
+    fixed: dict[str, Plan | Question] = {}
+    weights: dict[str, Fraction] = {}
+    asked: dict[str, Question] = {}
+    for name, given in questions.items():
+        if sum(key in given for key in ("within", "weight", "epsilon")) > 1:
+            raise InvalidInput(f"question {name!r}: give one of epsilon, within and weight")
+        kind = given.get("kind", "proportions")
+        own = {k: v for k, v in given.items() if k not in (*SPLIT_KEYS, "id", "kind", "title")}
+        question = question_of(kind, own, f"question {name!r} ({kind})")
+        if question.needs_delta and question.delta is None:
+            if not delta:
+                raise InvalidInput(f"question {name!r} needs a δ: give the study one, such as delta='1e-6'")
+            question = replace(question, delta=str(delta / DELTA_PARTS))
+        asked[name] = question
+        if "epsilon" in given:
+            fixed[name] = replace(question, epsilon=as_epsilon(given["epsilon"]))
+        elif "within" in given:
+            try:
+                fixed[name] = plan(
+                    question,
+                    schema,
+                    within=given["within"],
+                    n=size,
+                    of=given.get("of"),
+                    guess=given.get("guess"),
+                )
+            except InvalidInput as error:
+                raise InvalidInput(f"question {name!r}: {error}") from None
+        else:
+            weights[name] = as_epsilon(given.get("weight", 1), "weight")
+    budgets = {
+        name: (one.question if isinstance(one, Plan) else one).exact_epsilon for name, one in fixed.items()
+    }
+    left = epsilon - sum(budgets.values(), Fraction(0))
+    if left < 0 or (weights and left <= 0):
+        needs = ", ".join(f"{name} ε = {amount(value)}" for name, value in budgets.items())
+        raise InvalidInput(
+            f"the budget ε = {float(epsilon):g} does not allow it: {needs}"
+            f"{', and the others need some too' if weights else ''}; ask for wider intervals, for less, or "
+            "have a larger budget"
+        )
+    total = sum(weights.values(), Fraction(0))
+    shares = []
+    for name, question in asked.items():
+        known = fixed.get(name)
+        if isinstance(known, Plan):
+            shares.append(BudgetShare(name, known.question, known, _funded(questions[name], known.question)))
+            continue
+        part = budgets[name] if name in budgets else round_digits(left * weights[name] / total, math.floor, 4)
+        funded = replace(question, epsilon=part)
+        expected = _expected(funded, schema, questions[name], size)
+        shares.append(BudgetShare(name, funded, expected, _funded(questions[name], funded)))
+    return Split(tuple(shares), epsilon)
+
+
+def _funded(given: Mapping[str, Any], question: Question) -> dict[str, Any]:
+    """A question with its part of the budget, as a study file has it."""
+    kept = {key: value for key, value in given.items() if key not in SPLIT_KEYS}
+    return {**kept, "epsilon": str(question.exact_epsilon)}
+
+
+def _expected(question: Question, schema: Schema, given: Mapping[str, Any], n: int | None) -> Plan | None:
+    """The plan of a question with its ε; None where n is not known or the kind has no plan."""
+    if n is None:
+        return None
+    try:
+        return plan(question, schema, epsilon=question.epsilon, n=n, guess=given.get("guess"))
+    except InvalidInput as error:
+        if "no width can be planned" in str(error):
+            return None
+        raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _STYLES = ("-", "--", "-.")
-_MARKERS = ("o", "s", "^", "D", "v", "x", "+", "*", "P")
 
 
 def _axes(ax: Axes | None) -> Any:
@@ -39,7 +38,7 @@ def posterior(
     release: Release | Sample,
     ax: Axes | None = None,
     *,
-    interval: float = 0.95,
+    level: float = 0.95,
     truth: Beta | Dirichlet | None = None,
 ) -> Axes:
     """The posterior density of each level's proportion: noise-aware with its interval shaded, plug-in dotted.
@@ -48,40 +47,38 @@ def posterior(
     ``truth`` draws another posterior thin and grey for comparison: only for data that are public anyway.
     """
     axes = _axes(ax)
-    if hasattr(release, "draws"):
-        _posterior_of_draws(cast(Sample, release), axes, interval)
+    if isinstance(release, Sample):
+        _posterior_of_draws(release, axes, level)
     else:
-        _posterior_of_shares(release, axes, interval, truth)
+        _posterior_of_shares(release, axes, level, truth)
     return axes  # type: ignore[no-any-return]
 
 
-def _posterior_of_shares(
-    release: Release, axes: Any, interval: float, truth: Beta | Dirichlet | None
-) -> None:
+def _posterior_of_shares(release: Release, axes: Any, level: float, truth: Beta | Dirichlet | None) -> None:
     # Two levels have mirrored densities: the last declared one is what people ask about ("yes").
     shown = [1] if len(release.levels) == 2 else list(range(len(release.levels)))
-    plug_in = [release.posterior.marginal(i) for i in shown]
-    aware = release.noise_aware_or_none()
+    plug_in = [release.plug_in.marginal(i) for i in shown]
+    aware = release.posterior_or_none()
     laws: list[Any] = list(plug_in) if aware is None else [aware.marginal(i) for i in shown]
     others = [] if truth is None else [truth.marginal(i) for i in shown]
     low, high = _ends([*laws, *plug_in, *others])
     theta = np.linspace(max(low, 1e-9), min(high, 1 - 1e-9), 801)
     beside = {"plug-in: noise ignored": plug_in, "without privacy": others}
-    _densities(axes, [release.levels[i] for i in shown], laws, beside, theta, interval)
+    _densities(axes, [release.levels[i] for i in shown], laws, beside, theta, level)
     axes.set_xlabel("proportion" if len(shown) > 1 else f"proportion of “{release.levels[1]}”")
     axes.set_ylabel("posterior density")
     size = "n private" if release.n is None else f"n = {release.n}"
     axes.set_title(f"{release.mechanism}, {release.guarantee}, {size}", fontsize=10)
 
 
-def _posterior_of_draws(sample: Sample, axes: Any, interval: float) -> None:
-    names, before = sample.parameters(), sample.prior_marginals()
+def _posterior_of_draws(sample: Sample, axes: Any, level: float) -> None:
+    names, before = sample.names, sample.prior_marginals()
     try:
         laws = sample.marginals()
     except (TooLargeError, InvalidInput):  # nobody knows what the draws say: they stand beside the prior
         laws = before
     theta, drawn = np.linspace(*_ends(laws), 801), np.atleast_2d(sample.values.T).T
-    colours = _densities(axes, names, laws, {"prior": before}, theta, interval)
+    colours = _densities(axes, names, laws, {"prior": before}, theta, level)
     for column, colour in zip(drawn.T, colours, strict=True):
         axes.plot(column, np.zeros(len(drawn)), "|", color=colour, markersize=14, markeredgewidth=1.6)
     axes.set_xlabel(names[0] if len(names) == 1 else "value")
@@ -103,12 +100,12 @@ def _densities(
     laws: Sequence[Any],
     beside: Mapping[str, Sequence[Any]],
     theta: Any,
-    interval: float,
+    level: float,
 ) -> list[Any]:
     """The laws with their intervals shaded, and thin what stands beside each; the colours of the laws."""
     colours = []
     for index, (name, law) in enumerate(zip(names, laws, strict=True)):
-        density, (left, right) = law.pdf(theta), law.interval(interval)
+        density, (left, right) = law.pdf(theta), law.interval(level)
         (line,) = axes.plot(theta, density, _STYLES[index % len(_STYLES)], linewidth=1.6, label=f"{name}")
         inside = (theta >= left) & (theta <= right)
         axes.fill_between(theta[inside], density[inside], alpha=0.15, color=line.get_color(), linewidth=0)
@@ -119,13 +116,13 @@ def _densities(
                 axes.plot(theta, others[index].pdf(theta), style, color=grey, linewidth=1.0, label=label)
     axes.set_xlim(theta[0], theta[-1])
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, title=f"shaded: {100 * interval:g} % interval", title_fontsize=8, fontsize=9)
+    axes.legend(frameon=False, title=f"shaded: {100 * level:g} % interval", title_fontsize=8, fontsize=9)
     return colours
 
 
-def intervals(answer: Any, ax: Axes | None = None, *, interval: float = 0.95) -> Axes:
+def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """A line for each number of an answer, or of pooled groups (a caterpillar); a network's graph."""
-    figure = answer.figure(interval)
+    figure = answer.figure(level)
     if figure is None:
         raise InvalidInput("there is nothing to draw here; its parts may have pictures of their own")
     if figure.graph:
@@ -138,21 +135,21 @@ def intervals(answer: Any, ax: Axes | None = None, *, interval: float = 0.95) ->
         axes.plot(row.mean, place, marker="o", color="white", markeredgecolor="black", markersize=5)
     named = [row.name for row in figure.rows]
     axes.set_yticks(*([places, named] if len(places) <= 60 else [[]]))
-    axes.set_xlabel(f"{100 * interval:g} % interval")
+    axes.set_xlabel(f"{100 * level:g} % interval")
     axes.set_title(figure.title, fontsize=10)
     return axes  # type: ignore[no-any-return]
 
 
-def coefficients(fit: Fit, ax: Axes | None = None, *, interval: float = 0.95) -> Axes:
+def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """Each coefficient but the intercept with its interval; thick is what sampling alone would leave."""
-    axes = intervals(fit, ax, interval=interval)
+    axes = intervals(fit, ax, level=level)
     alone = np.sqrt(1 - fit.noise_share())[fit.slopes]
-    rows = fit.figure(interval).rows
+    rows = fit.figure(level).rows
     for place, row, part in zip(range(len(rows))[::-1], rows, alone, strict=True):
         inner = [row.mean + part * (end - row.mean) for end in (row.low or 0.0, row.high or 0.0)]
         axes.plot(inner, [place, place], color="black", linewidth=3.5, solid_capstyle="butt", zorder=1.5)
     axes.axvline(0, linestyle=":", color="0.4", linewidth=1.0)
-    axes.set_xlabel(f"coefficient, {100 * interval:g} % interval; thick: without the noise of privacy")
+    axes.set_xlabel(f"coefficient, {100 * level:g} % interval; thick: without the noise of privacy")
     return axes
 
 

@@ -11,12 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._interop import inference_data
 from discreet._typing import FloatArray
 from discreet.declarations import Relation, as_bounds, as_rational, as_real, as_reals, people_bound
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import Rescaled
-from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words, as_count
+from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words, as_count, kept
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.posterior_sampling.family import Family, start
 from discreet.privacy.composite_curves import grouped
@@ -45,13 +44,14 @@ _COARSE = 2**22
 """A grid of so many usual cells, a 2⁻¹⁰ part of the scale of a draw, would have to be accounted for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sample(Answer):
     """Private draws with their guarantee and everything public that led to them; JSON round trip."""
 
     format: ClassVar[str] = "discreet/sample"
     label: ClassVar[str] = "parameter"
-    drawer: ClassVar[str] = "posterior"
+    variable: ClassVar[str] = "theta"
+    plot_kind: ClassVar[str] = "posterior"
 
     sampler: str
     family: Mapping[str, Any]
@@ -61,7 +61,8 @@ class Sample(Answer):
     m: float
     grid: Fraction
     target: Mapping[str, Any]
-    draws: list[Any]
+    drawn: list[Any]
+    """What was released: the draws."""
     guarantee: Guarantee
     versions: Mapping[str, str] = field(default_factory=dict)
     bounds: tuple[float, float] | None = None
@@ -72,32 +73,29 @@ class Sample(Answer):
     @property
     def values(self) -> FloatArray:
         """The draws as an array; of a statistical query in the units of its bounds."""
-        values = np.array(self.draws, dtype=np.float64)
+        values = np.array(self.drawn, dtype=np.float64)
         if self.bounds is None:
             return values
         low, high = self.bounds
         return np.asarray(low + (high - low) * values, dtype=np.float64)
 
     @property
-    def _drawn(self) -> FloatArray:
+    def _rows_drawn(self) -> FloatArray:
         """The values, a row for each draw."""
         return np.atleast_2d(self.values.T).T
 
-    def noise_aware(self) -> Any:
+    @cached_property
+    def posterior(self) -> Any:
         """What is known of θ given the draws, their randomness accounted for: no privacy is spent.
 
         A :class:`Normal` for a mean (one for each axis of a vector), a mixture of Gammas for a rate, the law
         of the share for ``beta``, and for ``dirichlet`` a law of all shares with ``marginal(i)``. Each has
         ``mean``, ``std``, ``interval`` and ``sample``.
         """
-        return self._noise_aware
-
-    @cached_property
-    def _noise_aware(self) -> Any:
         family = self.model
         if self.grid > _COARSE * family.grid(start(family, self.prior_law, self.m), self.n, Fraction(self.r)):
             raise TooLargeError(f"the draws are rounded to cells of {float(self.grid):g}: too coarse")
-        draws = np.array(self.draws, dtype=np.float64)
+        draws = np.array(self.drawn, dtype=np.float64)
         given = family.given_draws(self.prior_law, self.n, self.r, self.m, draws)
         return given if self.bounds is None else Rescaled(given, *self.bounds)
 
@@ -112,8 +110,8 @@ class Sample(Answer):
         return self.model.prior(self.prior)
 
     def marginals(self) -> list[Law]:
-        """The law of each number in θ given the draws, in the order of :meth:`parameters`."""
-        return self.model.marginals(self.noise_aware())
+        """The law of each number in θ given the draws, in the order of ``names``."""
+        return self.model.marginals(self.posterior)
 
     def prior_marginals(self) -> list[Law]:
         """The same before the data: the prior."""
@@ -121,65 +119,69 @@ class Sample(Answer):
             return [Rescaled(self.prior_law, *self.bounds)]
         return self.model.marginals(self.prior_law)
 
-    def parameters(self) -> list[str]:
-        """What each number in θ is, in a word: the mean, a rate, the share of a level."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each number in θ is, in a word: the mean, a rate, the share of a value."""
         name = "mean" if self.bounds is not None else self.model.parameter
         if self.levels is not None:
-            return list(self.levels)
+            return self.levels
         if self.model.parameters:
-            return list(self.model.parameters)
-        number = self._drawn.shape[1]
-        return [name] if number == 1 else [f"{name} {i + 1}" for i in range(number)]
+            return tuple(self.model.parameters)
+        number = self._rows_drawn.shape[1]
+        return (name,) if number == 1 else tuple(f"{name} {i + 1}" for i in range(number))
 
-    def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
-        """Draws from what is known of θ given the release, as ArviZ inference data."""
-        theta = self._joint(size, seed)
-        return inference_data({"theta": theta[None]}, {"guarantee": str(self.guarantee), "n": self.n})
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw from what is known of θ given the release; what was released itself is ``values``.
 
-    def _joint(self, size: int, seed: int | None) -> FloatArray:
-        """Draws of θ from what is known of it, its numbers in columns if there are several."""
-        law = self.noise_aware()
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        law = self.posterior
         if hasattr(law, "sample"):
-            return np.asarray(law.sample(size, seed), dtype=np.float64)
+            return np.asarray(law.sample(size, seed), dtype=np.float64).reshape(size, -1)
         seeds = np.random.default_rng(seed).integers(2**63, size=len(law)).tolist()
         return np.stack([one.sample(size, own) for one, own in zip(law, seeds, strict=True)], axis=1)
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
-        """For each number in θ its mean, standard deviation and credible interval, given the draws.
+    def _attributes(self) -> dict[str, Any]:
+        return super()._attributes() | {"n": self.n}
 
-        Empty where that cannot be computed, or would take minutes.
-        """
-        if self.model.slow_given_draws(self.n, len(self.parameters())):
+    @kept
+    def shown_rows(self, level: float = 0.95) -> list[Row]:
+        """The rows; empty where they cannot be computed, or would take minutes."""
+        if self.model.slow_given_draws(self.n, len(self.names)):
             return []
         try:
-            return self._rows(interval)
+            return self.rows(level)
         except (TooLargeError, InvalidInput):
             return []
 
-    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
-        """The rows as mappings, however long it takes."""
-        return [row.to_dict(self.label) for row in self._rows(interval)]
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return (_UNCHECKED,) if math.isinf(self.model.work) else ()
 
-    def _rows(self, interval: float) -> list[Row]:
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """For each number in θ its mean, standard deviation and credible interval, given the draws."""
         laws = self.marginals()
         share = self.bounds is None and self.model.is_share
-        ends = [law.interval(interval) for law in laws]
+        ends = [law.interval(level) for law in laws]
         return [
             Row(name, law.mean(), law.std(), low, high, share)
-            for name, law, (low, high) in zip(self.parameters(), laws, ends, strict=True)
+            for name, law, (low, high) in zip(self.names, laws, ends, strict=True)
         ]
 
     def tables(self) -> tuple[Table, ...]:
         """The draws themselves."""
-        values = self._drawn
+        values = self._rows_drawn
         cells = tuple((str(i + 1), *(f"{x:.6g}" for x in row)) for i, row in enumerate(values[:_SHOWN]))
         more = "" if len(values) <= _SHOWN else f" (the first {_SHOWN} of {len(values)})"
-        return (Table(("draw", *self.parameters()), cells, f"What was drawn{more}:"),)
+        return (Table(("draw", *self.names), cells, f"What was drawn{more}:"),)
 
     def words(self) -> Words:
         """What was drawn, from what, and how the figures are to be taken."""
-        number = "One draw" if len(self.draws) == 1 else f"{len(self.draws)} draws"
-        many = "s" if len(self.draws) > 1 else ""
+        number = "One draw" if len(self.drawn) == 1 else f"{len(self.drawn)} draws"
+        many = "s" if len(self.drawn) > 1 else ""
         model, prior = self.model.described(self.prior, self.bounds)
         note = (
             f"{number} from the posterior of n = {self.n:,} records was published (record weight r = "
@@ -198,15 +200,14 @@ class Sample(Answer):
             ),
             notes=(note,),
             reading=(_READING,),
-            warnings=(_UNCHECKED,) if math.isinf(self.model.work) else (),
         )
 
-    def figure(self, interval: float = 0.95) -> Figure | None:
+    def figure(self, level: float = 0.95) -> Figure | None:
         """What is known of each number after the release, beside the prior and the draws."""
-        rows = self.rows(interval)
+        rows = self.shown_rows(level)
         if not rows:
             return None
-        values = self._drawn
+        values = self._rows_drawn
         series = tuple(
             Series(row.name, law, prior=prior, draws=tuple(map(float, column)))
             for row, law, prior, column in zip(
@@ -217,17 +218,19 @@ class Sample(Answer):
 
     def content(self) -> dict[str, Any]:
         """JSON values."""
-        return {"private": True, **super().content()}
+        found = super().content()
+        draws = found.pop("drawn")
+        return {"private": True, **found, "draws": draws}
 
     def check_parts(self) -> None:
         """The draws are numbers of the family's parameter, from a posterior that there can be."""
         super().check_parts()
-        values = self._drawn
+        values = self._rows_drawn
         numbers = len(self.model.parameters or self.model.marginals(self.prior_law))
         if values.ndim != 2 or values.shape[1] != numbers or not (values.size and np.isfinite(values).all()):
             raise ValueError(f"its draws are not {numbers} finite numbers each")
-        if len(self.parameters()) != numbers:
-            raise ValueError(f"it has {len(self.parameters())} levels for {numbers} numbers")
+        if len(self.names) != numbers:
+            raise ValueError(f"it has {len(self.names)} levels for {numbers} numbers")
         if self.sampler not in DRAW_METHODS:
             raise ValueError("its sampler is unknown")
         if (self.r != 1 and self.sampler != "diffused") or (self.m != 1 and self.sampler != "concentrated"):
@@ -236,7 +239,7 @@ class Sample(Answer):
             raise ValueError("r and m must be above 0 and at most 1, and the grid positive")
         if not isinstance(self.target, dict) or not set(self.target) <= {"epsilon", "delta", "order"}:
             raise ValueError("its target is malformed")
-        if len(self.draws) == 1 and self.target and self.target != self._reached():
+        if len(self.drawn) == 1 and self.target and self.target != self._reached():
             raise ValueError("it claims another target than its guarantee meets")
 
     def _reached(self) -> dict[str, Any]:
@@ -260,7 +263,7 @@ class Sample(Answer):
             curve, relation, unit = grouped(curve, most), claimed.relation, claimed.unit
         basis = f"{self.sampler} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
         one = Guarantee(None, relation, basis=basis, assumptions=assumed, curve=curve, unit=unit)
-        together = compose([one], count=len(self.draws))
+        together = compose([one], count=len(self.drawn))
         if math.isinf(model.work):  # nobody computes its pair any more, of which the words warn
             pair = claimed.exact_epsilon, claimed.exact_delta
             together = replace(together, exact_epsilon=pair[0], exact_delta=pair[1])
@@ -280,7 +283,7 @@ class Sample(Answer):
             m=as_real(content["m"], "m"),
             grid=as_rational(content["grid"], "grid", 0),
             target=content["target"],
-            draws=as_reals(content["draws"], "draws").tolist(),
+            drawn=as_reals(content["draws"], "draws").tolist(),
             guarantee=Guarantee.from_dict(content["guarantee"]),
             versions=content["versions"],
             bounds=None if bounds is None else as_bounds(as_reals(bounds, "bounds").tolist(), "a mean"),

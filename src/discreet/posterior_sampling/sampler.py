@@ -94,7 +94,7 @@ class PosteriorSampler:
             m=self.m,
             grid=self.grid,
             target=dict(self.target),
-            draws=self.draw(statistic, size).tolist(),
+            drawn=self.draw(statistic, size).tolist(),
             guarantee=self.price(size),
             versions=VERSIONS,
         )

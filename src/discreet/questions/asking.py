@@ -5,7 +5,7 @@ A retry returns the stored document and opens no data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -14,105 +14,147 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discreet._text import amount
-from discreet.declarations import as_size
+from discreet.data import of_columns
 from discreet.documents.answer import Answer, load_answer
 from discreet.errors import InvalidInput, PrivacyWarning, warn
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.questions.base import Bound, Question
+    from discreet.questions.base import Question
+    from discreet.questions.request import PricedRequest, Request
+    from discreet.schema import Schema
 
 
 LARGE_EPSILON = 10
-_large_delta: ContextVar[bool] = ContextVar("large_delta", default=False)
+"""Above it a guarantee is warned of."""
+LARGEST_DELTA = Fraction(1, 1000)
+"""Above it δ is refused unless it is acknowledged."""
+_large_delta_allowed: ContextVar[bool] = ContextVar("large_delta_allowed", default=False)
+_warned_uncounted = False
 
 
 @contextmanager
 def acknowledge_large_delta() -> Iterator[None]:
-    """Within it a δ of 1/n or more is not refused: you know that it may give a record away."""
-    before = _large_delta.set(True)
+    """Within it a δ above 1/1000, or of 1/n or more, is not refused: it may give a record away."""
+    before = _large_delta_allowed.set(True)
     try:
         yield
     finally:
-        _large_delta.reset(before)
+        _large_delta_allowed.reset(before)
 
 
-def cautions(question: Question) -> tuple[str, ...]:
-    """What the curator should know before it is asked, as far as the declaration tells."""
-    epsilon = getattr(question, "epsilon", None)
-    if epsilon is None or Fraction(epsilon) <= LARGE_EPSILON:  # it was checked when the question was made
-        return question.cautions
-    large = amount(Fraction(epsilon))
+def cautions(question: Question, request: Request) -> tuple[str, ...]:
+    """Return what the curator should know before it is asked, as far as the declaration tells."""
+    if question.epsilon is None or question.exact_epsilon <= LARGE_EPSILON:
+        return request.cautions
+    large = amount(question.exact_epsilon)
     return (
-        *question.cautions,
-        f"ε = {large} promises next to nothing: what anybody believes about a person may change by a factor "
-        f"of e^{large}; below 5 is a promise that people can use",
+        *request.cautions,
+        f"epsilon={large} protects very little: the odds of any statement about a person may "
+        "change by a factor "
+        f"of e^{large}; a usual choice is between 0.1 and 3",
     )
 
 
-class Asked:
-    """A question put to data, which are read at most once for price and answer together."""
+class BoundQuestion:
+    """A question under a schema, put to data, which are read at most once for price and answer together.
 
-    def __init__(self, question: Question, data: Any) -> None:
-        self.question, self.data = question, data
+    Parameters
+    ----------
+    question : Question
+        What is asked.
+    schema : Schema
+        What is public about the data.
+    data
+        The records; not opened before the price is known, where the schema declares their number.
+    """
+
+    def __init__(self, question: Question, schema: Schema, data: Any) -> None:
+        self.question, self.schema, self.data = question, schema, data
+
+    @cached_property
+    def request(self) -> Request:
+        """The question under the schema, checked."""
+        return self.question.request(self.schema)
 
     @cached_property
     def _statistic(self) -> Any:
-        return self.question.read(self.data)
-
-    def put_to(self, data: Any) -> Asked:
-        """The same, where it reads while it answers put to data that are open now."""
-        return Asked(self.question, data) if self._statistic is self.data else self
+        return self.request.read(self._records)
 
     @cached_property
-    def _bound(self) -> Bound:
-        declared = self.question.declared_size
+    def _records(self) -> Any:
+        """The data; a mapping of columns as a table, each value on its own."""
+        is_table = isinstance(self.data, Mapping) and any(hasattr(v, "__len__") for v in self.data.values())
+        return of_columns(self.data) if is_table else self.data
+
+    def put_to(self, data: Any) -> BoundQuestion:
+        """Return this question bound to ``data``, for kinds that read the data while answering."""
+        return BoundQuestion(self.question, self.schema, data) if self._statistic is self._records else self
+
+    @cached_property
+    def _priced(self) -> PricedRequest:
+        declared = self.request.declared_size
         size = self.size if declared is None else declared
-        bound = self.question.bind(size)
+        priced = self.request.bind(size)
         n = sum(size) if isinstance(size, tuple) else size
-        if not n and getattr(self.question, "n", None) is not None:
-            n = as_size(self.question.n)  # type: ignore[attr-defined]
-        check_delta(bound.guarantee, n)
-        return bound
+        check_delta(priced.guarantee, n or self.schema.size)
+        return priced
 
     @property
     def size(self) -> Any:
         """The public size that the data show, which are read for it."""
-        return self.question.size_of(self._statistic)
+        return self.request.size_of(self._statistic)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The price: fixed before the data are opened where the size was declared."""
-        return self._bound.guarantee
+        """The price: fixed before the data are opened where the size is declared."""
+        return self._priced.guarantee
+
+    def plan(self) -> dict[str, Any]:
+        """Return what is asked, as a ledger stores it."""
+        return self.question.plan(self.schema)
 
     def _make(self) -> Answer:
-        bound = self._bound  # the price first: it may need no data
-        return bound.make(self._statistic)
+        priced = self._priced  # the price first: it may need no data
+        return priced.make(self._statistic)
 
     def answer(self, charge: Charge | None = None) -> Any:
-        """The answer, charged before it leaves where there is something to charge."""
-        for caution in cautions(self.question):
+        """Return the answer, charged before it leaves where there is something to charge."""
+        for caution in cautions(self.question, self.request):
             warn(caution, PrivacyWarning)
         if charge is None:
             return self._make()
-        receipt = charged(
-            charge, self.question.plan(), lambda: (self.guarantee, lambda: self._make().to_json())
-        )
+        receipt = charged(charge, self.plan(), lambda: (self.guarantee, lambda: self._make().to_json()))
         return replace(load_answer(receipt.result.decode()), receipt=receipt)
 
 
 def check_delta(guarantee: Guarantee, n: Any) -> None:
-    """Refuses δ ≥ 1/n for a public n, unless somebody takes it upon themselves."""
+    """Refuse δ above 1/1000, and δ ≥ 1/n for a public n, unless it is acknowledged."""
     delta = guarantee.exact_delta
-    if guarantee.is_private and isinstance(n, int) and delta * n >= 1 and not _large_delta.get():
+    if not guarantee.is_private or _large_delta_allowed.get():
+        return
+    wayout = "or acknowledge it: with discreet.acknowledge_large_delta(): … (--acknowledge-large-delta)"
+    if isinstance(n, int) and n and delta * n >= 1:
         raise InvalidInput(
             f"delta={amount(delta)} is at least 1/n = {amount(Fraction(1, n))}: publishing one record chosen "
-            "at random would satisfy it. Choose delta far below 1/n, or acknowledge it: with "
-            "discreet.acknowledge_large_delta(): … (--acknowledge-large-delta)"
+            f"at random would satisfy it. Choose delta far below 1/n, {wayout}"
+        )
+    if delta > LARGEST_DELTA:
+        raise InvalidInput(
+            f"delta={amount(delta)} is above {amount(LARGEST_DELTA)}: with that probability anything may be "
+            f"published. Choose delta far below one over the number of records, such as 1e-6, {wayout}"
         )
 
 
-def answered(question: Question, data: Any, charge: Charge | None = None) -> Any:
-    """The answer to a question; with ``charge`` it is paid for before it leaves."""
-    return Asked(question, data).answer(charge)
+def warn_uncounted() -> None:
+    """Warn once per process that a call without a charge is counted by nobody."""
+    global _warned_uncounted
+    if not _warned_uncounted:
+        _warned_uncounted = True
+        warn(
+            "no ledger keeps count of what this call spends: pass "
+            "charge=discreet.Charge(ledger, dataset, id), or "
+            "ask through a discreet.Study",
+            PrivacyWarning,
+        )

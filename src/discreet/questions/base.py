@@ -1,8 +1,9 @@
-"""A question: what is asked, in public parameters, and how it is priced, charged and answered.
+"""A question: which columns are asked about, how, and for how much; all of it public.
 
-A kind of question is a frozen dataclass in a file of its own. Its fields say what they mean
-(:func:`parameter`), and from them come the study file, the options of the command line, the forms of the
-studio, the plan in the ledger and the part "what was asked" of a report.
+A kind of question is a frozen dataclass in a file of its own. What is public about the data is in the schema
+(:mod:`discreet.schema`); the fields of a question say what is asked of which columns. From these fields come
+the study file, the options of the command line, the forms of the studio, the plan in the ledger and the part
+"what was asked" of a report.
 """
 
 from __future__ import annotations
@@ -11,30 +12,22 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from discreet._registry import QUESTIONS
 from discreet._text import nearest
-from discreet.declarations import EXCLUDE, as_size
-from discreet.documents.answer import Answer
+from discreet._typing import EpsilonLike
+from discreet.declarations import as_epsilon
 from discreet.errors import InvalidInput
-from discreet.ledger.charging import Charge
-from discreet.privacy.guarantee import Guarantee
-from discreet.questions.asking import answered
-from discreet.questions.text import FLAG, OPTIONS, TEXT, WHOLE, TextForm
-from discreet.questions.widths import NO_GUESS, Guess, Rehearsal, Width
+from discreet.questions.request import Request
+from discreet.questions.text import BUDGET, TextForm
+from discreet.schema import Schema
 
-PLAN_VERSION = 2
-"""Of the plans that a ledger stores; 0.1.0 wrote plans without a version."""
-LABELS = {
-    "epsilon": "Privacy budget ε",
-    "delta": "δ",
-    "n": "Number of records n",
-    "bounds": "Bounds of one record",
-    "missing": "Missing values",
-    "other": "Other values",
-}
+PLAN_VERSION = 3
+"""Of the plans that a ledger stores; 0.1 wrote plans without a version, 0.2 version 2."""
+LABELS = {"epsilon": "Privacy budget ε", "delta": "δ", "by": "By group"}
 """Of the words that several questions have."""
 
 
@@ -64,255 +57,203 @@ def parameter(
     *,
     default: Any = dataclasses.MISSING,
     choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
-    **meant: Any,
+    kw_only: bool = False,
+    **details: Any,
 ) -> Any:
-    """A field of a question: how its value is written, and what it means; required without a default.
+    """Declare a field of a question: how its value is written, and what it means.
 
-    ``meant``: label, example and python of :class:`Parameter`.
+    Parameters
+    ----------
+    form : TextForm
+        How the value is read from text and written.
+    help : str
+        One sentence for ``--help`` and forms.
+    default : optional
+        Required without one.
+    choices : tuple of str, or a function that returns it
+        The values that are allowed.
+    kw_only : bool
+        Whether it is given by its name only.
+    **details
+        ``label``, ``example`` and ``python`` of :class:`Parameter`.
     """
-    metadata = {"parameter": Parameter(form, help, **meant), "choices": choices}
-    return dataclasses.field(default=default, metadata=metadata)
+    metadata = {"parameter": Parameter(form, help, **details), "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata, kw_only=kw_only)
 
 
 optional = partial(parameter, default=None)
 """A field that may be left out: it is None then."""
 
 
-def same(question: type[Any], name: str) -> Any:
-    """A field as another question has it."""
-    known = {one.name: one for one in fields(question)}[name]
-    return dataclasses.field(default=known.default, metadata=known.metadata)
-
-
-class Bound(NamedTuple):
-    """A question whose public size is known: its guarantee, and what makes the answer of a statistic."""
-
-    guarantee: Guarantee
-    make: Callable[[Any], Answer]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Question(ABC):
-    """What is asked of data, all of it public.
+    """What is asked of which columns, all of it public.
 
-    ``__post_init__`` of a kind raises InvalidInput where the declaration cannot be used; it looks at no data.
+    ``__post_init__`` of a kind raises InvalidInput where its fields cannot be used together; what a schema
+    decides is checked by :meth:`request`. Neither looks at data.
     """
 
     kind: ClassVar[str]
-    """Its name in study files, ledgers and forms."""
-    command: ClassVar[str] = ""
-    """Its name on the command line, where that is another one."""
-    verb: ClassVar[str]
-    """The function of :mod:`discreet` that asks it."""
+    """Its name in Python, study files, ledgers, forms and on the command line."""
     title: ClassVar[str]
     sentence: ClassVar[str]
     """What it gives, for ``--help`` and the studio."""
-    cautions: ClassVar[tuple[str, ...]] = ()
-    """What the curator should know before it is asked, as far as the declaration tells."""
-    only_in_calls: ClassVar[frozenset[str]] = frozenset()
-    """Fields that only a call in Python may set, no study."""
 
-    # What a kind of question says.
-
-    @abstractmethod
-    def read(self, data: Any) -> Any:
-        """The exact statistic of the data, which is private."""
+    epsilon: EpsilonLike | None = optional(  # noqa: RUF009
+        BUDGET, "Privacy budget, such as 0.5 or 1/2.", example="0.5", kw_only=True
+    )
+    delta: EpsilonLike | None = optional(  # noqa: RUF009
+        BUDGET, "The δ of the guarantee, such as 1e-6, where it needs one.", example="1e-6", kw_only=True
+    )
 
     @abstractmethod
-    def size_of(self, statistic: Any) -> Any:
-        """The public size that a statistic shows: the number of records, or of each group."""
+    def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns that the question reads."""
+
+    @abstractmethod
+    def request(self, schema: Schema) -> Request:
+        """Return the question put under a schema, checked; no data are opened."""
 
     @property
-    def declared_size(self) -> Any | None:
-        """The public size, where it was declared: the price is then fixed before data are opened."""
-        n = getattr(self, "n", None)
-        return None if n is None else as_size(n)
+    def needs_delta(self) -> bool:
+        """Whether the question cannot be asked without δ."""
+        return False
 
-    @abstractmethod
-    def bind(self, size: Any) -> Bound:
-        """The guarantee for data of this public size, and what makes the answer."""
-
-    def expected_width(self, size: Any = None, level: float = 0.95) -> Width | None:
-        """How wide the interval of one number is expected to be, noise included, for a public size.
-
-        For plans: it opens no data. None where this kind of question has no such figure.
-        """
-        return None
-
-    def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
-        """An answer about n made-up records with seeded noise, where this kind can be rehearsed."""
-        raise InvalidInput(f"a question of kind {self.kind!r} is not planned so; 'regress' and 'mean' are")
-
-    # What follows from it.
-
-    def price(self, size: Any = None) -> Guarantee:
-        """What asking costs, for data of this public size (if not declared); opens no data."""
-        known = self.declared_size if size is None else size
-        if known is None:
-            raise InvalidInput("the price depends on the public number of records: declare it, or give size")
-        return self.bind(known).guarantee
-
-    def ask(self, data: Any, charge: Charge | None = None) -> Any:
-        """The answer; with ``charge`` it is paid for before it leaves, and a retry returns the stored one."""
-        return answered(self, data, charge)
+    @property
+    def exact_epsilon(self) -> Fraction:
+        """The privacy budget as an exact fraction."""
+        if self.epsilon is None:
+            raise InvalidInput("epsilon is missing: say how much of the budget this question may spend")
+        return as_epsilon(self.epsilon)
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
-        """The meaning of every field, in their order; required ones first."""
-        found = []
+        """Return the meaning of every field, in their order; required ones first."""
+        known = []
         for field in fields(cls):
-            meant, choices = field.metadata["parameter"], field.metadata["choices"]
+            meaning, choices = field.metadata["parameter"], field.metadata["choices"]
             required = field.default is dataclasses.MISSING
-            known = replace(
-                meant,
+            described = replace(
+                meaning,
                 name=field.name,
-                label=meant.label or LABELS.get(field.name) or field.name.replace("_", " ").capitalize(),
+                label=meaning.label or LABELS.get(field.name) or field.name.replace("_", " ").capitalize(),
                 required=required,
                 default=None if required else field.default,
                 choices=choices() if callable(choices) else choices,
             )
-            found.append(known)
-        return tuple(sorted(found, key=lambda one: not one.required))
+            known.append(described)
+        return tuple(sorted(known, key=lambda one: (not one.required, one.name in ("epsilon", "delta"))))
 
-    def stated(self) -> dict[str, Any]:
-        """The fields that are not at their default, as they were given."""
+    def explicit_fields(self) -> dict[str, Any]:
+        """Return the fields that are not at their default, as they were given."""
         values = [(field, getattr(self, field.name)) for field in fields(self)]
-        return {
-            field.name: value
-            for field, value in values
-            if value is not field.default and value != field.default
-        }
+        return {f.name: value for f, value in values if value is not f.default and value != f.default}
 
-    def plan(self) -> dict[str, Any]:
-        """What is asked, normalised: it alone decides whether another request with the same id is a retry."""
-        forms, own = {one.name: one.form for one in self.parameters()}, self.normalised()
-        found = {
-            name: own[name] if name in own else forms[name].plain(value)
-            for name, value in self.stated().items()
+    def plan(self, schema: Schema) -> dict[str, Any]:
+        """Return what is asked, normalised: it alone decides whether the same request id is a retry."""
+        forms = {one.name: one.form for one in self.parameters()}
+        normal = self.normalise(schema)
+        asked = {
+            name: normal[name] if name in normal else forms[name].plain(value)
+            for name, value in self.explicit_fields().items()
         }
-        return {"question": self.kind, "plan": PLAN_VERSION, **found}
+        declared = schema.select(*self.columns_used(schema), *filter(None, [schema.weight])).to_dict()
+        return {"question": self.kind, "plan": PLAN_VERSION, **asked, "schema": declared}
 
-    def normalised(self) -> dict[str, Any]:
-        """The values in a plan of those fields that their form alone does not normalise."""
+    def normalise(self, schema: Schema) -> dict[str, Any]:
+        """Return the values in a plan of those fields that their form alone does not normalise."""
         return {}
 
-    def described(self) -> list[tuple[str, str]]:
-        """What was asked, for a reader: the label and text of every field that is not at its default."""
+    def describe(self) -> list[tuple[str, str]]:
+        """Return what was asked, for a reader: label and text of every field that is not at its default."""
         known = {one.name: one for one in self.parameters()}
-        return [(known[name].label, known[name].form.told(value)) for name, value in self.stated().items()]
+        given = self.explicit_fields()
+        return [(known[name].label, known[name].form.describe(value)) for name, value in given.items()]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], where: str = "") -> Self:
-        """The question of a mapping, such as a table of a study file or the keywords of a call.
+        """Return the question of a mapping, such as a table of a study file or the keywords of a call.
 
-        Options of the chosen mechanism or family may stand among the parameters. A misspelt name is an error
-        that names the nearest one.
+        A misspelt name is an error that names the nearest one.
         """
         prefix = f"{where}: " if where else ""
-        known = {one.name: one for one in cls.parameters() if one.name not in cls.only_in_calls}
-        nested = [name for name, one in known.items() if one.form is OPTIONS]
-        direct = {key: value for key, value in given.items() if key in known}
-        others = {key: value for key, value in given.items() if key not in known}
-        possible = cls.options_of(direct) if nested else set()
-        for key in others:
-            if key not in possible:
-                raise InvalidInput(
-                    f"{prefix}{key!r} is unknown{nearest(key, {*known, *possible} - {*nested})}"
-                )
-        if others:
-            direct[nested[0]] = {**(direct.get(nested[0]) or {}), **others}
+        known = {one.name: one for one in cls.parameters()}
+        for key in given:
+            if key not in known:
+                raise InvalidInput(f"{prefix}{key!r} is unknown{nearest(key, known)}")
         for name, one in known.items():
-            if one.required and name not in direct:
-                raise InvalidInput(f"{prefix.removesuffix(': ') or cls.kind} lacks {name}")
-        return cls(**direct)
+            if one.required and name not in given:
+                raise InvalidInput(f"{prefix}{name} is missing{_such_as(one)}")
+        try:
+            return cls(**given)
+        except InvalidInput as error:
+            raise InvalidInput(f"{prefix}{error}") from None
 
     @classmethod
-    def options_of(cls, given: Mapping[str, Any]) -> set[str]:
-        """The names of the options that the chosen mechanism or family has."""
-        return set()
-
-    @classmethod
-    def from_text(cls, given: Mapping[str, str | tuple[str, ...]]) -> Self:
-        """The question of texts, as options and form fields are: empty ones are left out.
-
-        Levels may be given one by one; they are then taken literally.
-        """
+    def from_text(cls, given: Mapping[str, str]) -> Self:
+        """Return the question of texts, as options and form fields are: empty ones are left out."""
         values: dict[str, Any] = {}
         for one in cls.parameters():
             text = given.get(one.name, "")
-            if not isinstance(text, str):
-                values[one.name] = text
-            elif text.strip() and not one.python:
+            if text.strip() and not one.python:
                 values[one.name] = one.form.read(text, one.option)
             elif one.required:
-                example = f", such as {one.option} {one.example}" if one.example else ""
-                raise InvalidInput(f"{one.option} is missing{example}")
+                raise InvalidInput(f"{one.option} is missing{_such_as(one, one.option)}")
         return cls(**values)
 
-    def python(self, data: str, **charge: str) -> str:
-        """This question as a call of Python."""
-        given = self.stated()
-        for name in [one.name for one in self.parameters() if one.form is OPTIONS]:
-            given |= given.pop(name, None) or {}
-        lines = "".join(f"    {name}={value!r},\n" for name, value in {**given, **charge}.items())
-        return f"discreet.{self.verb}(\n    {data},\n{lines})"
+    @classmethod
+    def subject(cls) -> str | None:
+        """Return the field that is given by its place: columns, a column or a formula."""
+        return next((field.name for field in fields(cls) if not field.kw_only), None)
+
+    def python(self, data: str, **more: str) -> str:
+        """Return this question as a call of Python."""
+        given, subject = self.explicit_fields(), self.subject()
+        place = given.pop(subject, None) if subject is not None else None
+        several = isinstance(place, tuple)
+        first = [] if place is None else [repr(value) for value in (place if several else (place,))]
+        arguments = [f"{name}={value!r}" for name, value in given.items()]
+        arguments += [f"{name}={text}" for name, text in more.items()]
+        return (
+            f"discreet.{self.kind}(\n" + "".join(f"    {one},\n" for one in [data, *first, *arguments]) + ")"
+        )
 
     def arguments(self) -> list[str]:
-        """This question as options of its command."""
+        """Return this question as arguments of its command; what is given by its place comes last."""
         written = {one.name: one for one in self.parameters() if not one.python}
-        return [
-            f"{written[k].option}={written[k].form.write(v)}"
-            for k, v in self.stated().items()
-            if k in written
-        ]
+        texts = {k: written[k].form.write(v) for k, v in self.explicit_fields().items() if k in written}
+        subject = self.subject()
+        place = texts.pop(subject, None) if subject is not None else None
+        last = [] if place is None else [place]
+        if last and written[str(subject)].form.name == "names":
+            last = list(getattr(self, str(subject)))
+        options = [f"{written[name].option}={text}" for name, text in texts.items()]
+        return [*options, *(["--"] if any(word.startswith("-") for word in last) else []), *last]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TotalQuestion(Question):
-    """A question that can be asked so that no record is an error."""
-
-    strict: bool = parameter(
-        FLAG,
-        "Whether a value that is not declared stops the answer. If not it counts as missing, and missing "
-        "values that are not declared are left out: no error, and no exit code, then depends on a record.",
-        label="Stop at undeclared values",
-        default=True,
-    )
-
-    def place_of_missing(self, missing: Any) -> Any:
-        """What was declared for missing values; if nothing, and not strict: they are left out."""
-        return EXCLUDE if missing is None and not self.strict else missing
-
-    def check_total(self) -> None:
-        """Without ``strict``, refuses what may fail at a record."""
-        if not self.strict and getattr(self, "person", None) is not None:
-            raise InvalidInput(
-                "strict=False does not go with person=: a record without a key of its person has no place; "
-                "bring the data to one record per person first"
-            )
+def _such_as(one: Parameter, option: str = "") -> str:
+    return f", such as {option} {one.example}".replace("  ", " ") if one.example else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PeopleQuestion(TotalQuestion):
-    """A question about all records, of which a person may have several."""
-
-    n: int | None = optional(WHOLE, "Public number of records; checked against the data.")
-    person: str | None = optional(
-        TEXT,
-        "Column that says whose record it is, where a person may have several: ε is then a person's.",
-        label="Column that names a person",
-    )
-    per_person: int | None = optional(
-        WHOLE,
-        "At most so many records of each person enter; of more the lowest values.",
-        label="Records per person, at most",
-    )
-
-
-def question_of(kind: str, given: Mapping[str, Any], where: str = "") -> Question:
-    """The question of this kind with these parameters."""
+def question_of(kind: Any, given: Mapping[str, Any], where: str = "") -> Question:
+    """Return the question of this kind with these parameters."""
     if not isinstance(kind, str) or kind not in QUESTIONS:
         prefix = f"{where}: " if where else ""
         raise InvalidInput(f"{prefix}kind {kind!r} is unknown{nearest(kind, QUESTIONS)}")
     question: Question = QUESTIONS[kind].of(given, where)
     return question
+
+
+def check_names(given: Any, parameter: str = "columns") -> tuple[str, ...]:
+    """Return names of columns, from one name or several."""
+    names = (given,) if isinstance(given, str) else tuple(given or ())
+    if not all(isinstance(name, str) and name for name in names):
+        # By its type, not its value, which may be the data.
+        wrong = next(name for name in names if not (isinstance(name, str) and name))
+        shown = (
+            "an empty text" if isinstance(wrong, str) else f"a {type(wrong).__name__}"
+        )  # it may be the data
+        raise InvalidInput(f"{parameter} must be names of columns, such as 'smoker', not {shown}")
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"{parameter}={given!r} names a column twice")
+    return names

@@ -1,4 +1,4 @@
-"""What all questions about counts share: prior, mechanism, price, and whose records they are."""
+"""Requests that a mechanism on counts answers: of a column, of bins, of a table, of public groups."""
 
 from __future__ import annotations
 
@@ -7,94 +7,72 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet._registry import MECHANISMS
+from discreet._text import nearest
 from discreet._typing import EpsilonLike
+from discreet.answers.conditional import ConditionalRelease, group_assumption
 from discreet.answers.release import Release, publish
-from discreet.data import Contribution
-from discreet.declarations import (
-    Domain,
-    Relation,
-    as_epsilon,
-    as_integer,
-    as_prior,
-    as_relation,
-    as_size,
-    check_hidden_size,
-    people_assumption,
-)
+from discreet.data import contingency, count_levels
+from discreet.declarations import EXCLUDE, Domain, Relation, as_prior, as_size, people_assumption
 from discreet.documents.answer import as_probability
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import DataError, InvalidInput, TooLargeError
 from discreet.inference.add_remove import STRENGTH_PRIOR, LogUniform
 from discreet.inference.expected_width import expected_width, width_without
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
+from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.base import Bound, PeopleQuestion, TotalQuestion, optional, parameter
-from discreet.questions.text import BUDGET, NUMBERS, OPTIONS, PAIR, TEXT
-from discreet.questions.widths import LEFT_OUT, NO_GUESS, POINTS, Guess, Rehearsal, Width
+from discreet.questions.request import PricedRequest, Request
+from discreet.questions.text import plain
+from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
 
-RELATIONS = (str(Relation.REPLACE_ONE), str(Relation.ADD_REMOVE))
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 MANY_LEVELS = 50
 """With more, of which most may be empty, the strength of the prior is inferred unless it is declared."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountQuestion(TotalQuestion):
-    """A question that a mechanism on counts answers."""
+class CountRequest(Request):
+    """Counts with the noise of a mechanism.
 
-    epsilon: EpsilonLike = parameter(
-        BUDGET, "Privacy budget of this release, such as 0.5 or 1/2.", example="0.5"
-    )
-    delta: EpsilonLike | None = optional(
-        BUDGET, "The δ of the guarantee, such as 1e-6, for mechanisms that have one.", example="1e-6"
-    )
-    prior: float | Sequence[float] | None = optional(
-        NUMBERS,
-        "Dirichlet prior: one number for all levels, or one each: 1,2,1. Left out: 1, and with more than 50 "
-        "levels one unknown number for all, which is inferred.",
-        example="1",
-    )
-    mechanism: str = parameter(
-        TEXT,
-        "See `discreet mechanisms`; auto chooses by a rule.",
-        default="auto",
-        choices=lambda: ("auto", *MECHANISMS),
-    )
-    options: Mapping[str, Any] | None = optional(
-        OPTIONS, "Options of the mechanism: calibration=exact; gamma=2.", label="Options of the mechanism"
-    )
+    Parameters
+    ----------
+    epsilon : Fraction
+        What it may spend.
+    delta, prior, mechanism, options
+        As in :class:`discreet.Proportions`.
+    """
 
-    relation: str = parameter(
-        TEXT,
-        "What is protected: replace-one, what a record says, where n is public; add-remove, whether a "
-        "record is there at all, where n is private.",
-        label="What is protected",
-        default=str(Relation.REPLACE_ONE),
-        choices=RELATIONS,
-    )
-    total_prior: Sequence[float] | None = optional(
-        PAIR,
-        "With add-remove: a range, such as 100,1e6, in which the private number of records is expected.",
-        label="Range of the private number of records",
-    )
-
-    # What a kind of count question says.
+    epsilon: Fraction
+    delta: EpsilonLike | None = None
+    prior: float | Sequence[float] | None = None
+    mechanism: str = "auto"
+    options: Mapping[str, Any] | None = None
 
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """The levels that are counted."""
-
-    # What follows from it.
+        """The values that are counted."""
 
     @property
     def k(self) -> int:
+        """The number of values that are counted."""
         return self.domain.k
+
+    @property
+    def relation(self) -> Relation:
+        """Which pairs the mechanism protects."""
+        return Relation.ADD_REMOVE if self.schema.hides_size else Relation.REPLACE_ONE
 
     @cached_property
     def exact_prior(self) -> tuple[float, ...]:
+        """The parameters of the Dirichlet prior."""
         return as_prior(1.0 if self.prior is None else self.prior, self.k)
 
     @property
@@ -102,118 +80,62 @@ class CountQuestion(TotalQuestion):
         """The range of the unknown parameter of the prior, where many levels have one that is inferred."""
         return STRENGTH_PRIOR if self.prior is None and self.k > MANY_LEVELS else None
 
-    @cached_property
-    def exact_epsilon(self) -> Fraction:
-        return as_epsilon(self.epsilon)
-
     @property
     def _options(self) -> dict[str, Any]:
-        given = dict(self.options or {})
+        given = {k: v for k, v in (self.options or {}).items() if k != "acknowledge_not_private"}
         return given if self.delta is None else {**given, "delta": self.delta}
 
-    def __post_init__(self) -> None:
-        if self.relation not in RELATIONS:
-            raise InvalidInput(f"relation={self.relation!r} is none of {', '.join(RELATIONS)}")
-        _ = self.exact_prior, self.exact_epsilon
-        chosen = self._chosen()
-        made = check_options(chosen, self._options)
-        if self.relation not in made.relations:
-            fitting = ", ".join(name for name, one in MECHANISMS.items() if self.relation in one.relations)
-            raise InvalidInput(
-                f"mechanism={chosen!r} is not for relation={self.relation!r}; these are: {fitting}"
-            )
-        if self.total_prior is not None and not self.hides_size:
-            raise InvalidInput("total_prior= goes with relation='add-remove'; here n is public")
-        _ = self.expected_total
-        if self.leaves_out and not made.leaves_out:
-            fitting = ", ".join(name for name, one in MECHANISMS.items() if one.leaves_out)
-            raise InvalidInput(
-                f"mechanism={chosen!r} does not go with values that are left out (missing='exclude', or "
-                f"strict=False) where n is public; these do: {fitting}"
-            )
-        if not self.strict:
-            self.check_total()
+    @property
+    def _chosen(self) -> str:
+        if self.mechanism != "auto":
+            return self.mechanism
+        return automatic(relation=self.relation, options=self._options)
 
     @property
     def leaves_out(self) -> bool:
         """Whether records without a value are counted, privately, beside the levels: n is that of all."""
-        return self.domain.excludes_missing and not self.hides_size
-
-    def domain_of(self, name: str, levels: Any) -> Domain:
-        """The domain of a column: levels, a Domain, or a mapping with levels, other and missing."""
-        found = domain_of(name, levels)
-        missing = getattr(self, "missing", None) if found.missing is None else found.missing
-        return replace(found, missing=self.place_of_missing(missing))
-
-    @property
-    def hides_size(self) -> bool:
-        """Whether the number of records is private."""
-        return self.relation == Relation.ADD_REMOVE
+        return self.domain.excludes_missing and not self.schema.hides_size
 
     @property
     def expected_total(self) -> LogUniform | None:
         """What is declared about the number of records where that is private."""
-        return None if self.total_prior is None else LogUniform.of(self.total_prior, "total_prior")
+        given = self.schema.expected_n
+        return None if given is None else LogUniform.of(given, "expected_n")
 
-    def _chosen(self) -> str:
-        if self.mechanism != "auto":
-            return self.mechanism
-        return automatic(relation=as_relation(self.relation), options=self._options)
-
-    @classmethod
-    def options_of(cls, given: Mapping[str, Any]) -> set[str]:
-        name = given.get("mechanism", "auto")
-        classes = [MECHANISMS[one] for one in ([name] if name in MECHANISMS else MECHANISMS)]
-        own = {field.name for made in classes for field in fields(made) if field.init}
-        return (own | {"calibration"}) - {"prior", "n", "epsilon", "delta"}
-
-    def rehearse(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> Rehearsal:
-        """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
-        told, n = guess.told(self.domain.excludes_missing), self._planned_size(n)
-        share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
-        answered = guess.answered(n, self.domain.excludes_missing)
-        name, given = self._parts(n, self.exact_epsilon / (getattr(self, "per_person", None) or 1))
-        built = check_options(name, given)(**given)  # without the warnings of one that is to be used
-        planned: dict[str, Any] = {"share": share, "level": level}
-        found = expected_width(
-            built,
-            answered,
-            n - answered,
-            self.leaves_out,
-            seed=seed,
-            total_prior=self.expected_total,
-            **planned,
-        )
-        if found is None:
-            raise TooLargeError(
-                f"the noise of {built.name} cannot be accounted for at n={n}; lattice has no such limit"
-            )
-        noise = max(0.0, 1 - (width_without(self.exact_prior, answered, **planned) / found) ** 2)
-        name = f"a share of {100 * share:g} %"
-        return Rehearsal((name,), (found / 2,), (noise,), told, unit=POINTS, assumed="made-up counts")
-
-    def expected_width(self, size: Any = None, level: float = 0.95) -> Width:
-        """Of a share of a half, for which sampling leaves most open."""
-        found = self.rehearse(size, level, seed=0)
-        guessed = f" of those with a value, which {100 * LEFT_OUT:g} % of records lack"
-        return found.width(0, POINTS, found.names[0] + guessed * self.domain.excludes_missing)
-
-    def _planned_size(self, size: Any) -> int:
-        known = size if size is not None else self.declared_size
-        if not known or (isinstance(known, tuple) and not any(known)):
+    def __post_init__(self) -> None:
+        if self.schema.weight is not None:
             raise InvalidInput(
-                "n is missing: a plan needs the number of records, or about how many there are"
+                f"column {self.schema.weight!r} is a weight: mechanism={self.mechanism!r} "
+                "takes unweighted records"
             )
-        return as_size(known)
+        _ = self.exact_prior, self.expected_total
+        chosen = self._chosen
+        made = check_options(chosen, self._options)
+        if self.relation not in made.relations:
+            known = ", ".join(name for name, one in MECHANISMS.items() if self.relation in one.relations)
+            n = "a private n" if self.schema.hides_size else "a public n"
+            raise InvalidInput(f"mechanism={chosen!r} does not go with {n}; these do: {known}")
+        if self.leaves_out and not made.leaves_out:
+            known = ", ".join(name for name, one in MECHANISMS.items() if one.leaves_out)
+            raise InvalidInput(
+                f"mechanism={chosen!r} does not go with values that are left out where n is "
+                "public; these do: "
+                f"{known}"
+            )
+
+    def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
+        size = {} if self.schema.hides_size else {"n": n}
+        prior = (*self.exact_prior, 1.0) if self.leaves_out else self.exact_prior
+        return self._chosen, {"prior": prior, "epsilon": epsilon, **size, **self._options}
 
     def build(self, n: int, epsilon: Fraction) -> Mechanism:
-        """The mechanism for n records; with add-remove for any number of them, and n is not looked at."""
+        """Return the mechanism for n records; where n is private for any number of them."""
         name, given = self._parts(n, epsilon)
         built = build_mechanism(name, **given)
         built.check_size()
         return built
 
-    def released(
+    def release(
         self,
         built: Mechanism,
         counts: tuple[int, ...],
@@ -221,81 +143,252 @@ class CountQuestion(TotalQuestion):
         axes: Mapping[str, Sequence[Any]] | None = None,
         column: str | None = None,
     ) -> Release:
-        """What the mechanism makes of counts, with everything public that led to it."""
-        output = built.run(counts, acknowledge_not_private=getattr(self, "acknowledge_not_private", False))
+        """Return what the mechanism makes of counts, with everything public that led to it."""
+        known = bool((self.options or {}).get("acknowledge_not_private", False))
+        output = built.run(counts, acknowledge_not_private=known)
         return publish(
             built, output, self.domain, guarantee, axes, self.expected_total, column, self.strength
         )
 
-    def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
-        size = {} if self.hides_size else {"n": n}
-        prior = (*self.exact_prior, 1.0) if self.leaves_out else self.exact_prior
-        return self._chosen(), {"prior": prior, "epsilon": epsilon, **size, **self._options}
+    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+        """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
+        notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
+        share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
+        answered = guess.answered(n, self.domain.excludes_missing)
+        name, given = self._parts(n, self.epsilon / (self.schema.per_person or 1))
+        built = check_options(name, given)(**given)  # without the warnings of one that is to be used
+        known: dict[str, Any] = {"share": share, "level": level}
+        width = expected_width(
+            built,
+            answered,
+            n - answered,
+            self.leaves_out,
+            seed=seed,
+            total_prior=self.expected_total,
+            **known,
+        )
+        if width is None:
+            raise TooLargeError(
+                f"the noise of {built.name} cannot be accounted for at n={n}; lattice has no such limit"
+            )
+        noise = max(0.0, 1 - (width_without(self.exact_prior, answered, **known) / width) ** 2)
+        name = f"a share of {100 * share:g} %"
+        return PlannedWidth((name,), (width / 2,), (noise,), notes, unit=POINTS, assumed="simulated counts")
+
+    def planned_size(self, n: Any) -> int:
+        """Return the number of records that a width is planned for."""
+        return as_size(n)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WholeCountQuestion(PeopleQuestion, CountQuestion):
-    """A question about the counts of all records, of which a person may have several."""
+class WholeCountRequest(CountRequest):
+    """Counts of all records, of which a person may have several."""
 
-    selection: ClassVar[Bound | None] = None
-    """Where only some levels are published: their selection, with its guarantee."""
-
-    @property
-    def axes(self) -> Mapping[str, Sequence[Any]] | None:
-        """Of a table: the levels of each column."""
-        return None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.hides_size:
-            check_hidden_size(self.n, self.person)
-        if self.person is not None or self.per_person is not None:
-            Contribution(self.person, self.per_person, self.n)
-        _ = self.reading
+    axes: ClassVar[Mapping[str, Sequence[Any]] | None] = None
+    """Of a table: the levels of each column."""
+    name: ClassVar[str | None] = None
+    """The column that is counted, where it is one."""
 
     @cached_property
     def reading(self) -> dict[str, Any]:
         """How records are bounded while they are counted."""
-        bound = {"person": self.person, "per_person": self.per_person, "n": self.declared_size}
-        return {**({"private_size": True} if self.hides_size else bound), "strict": self.strict}
-
-    @cached_property
-    def declared_size(self) -> int | None:
-        """0 where the number of records is private."""
-        if self.hides_size:
-            return 0
-        return None if self.n is None else as_size(self.n)
-
-    def size_of(self, statistic: tuple[int, ...]) -> int:
-        return 0 if self.hides_size else sum(statistic)
+        schema = self.schema
+        bound = {"person": schema.person, "per_person": schema.per_person, "n": schema.size}
+        return {**({"private_size": True} if schema.hides_size else bound), "strict": schema.strict}
 
     @property
-    def _records(self) -> int:
-        return 1 if self.per_person is None else as_integer(self.per_person, "per_person")
+    def declared_size(self) -> int | None:
+        """0 where the number of records is private."""
+        return 0 if self.schema.hides_size else self.schema.size
 
-    def bind(self, size: int) -> Bound:
+    def size_of(self, statistic: tuple[int, ...]) -> int:
+        return 0 if self.schema.hides_size else sum(statistic)
+
+    def bind(self, size: int) -> PricedRequest:
         """One mechanism for all records; several records of a person by group privacy."""
-        if self.selection is not None:
-            return self.selection
-        built = self.build(size, self.exact_epsilon / self._records)
-        guarantee = self._guarantee(built)
-
-        column = getattr(self, "column", None)
-        return Bound(guarantee, lambda counts: self.released(built, counts, guarantee, self.axes, column))
-
-    def _guarantee(self, built: Mechanism) -> Guarantee:
-        if self.person is None:
-            return built.guarantee
-        note = people_assumption(self._records, self.person)
-        return built.guarantee.for_unit(self.person, self._records, note)
+        records = self.schema.per_person or 1
+        built = self.build(size, self.epsilon / records)
+        guarantee = built.guarantee
+        if self.schema.person is not None:
+            note = people_assumption(records, self.schema.person)
+            guarantee = guarantee.for_unit(self.schema.person, records, note)
+        axes, name = self.axes, self.name
+        return PricedRequest(guarantee, lambda counts: self.release(built, counts, guarantee, axes, name))
 
 
-def domain_of(name: str, levels: Any) -> Domain:
-    """Levels, a Domain, or a mapping with levels, other and missing."""
-    if isinstance(levels, Domain):
-        return levels
-    if not isinstance(levels, Mapping):
-        return Domain(levels)
-    if "levels" not in levels or not set(levels) <= {"levels", "other", "missing"}:
-        raise InvalidInput(f"column {name!r} takes levels, other and missing")
-    return Domain(**levels)
+@dataclass(frozen=True, kw_only=True)
+class ColumnCounts(WholeCountRequest):
+    """Counts of the values of one column, or of the bins of its numbers."""
+
+    column: str
+
+    @property
+    def name(self) -> str | None:  # type: ignore[override]
+        return None if self.schema.nameless else self.column
+
+    @cached_property
+    def domain(self) -> Domain:
+        return self.schema.domain(self.column)
+
+    def read(self, data: Any) -> tuple[int, ...]:
+        return count_levels(data, self.domain, column=self.name, **self.reading)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCounts(WholeCountRequest):
+    """Counts of the cells of several columns together."""
+
+    columns: tuple[str, ...]
+
+    @cached_property
+    def domains(self) -> dict[str, Domain]:
+        """The values of each column."""
+        return {name: self.schema.domain(name) for name in self.columns}
+
+    @property
+    def axes(self) -> Mapping[str, Sequence[Any]]:  # type: ignore[override]
+        return {name: tuple(domain.levels) for name, domain in self.domains.items()}
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The cells, the last column fastest; records that some column leaves out are in none."""
+        left_out = EXCLUDE if any(one.excludes_missing for one in self.domains.values()) else None
+        cells = tuple(" · ".join(map(str, cell)) for cell in product(*self.axes.values()))
+        return Domain(cells, missing=left_out)
+
+    def read(self, data: Any) -> tuple[int, ...]:
+        return self.flatten(contingency(data, self.domains, **self.reading))
+
+    def flatten(self, table: NDArray[np.int64]) -> tuple[int, ...]:
+        """Return counts of an array with an axis for each column, whose last place may be those left out."""
+        cells = table[tuple(slice(one.k) for one in self.domains.values())]
+        rest = (int(table.sum() - cells.sum()),) if self.leaves_out else ()
+        return (*map(int, cells.ravel()), *rest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupCounts(CountRequest):
+    """Counts of an outcome in each group, one mechanism for each: together they cost ε once."""
+
+    outcome: str
+    by: str
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The values of the outcome."""
+        return self.schema.domain(self.outcome)
+
+    @cached_property
+    def groups(self) -> Domain:
+        """The groups."""
+        return self.schema.domain(self.by, "by")
+
+    def __post_init__(self) -> None:
+        if self.outcome == self.by:
+            raise InvalidInput(f"by={self.by!r} must be another column than {self.outcome!r}")
+        groups = self.schema.category(self.by, "by")
+        if not groups.public and not self.schema.hides_size:
+            raise InvalidInput(
+                f"by={self.by!r} is private, and with a public n a replaced record may change "
+                "its group: ask for "
+                f"the table of {self.outcome!r} and {self.by!r}, or declare the group of "
+                "every record as public: "
+                "Category([…], public=True)"
+            )
+        if self.schema.person is not None:
+            raise InvalidInput(
+                "by= does not go with person=: bring the data to one record per person "
+                "first, or ask for a table"
+            )
+        _ = self.groups
+        super().__post_init__()
+
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The declared size of each group."""
+        declared = (self.schema.sizes or {}).get(self.by)
+        return None if declared is None else tuple(declared[group] for group in self.groups.levels)
+
+    @property
+    def declared_size(self) -> tuple[int, ...] | None:
+        """Of each group; zeros where they are private."""
+        return (0,) * self.groups.k if self.schema.hides_size else self.sizes
+
+    def planned_size(self, n: Any) -> int:
+        """Of the smallest group; groups of equal size where only the number of all records is known."""
+        if self.sizes is not None and any(self.sizes):
+            return min(filter(None, self.sizes))
+        return max(1, as_size(n) // self.groups.k)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Sizes that were not declared are read from the data, and published."""
+        if self.sizes is not None or self.schema.hides_size:
+            return ()
+        return (
+            f"the number of records in each group of {self.by!r} is read from the data and "
+            "published as it is: "
+            "declare sizes= in the schema from what is publicly known, or ask for a table if "
+            "groups are private",
+        )
+
+    def read(self, data: Any) -> list[tuple[int, ...]]:
+        hidden = self.schema.hides_size
+        known = self.sizes is not None and not self.groups.excludes_missing
+        n = sum(self.sizes or ()) if known else None if self.groups.excludes_missing else self.schema.size
+        domains = {self.by: self.groups, self.outcome: self.domain}
+        table = contingency(data, domains, n=n, private_size=hidden, strict=self.schema.strict)
+        # Whoever is in no declared group is left out: the groups are public, or nobody learns of it.
+        return [tuple(int(records) for records in row) for row in table[: self.groups.k]]
+
+    def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
+        return tuple(0 if self.schema.hides_size else sum(row) for row in statistic)
+
+    def bind(self, size: Sequence[int]) -> PricedRequest:
+        hidden = self.schema.hides_size
+        built = [self.build(number, self.epsilon) if number or hidden else None for number in size]
+        note = group_assumption(self.by)
+
+        def assuming(guarantee: Guarantee) -> Guarantee:
+            return guarantee if hidden else guarantee.within_group(note)
+
+        parts = [assuming(one.guarantee) for one in built if one is not None]
+        if not parts:
+            raise DataError("no group has a record")
+        guarantee = replace(parallel(parts), assumptions=parts[0].assumptions)  # said once, by name
+
+        def make(rows: list[tuple[int, ...]]) -> ConditionalRelease:
+            if not hidden and [sum(row) for row in rows] != list(size):
+                raise InvalidInput(
+                    f"sizes of {self.by!r} are not the numbers of records in these groups: correct them, or "
+                    "leave them out to have them read and published"
+                )
+            return ConditionalRelease(
+                outcome=self.outcome,
+                given=self.by,
+                groups=tuple(plain(list(self.groups.levels))),
+                sizes=None if hidden else tuple(size),
+                releases=tuple(
+                    None
+                    if one is None
+                    else self.release(one, row, assuming(one.guarantee), column=self.outcome)
+                    for one, row in zip(built, rows, strict=True)
+                ),
+                guarantee=guarantee,
+            )
+
+        return PricedRequest(guarantee, make)
+
+
+def mechanism_options(mechanism: str) -> set[str]:
+    """Return the names of the options that a mechanism has, or all of them for ``"auto"``."""
+    classes = [MECHANISMS[name] for name in ([mechanism] if mechanism in MECHANISMS else MECHANISMS)]
+    own = {field.name for made in classes for field in fields(made) if field.init}
+    return (own | {"calibration", "acknowledge_not_private"}) - {"prior", "n", "epsilon", "delta"}
+
+
+def check_mechanism(mechanism: Any) -> None:
+    """Refuse a mechanism that is not known."""
+    known = ("auto", *MECHANISMS)
+    if mechanism not in known:
+        raise InvalidInput(f"mechanism={mechanism!r} is unknown{nearest(str(mechanism), known)}")

@@ -196,7 +196,8 @@ class TextForm:
     write: Callable[[Any], str] = str
     plain: Callable[[Any], Any] = plain
 
-    def told(self, value: Any) -> str:
+    def describe(self, value: Any) -> str:
+        """Return a value in words, for a reader."""
         if self.name == "budget" and value:
             return amount(as_epsilon(value))
         return f"{value:,}" if self.name == "whole" and isinstance(value, int) else words(value)
@@ -211,6 +212,7 @@ NUMBERS = TextForm("numbers", _one_or_more, _written, _plain_numbers)
 SERIES = TextForm("numbers", _numbers, _written, lambda value: as_json(tuple(map(float, value))))
 WHOLES = TextForm("numbers", _wholes, _written, lambda value: [int(item) for item in value])
 PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
+NAMES = TextForm("names", lambda text, name: tuple(entries(text, name)), _written)
 LEVELS = TextForm("levels", _levels, _listed)
 DOMAINS = TextForm("domains", _domains, _written)
 ARROWS = TextForm("domains", _arrows, _written)

@@ -1,96 +1,97 @@
-"""How precise an answer is expected to be, in the unit in which people think of it."""
+"""How precise an answer is expected to be: what is guessed of the records, and the widths that follow."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from discreet.errors import InvalidInput
 
 POINTS = "points"
-"""The unit of shares, of which widths are shown in percentage points."""
+"""The unit of shares, whose widths are shown in percentage points."""
 RECORDS = "records"
 """The unit of numbers of records."""
-LEFT_OUT = 0.1
-"""The share of records without a value that is guessed where these are left out, unless another is said."""
+DEFAULT_MISSING_RATE = 0.1
+"""The share of records without a value that is guessed where these are left out, unless another is given."""
 
 
-class Width(NamedTuple):
-    """The expected half-width of an interval that accounts for the noise: ± so much."""
+@dataclass(frozen=True)
+class Guess:
+    """What is guessed of the records that a plan simulates.
 
-    half: float
-    without: float | None
-    """The same without privacy, where it is known."""
-    unit: str = POINTS
-    """``"points"``: a share, whose half-width is a fraction of 1. Else the name of a column."""
-    assumed: str = ""
-    """What was made up for the plan."""
-
-    @property
-    def scale(self) -> int:
-        return 100 if self.unit == POINTS else 1
-
-    def __str__(self) -> str:
-        return f"± {self.scale * self.half:#.3g} {self.of}"
-
-    @property
-    def bare(self) -> str:
-        """The same without privacy, as a text."""
-        return "–" if self.without is None else f"± {self.scale * self.without:#.3g}"
-
-    @property
-    def of(self) -> str:
-        """The unit in words."""
-        return self.unit if self.unit in (POINTS, RECORDS) else f"in the unit of {self.unit}"
-
-
-class Guess(NamedTuple):
-    """What is guessed of the records of a rehearsal."""
+    Parameters
+    ----------
+    typical : float, optional
+        Of one record: the standard deviation of a number or of a Gaussian model's errors, the share of a
+        value or of a binomial model's second value, or the mean count of a Poisson model.
+    correlation : float
+        Of the columns of a regression.
+    spread : float, optional
+        The standard deviation of numbers as a part of their range.
+    left_out : float, optional
+        The share of records without a value, where these are left out.
+    shares : mapping, optional
+        The shares of the values of a category by column: ``{"marital": (0.5, 0.3, 0.2)}``.
+    """
 
     typical: float | None = None
-    """Of one record: its standard deviation, its share, or its mean, as the question has it."""
     correlation: float = 0.0
-    """Of the columns."""
     spread: float | None = None
-    """Of numbers: their standard deviation as a part of their range."""
     left_out: float | None = None
-    """The share of records without a value, where these are left out."""
+    shares: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 <= float(self.correlation) < 1:
+            raise InvalidInput(f"correlation={self.correlation!r} must be from 0 to below 1, such as 0.3")
+        if self.spread is not None and not 0 < float(self.spread) < 0.5:
+            raise InvalidInput(
+                f"spread={self.spread!r} must be between 0 and 0.5: a deviation as a part of a range"
+            )
+        if self.left_out is not None and not 0 <= float(self.left_out) < 1:
+            raise InvalidInput(f"left_out={self.left_out!r} must be a share from 0 to below 1, such as 0.1")
+        for column, given in self.shares.items():
+            if not all(0 <= share <= 1 for share in given) or not math.isclose(sum(given), 1, abs_tol=1e-6):
+                raise InvalidInput(f"shares of {column!r} must be between 0 and 1 and add up to 1: {given!r}")
 
     @property
-    def lacking(self) -> float:
-        return LEFT_OUT if self.left_out is None else self.left_out
+    def missing_rate(self) -> float:
+        """The share of records without a value."""
+        return DEFAULT_MISSING_RATE if self.left_out is None else float(self.left_out)
 
     def answered(self, n: int, leaves_out: bool) -> int:
-        """How many of n records are not left out."""
-        return max(1, n - round(self.lacking * n)) if leaves_out else n
+        """Return how many of n records are not left out."""
+        return max(1, n - round(self.missing_rate * n)) if leaves_out else n
 
-    def told(self, leaves_out: bool, columns: bool = False) -> tuple[tuple[str, str], ...]:
-        """The guess in words, where it matters; an error where one was made that does not."""
+    def notes(self, leaves_out: bool, regression: bool = False) -> tuple[tuple[str, str], ...]:
+        """Return the guess in words where it matters; raise where one was made that does not."""
         if self.left_out is not None and not leaves_out:
             raise InvalidInput(
-                f"left_out={self.left_out!r} is about records without a value: say missing='exclude' too"
+                f"left_out={self.left_out!r} is about records without a value: declare missing='exclude' too"
             )
-        if not columns and (self.correlation or self.spread is not None):
-            raise InvalidInput("correlation and spread are guesses about the columns of a regression")
-        return (("Guessed share of records without a value", f"{100 * self.lacking:g}%"),) * leaves_out
+        if not regression and (self.correlation or self.spread is not None or self.shares):
+            raise InvalidInput("correlation, spread and shares are guesses about the columns of a regression")
+        return (("Guessed share of records without a value", f"{100 * self.missing_rate:g}%"),) * leaves_out
 
 
 NO_GUESS = Guess()
 
 
-class Rehearsal(NamedTuple):
-    """What an answer about made-up records tells beforehand, by name: half-widths, and the noise's shares."""
+class PlannedWidth(NamedTuple):
+    """What simulated records tell beforehand, by name: half-widths of intervals, and the noise's shares."""
 
     names: tuple[str, ...]
     widths: tuple[float, ...]
-    shares: tuple[float, ...]
-    split: tuple[tuple[str, str], ...] = ()
+    """Half of each interval."""
+    noise_shares: tuple[float, ...]
+    """The noise's part of each variance."""
+    notes: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     unit: str = "coefficients"
-    assumed: str = "made-up records spread over the bounds"
+    assumed: str = "simulated records spread over the bounds"
 
     @property
     def scale(self) -> int:
@@ -99,34 +100,30 @@ class Rehearsal(NamedTuple):
 
     @property
     def widest(self) -> int:
-        """The place of the widest but the intercept."""
+        """The place of the widest interval but the intercept's."""
         return max(range(len(self.names)), key=lambda j: (self.names[j] != "Intercept", self.widths[j]))
 
-    def width(self, at: int, unit: str, assumed: str) -> Width:
-        """One of them, in its unit."""
-        half = self.widths[at]
-        return Width(half, half * math.sqrt(1 - self.shares[at]), unit, assumed)
-
     @staticmethod
-    def mean(found: Sequence[Rehearsal]) -> Rehearsal:
-        """The mean of several: of squared widths, and of shares."""
-        squares = [[width**2 for width in one.widths] for one in found]
-        return found[0]._replace(
-            widths=tuple(math.sqrt(sum(column) / len(found)) for column in zip(*squares, strict=True)),
-            shares=tuple(sum(column) / len(found) for column in zip(*(f.shares for f in found), strict=True)),
-            warnings=tuple(dict.fromkeys(text for one in found for text in one.warnings)),
+    def average(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
+        """Return the average of several: of squared widths, and of shares."""
+        squares = [[width**2 for width in one.widths] for one in simulated]
+        shares = zip(*(one.noise_shares for one in simulated), strict=True)
+        return simulated[0]._replace(
+            widths=tuple(math.sqrt(sum(column) / len(simulated)) for column in zip(*squares, strict=True)),
+            noise_shares=tuple(sum(column) / len(simulated) for column in shares),
+            warnings=tuple(dict.fromkeys(text for one in simulated for text in one.warnings)),
         )
 
 
 def as_within(within: Any, unit: str) -> float:
     """A wanted half-width: a number in the unit, or for shares a text such as ``"3 points"``."""
     text = str(within).strip().removeprefix("±").strip()
-    found = re.fullmatch(r"([0-9.eE+-]+)\s*(points?|%|pp)?", text)
+    parts = re.fullmatch(r"([0-9.eE+-]+)\s*(points?|%|pp)?", text)
     try:
-        value = float(found[1]) if found else -1.0
+        value = float(parts[1]) if parts else -1.0
     except ValueError:
         value = -1.0
-    if found and found[2]:
+    if parts and parts[2]:
         if unit != POINTS:
             raise InvalidInput(f"within={within!r}: points are for shares; here it is a number of {unit}")
         value /= 100
@@ -139,7 +136,9 @@ def as_within(within: Any, unit: str) -> float:
     return value
 
 
-def rounded(value: float | Fraction, to: Callable[[Fraction], int] = math.ceil, digits: int = 3) -> Fraction:
-    """To a few significant digits, up or down."""
+def round_digits(
+    value: float | Fraction, to: Callable[[Fraction], int] = math.ceil, digits: int = 3
+) -> Fraction:
+    """Round to a few significant digits, up or down."""
     unit = Fraction(10) ** (math.floor(math.log10(value)) - digits + 1)
     return to(Fraction(value) / unit) * unit

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -36,13 +36,15 @@ from discreet.declarations import (
     Relation,
     as_bounds,
     as_plain,
+    as_positive,
     as_rational,
     as_real,
     people_assumption,
     people_bound,
 )
-from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_count
+from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_count, kept, with_interval
 from discreet.errors import DataError, InvalidInput
+from discreet.inference.comparisons import Quantity
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
@@ -61,6 +63,12 @@ _READING = (
 
 BASIS = "exact integer noise on sums over a grid (proofs/regression.md)"
 GRID_STEPS = 1 << 12
+_AT_BOUND = 0.02
+"""The share of the range within which a mean counts as being at a bound."""
+_CLIPPED = (
+    "nearly all records of {column} lie at the {name} bound, {bound:g}, or beyond it, where they were "
+    "clipped; if that is not what the values mean, the declared bounds do not fit them"
+)
 _MEANS, _SPREADS, _COUNTS = 161, 81, 41
 
 
@@ -118,12 +126,13 @@ class NoisySums:
     noise: MeanNoise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mean(Answer):
     """The posterior of a population's mean, and of its standard deviation, given noisy sums."""
 
     format: ClassVar[str] = "discreet/mean"
-    label: ClassVar[str] = "parameter"
+    label: ClassVar[str] = "column"
+    variable: ClassVar[str] = "mean"
 
     column: str
     bounds: tuple[float, float]
@@ -140,13 +149,51 @@ class Mean(Answer):
         """The number of records, where it is public."""
         return self.released.n
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
-        """The mean, and the standard deviation of one record."""
-        centre, low, high = self.deviation(interval)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """The mean; what the records' own mean may be, given the noisy sums, is the noise's part of it."""
+        mean = float(self.weights @ self.means)
+        own, between = self.weights @ self.spreads**2, self.weights @ (self.means - mean) ** 2
+        tail = (1 - level) / 2
+        low, high = (mixture_quantile(self.weights, self.means, self.spreads, p) for p in (tail, 1 - tail))
+        ends = max(low, self.bounds[0]), min(high, self.bounds[1])
         return [
-            Row(f"mean of {self.column}", self.mean(), self.std(), *self.interval(interval)),
-            Row(f"standard deviation of {self.column}", centre, None, low, high),
+            Row(self.column, mean, math.sqrt(own + between), *ends, noise=float(between / (own + between)))
         ]
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw the population's mean, within the bounds.
+
+        Returns
+        -------
+        array of shape (size, 1)
+        """
+        rng = np.random.default_rng(seed)
+        chosen = rng.choice(len(self.weights), as_positive(size, "size"), p=self.weights)
+        drawn = rng.normal(self.means[chosen], self.spreads[chosen])
+        return np.clip(drawn, *self.bounds)[:, None]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        (mean,), (error,), spread = self.mean(), self.std(), self.deviation()[0]
+        near = _AT_BOUND * (self.bounds[1] - self.bounds[0])
+        for name, bound in zip(("lower", "upper"), self.bounds, strict=True):
+            away = abs(mean - bound)
+            if max(away, error) < near and away < max(4 * error, spread / 4):
+                return (_CLIPPED.format(column=self.column, name=name, bound=bound),)
+        return ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            f"Standard deviation of one record: {with_interval(*self.deviation())}.",
+            *self.words().notes,
+        )
 
     def words(self) -> Words:
         """What was summed, and how it is to be taken."""
@@ -154,11 +201,11 @@ class Mean(Answer):
         n = self.released.n
         known = "a private number of records" if n is None else f"n = {n:,} records"
         return Words(
-            headline=f"Private mean of {self.column}, from {known} clipped to {low:g} – {high:g}",
+            headline=f"Private mean of {self.column}, from {known} clipped to {low:g} to {high:g}",
             name=f"Mean of {self.column}",
             facts=(
                 ("Column", self.column),
-                ("Bounds of one record", f"{low:g} – {high:g}"),
+                ("Bounds of one record", f"{low:g} to {high:g}"),
                 ("Records", known),
             ),
             notes=("The intervals account for sampling and for the noise of privacy.",),
@@ -220,20 +267,14 @@ class Mean(Answer):
         """Return it with the bound on the records of a person, for which its noise was made."""
         return replace(self, guarantee=with_people(self.guarantee, self.released.noise.people))
 
-    def mean(self) -> float:
-        return float(self.weights @ self.means)
-
-    def std(self) -> float:
-        return math.sqrt(float(self.weights @ (self.spreads**2 + (self.means - self.mean()) ** 2)))
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """A central interval of the mean, within the bounds."""
-        tail = (1 - as_level(level)) / 2
-        low, high = (mixture_quantile(self.weights, self.means, self.spreads, p) for p in (tail, 1 - tail))
-        return max(low, self.bounds[0]), min(high, self.bounds[1])
-
     def deviation(self, level: float = 0.95) -> tuple[float, float, float]:
-        """The population's standard deviation: posterior mean and a central interval."""
+        """Return the population's standard deviation: its posterior mean, and the ends of an interval.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the interval.
+        """
         values, chances = self.deviations
         total = np.cumsum(chances) - chances / 2
         tail = (1 - as_level(level)) / 2
@@ -241,12 +282,13 @@ class Mean(Answer):
         return float(values @ chances), float(low), float(high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Means(Answer):
     """Means of one column within groups whose members are private."""
 
     format: ClassVar[str] = "discreet/means"
     label: ClassVar[str] = "group"
+    variable: ClassVar[str] = "mean"
 
     by: str
     groups: tuple[Any, ...]
@@ -264,10 +306,62 @@ class Means(Answer):
         """What made it."""
         return self.means[0].versions
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The groups."""
+        return self.groups
+
+    @property
+    def heading(self) -> str:
+        return self.by
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
         """The mean of each group."""
         pairs = zip(self.groups, self.means, strict=True)
-        return [Row(str(name), one.mean(), one.std(), *one.interval(interval)) for name, one in pairs]
+        return [replace(one.rows(level)[0], name=str(name)) for name, one in pairs]
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw the means of all groups.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        seeds = np.random.default_rng(seed).integers(2**63, size=len(self.means)).tolist()
+        drawn = [one.draws(size, own) for one, own in zip(self.means, seeds, strict=True)]
+        return np.concatenate(drawn, axis=1)
+
+    def difference(self, between: Sequence[Any]) -> Quantity:
+        """Compare the means of two groups: the first less the second.
+
+        Parameters
+        ----------
+        between : pair
+            Two groups.
+
+        Returns
+        -------
+        Quantity
+            With ``mean``, ``std``, ``interval`` and ``probability`` that it is above 0.
+        """
+        return Quantity(np.subtract(*self._pair(between)))
+
+    def ratio(self, between: Sequence[Any]) -> Quantity:
+        """Compare the means of two groups: the first over the second.
+
+        Parameters and what is returned are those of :meth:`difference`.
+        """
+        return Quantity(np.divide(*self._pair(between)))
+
+    def _pair(self, between: Sequence[Any]) -> list[FloatArray]:
+        if len(between) != 2:
+            raise InvalidInput(f"between={between!r} must name two groups, as in between=('A', 'B')")
+        return [self[group].draws(seed=seed)[:, 0] for seed, group in enumerate(between)]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for one in self.means for text in one.warnings))
 
     def words(self) -> Words:
         """What was summed, by which groups."""
@@ -431,7 +525,7 @@ class MeanDesign:
         """The noisy sums and what they say: a :class:`Mean`, or :class:`Means` of groups."""
         public = self.groups is None and not self.excludes and self.relation is not Relation.ADD_REMOVE
         private = type(source) is not SeededEntropy
-        promised = self.guarantee if private else Guarantee(None, basis="a simulation from a seed")
+        promised = self.guarantee if private else Guarantee(None, basis="a simulation: not private")
         found = []
         for count, first, second in cells.values():
             drawn = self.noise.draw(source)

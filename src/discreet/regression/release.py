@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._interop import inference_data
 from discreet._typing import FloatArray
-from discreet.declarations import as_real, as_reals
-from discreet.documents.answer import FIRST, Answer, Row, Table, Words, as_count
+from discreet.declarations import as_positive, as_real, as_reals
+from discreet.documents.answer import FIRST, Answer, Row, Table, Words, as_count, kept
 from discreet.errors import InvalidInput
 from discreet.numerics.enclosures import round_up
 from discreet.privacy.composite_curves import Inexact
@@ -29,7 +28,7 @@ _BELOW = 1 - 1e-12
 _SQUARABLE = 1e150
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogisticRelease(Answer):
     """Draws of logistic regression coefficients, ready to be published; JSON round trip.
 
@@ -40,7 +39,8 @@ class LogisticRelease(Answer):
 
     format: ClassVar[str] = "discreet/logistic"
     label: ClassVar[str] = "coefficient"
-    if_any: ClassVar[tuple[str, ...]] = ("bounds",)
+    variable: ClassVar[str] = "coefficients"
+    omit_if_none: ClassVar[tuple[str, ...]] = ("bounds",)
 
     private: bool
     estimator: str
@@ -129,20 +129,52 @@ class LogisticRelease(Answer):
         public = f"n = {n}, the number of rows, is public"
         return Guarantee(None, basis=basis, assumptions=(public, *assumed), curve=curve)
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
-        """Empty: draws of coefficients have no intervals; :meth:`tables` has them."""
-        return []
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The intercept and the columns, of each class that has a model of its own."""
+        columns = ("Intercept", *self._columns)
+        if self.coefficients.shape[1] == 1:
+            return columns
+        return tuple(f"{one}: {column}" for one in self.classes for column in columns)
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return self.features or tuple(f"x{i + 1}" for i in range(self.coefficients.shape[2]))
+
+    @property
+    def _published(self) -> FloatArray:
+        """The draws that were published, a row each."""
+        both = np.concatenate([self.intercepts[:, :, None], self.coefficients], axis=2)
+        return both.reshape(len(both), -1)
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """The mean of the published draws: how far it is from the posterior's, nothing published tells."""
+        return [Row(name, mean) for name, mean in zip(self.names, self._published.mean(axis=0), strict=True)]
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Choose among the published draws, with replacement: there is no other account of them.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        chosen = np.random.default_rng(seed).integers(len(self.coefficients), size=as_positive(size, "size"))
+        return self._published[chosen]
 
     def tables(self) -> tuple[Table, ...]:
         """The coefficients that were drawn."""
-        names = self.features or tuple(f"x{i + 1}" for i in range(self.coefficients.shape[2]))
         models = self.classes[1:] if self.coefficients.shape[1] == 1 else self.classes
         cells = tuple(
             (f"{i + 1}", str(model), f"{self.intercepts[i, j]:.4g}", *(f"{x:.4g}" for x in draw[j]))
             for i, draw in enumerate(self.coefficients)
             for j, model in enumerate(models)
         )
-        return (Table(("draw", "class", "intercept", *names), cells, "Coefficients of the scaled columns:"),)
+        return (
+            Table(
+                ("draw", "class", "intercept", *self._columns), cells, "Coefficients of the scaled columns:"
+            ),
+        )
 
     def words(self) -> Words:
         """What was drawn, and how it is to be taken."""
@@ -189,12 +221,6 @@ class LogisticRelease(Answer):
     def is_private(self) -> bool:
         """Whether it may be published as private: seeded draws may not."""
         return self.private and self.guarantee.is_private
-
-    def to_arviz(self) -> Any:
-        """The draws as ArviZ inference data, with what all of them together cost among its attributes."""
-        together = "none: not private" if not self.private else str(self.guarantee)
-        draws = {"coef": self.coefficients[None], "intercept": self.intercepts[None]}
-        return inference_data(draws, {"guarantee": together, "draws": len(self.coefficients)})
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.documents.answer import Answer, Figure, Row, Series
+from discreet.documents.answer import Figure, Row, Series
 
 _LEFT, _RIGHT = 14.0, 526.0
 _WIDTH, _LABEL, _DENSITY = 540, 60, 42.0
@@ -42,13 +42,13 @@ class Frame(NamedTuple):
         return marks
 
 
-def frame_of(figures: Sequence[Figure]) -> Frame | None:
-    """One axis for several figures, so that groups can be compared by eye; None where there are no rows."""
-    rows = [row for figure in figures for row in _shown(figure)]
+def frame_of(figure: Figure) -> Frame | None:
+    """The axis of a figure; None where there are no rows."""
+    rows = _shown(figure)
     if not rows:
         return None
     percent = all(row.share for row in rows)
-    draws = [value for figure in figures for one in figure.series for value in one.draws]
+    draws = [value for one in figure.series for value in one.draws]
     ticks = _ticks(
         min([*(row.low or 0.0 for row in rows), *draws]), max([*(row.high or 0.0 for row in rows), *draws])
     )
@@ -57,13 +57,7 @@ def frame_of(figures: Sequence[Figure]) -> Frame | None:
     return Frame(tuple(ticks), percent)
 
 
-def frame_of_parts(answer: Answer) -> Frame | None:
-    """One axis for all parts of an answer."""
-    figures = [part.answer.figure() for part in answer.parts() if part.answer is not None]
-    return frame_of([figure for figure in figures if figure is not None])
-
-
-def drawing(figure: Figure | None, frame: Frame | None = None) -> str:
+def drawing(figure: Figure | None) -> str:
     """One line per row: its name, the interval and the mean, and for few rows the densities above them.
 
     A graph stands before them.
@@ -71,7 +65,7 @@ def drawing(figure: Figure | None, frame: Frame | None = None) -> str:
     if figure is None:
         return ""
     rows = _shown(figure)
-    frame = frame or frame_of([figure])
+    frame = frame_of(figure)
     graph = _graph(figure) if figure.graph else ""
     if not rows or len(rows) > _MAX_ROWS or frame is None:
         return graph

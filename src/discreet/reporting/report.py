@@ -16,7 +16,7 @@ from typing import Any
 from discreet._html import facts, table
 from discreet._version import __version__
 from discreet.declarations import Relation
-from discreet.documents.answer import Answer, Row
+from discreet.documents.answer import Answer, Row, decimals
 from discreet.documents.study import StudyResult
 from discreet.errors import FileError, InvalidInput, TooLargeError
 from discreet.ledger import Account
@@ -24,7 +24,7 @@ from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.base import question_of
 from discreet.questions.text import words as in_words
-from discreet.reporting.figures import Frame, drawing, frame_of_parts
+from discreet.reporting.figures import drawing
 
 _STYLE = Path(__file__).with_name("report.css")
 _MAX_LISTED = 8  # shares beyond these are in the table only
@@ -226,7 +226,7 @@ def _asked(question: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not given:
         return []
     try:
-        return question_of(str(question.get("kind", "proportion")), given).described()
+        return question_of(str(question.get("kind", "proportion")), given).describe()
     except InvalidInput:
         return [(key, in_words(value)) for key, value in given.items()]
 
@@ -234,14 +234,14 @@ def _asked(question: Mapping[str, Any]) -> list[tuple[str, str]]:
 # ---- the results -------------------------------------------------------------------------------------------
 
 
-def _findings(answer: Answer, frame: Frame | None = None) -> str:
-    """Rows as a list, a drawing and a table; then further tables, notes, and the parts, on one axis."""
-    words, rows = answer.words(), answer.rows()
+def _findings(answer: Answer) -> str:
+    """Rows as a list, a drawing and a table; then further tables and notes."""
+    rows = answer.shown_rows()
     extras = []
     for extra in answer.tables():
         extras.append(f"<p>{escape(extra.caption)}</p>" if extra.caption else "")
         extras.append(f'<div class="scroll">{table(extra.header, extra.cells, styled=False)}</div>')
-    found = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in words.warnings]
+    found = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in answer.warnings]
     if rows:
         shown, figure = _figures(rows), answer.figure()
         crossed = figure is not None and [row.name for row in figure.rows] != [row.name for row in rows]
@@ -255,38 +255,32 @@ def _findings(answer: Answer, frame: Frame | None = None) -> str:
             found.append(f'<ul class="key">{items}</ul>')
         if crossed:  # the cross-table says it best
             found, extras = [*found, *extras], []
-        found.append(drawing(figure, frame))
+        found.append(drawing(figure))
         found.append(f'<div class="scroll">{_table(answer, rows, shown)}</div>')
     found += extras
-    found += [f"<p>{escape(note)}</p>" for note in words.notes if rows]
-    common = frame_of_parts(answer)
-    for part in answer.parts():
-        found.append(f"<h3>{escape(part.heading)}</h3>")
-        found.append(
-            f"<p>{escape(part.otherwise)}</p>" if part.answer is None else _findings(part.answer, common)
-        )
+    found += [f"<p>{escape(note)}</p>" for note in answer.notes]
     return "".join(found)
 
 
 def _figures(rows: Sequence[Row]) -> Callable[..., str]:
     """How numbers of this table are written: with two digits of the narrowest interval, shares in percent."""
     factor, unit, least, most = (100, " %", 1, 6) if all(row.share for row in rows) else (1, "", 0, 12)
-    widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
-    width = factor * min((one for one in widths if not math.isnan(one)), default=1e-6)
-    digits = min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
-    return lambda *values: " – ".join(f"{factor * value:,.{digits}f}" for value in values) + unit
+    digits = decimals(rows, factor, least, most)
+    return lambda *values: " to ".join(f"{factor * value:,.{digits}f}" for value in values) + unit
 
 
 def _table(answer: Answer, rows: Sequence[Row], shown: Callable[..., str]) -> str:
     columns: dict[str, list[str]] = {answer.heading: [row.name for row in rows]}
-    columns["share" if all(row.share for row in rows) else "mean"] = [shown(row.mean) for row in rows]
+    columns["share" if all(row.share for row in rows) else "estimate"] = [shown(row.mean) for row in rows]
     if any(row.sd is not None for row in rows):
         columns["standard deviation"] = ["–" if row.sd is None else shown(row.sd) for row in rows]
     if any(row.low is not None for row in rows):
         columns["95 % interval"] = ["–" if row.low is None else shown(row.low, row.high) for row in rows]
-    if any(row.plug_in is not None for row in rows):
-        ends = [row.plug_in for row in rows]
-        columns["plug-in interval"] = ["–" if one is None else shown(*one[1:]) for one in ends]
+    if any(row.noise is not None for row in rows):
+        columns["noise, part of the variance"] = [
+            "–" if row.noise is None else f"{row.noise:.0%}" for row in rows
+        ]
+    columns |= answer.more_columns(rows, 0.95)
     if any(row.count is not None for row in rows):
         columns["released count"] = ["–" if row.count is None else f"{row.count:,}" for row in rows]
     return table(list(columns), list(zip(*columns.values(), strict=True)), styled=False)

@@ -28,7 +28,9 @@ from discreet.studio.pages.evidence import add_audit, add_evidence
 from discreet.studio.pages.ledger import add_ledger
 from discreet.studio.pages.plan import add_plan
 from discreet.studio.pages.release import add_release
+from discreet.studio.pages.schema import add_schema
 from discreet.studio.releasing import Releases, hear_warnings
+from discreet.studio.schemas import Schemas
 from discreet.studio.shell import HERE, Studio
 from discreet.studio.sources import Sources
 
@@ -39,7 +41,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     """The application of one studio; every request passes the guard first."""
     sessions, sources = Sessions(settings), Sources(settings.data)
     ledger = None if settings.ledger is None else Ledger(settings.ledger)
-    studio = Studio(settings, sessions, sources, ledger, Releases(ledger, sources))
+    studio = Studio(settings, sessions, sources, ledger, Releases(ledger, sources), Schemas())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -63,7 +65,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     app.add_exception_handler(FormParserError, studio.on_form)
     app.state.sessions = sessions
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
-    for add in (add_plan, add_release, add_ledger, add_audit, add_evidence):
+    for add in (add_schema, add_plan, add_release, add_ledger, add_audit, add_evidence):
         add(app, studio)
 
     @app.get("/")

@@ -17,7 +17,7 @@ from discreet.errors import FileError, InvalidInput, NoiseWarning, PrivacyWarnin
 from discreet.ledger import Account, Ledger, Price
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.asking import Asked, cautions
+from discreet.questions.asking import BoundQuestion, cautions
 from discreet.studio.forms import ReleaseForm, check_size
 from discreet.studio.sources import Sources, opened
 
@@ -82,7 +82,7 @@ class _Request:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     label: str = ""
-    asked: Asked | None = None
+    bound: BoundQuestion | None = None
     plan: str = ""
     answer: Answer | None = None
     """Of a release without a ledger, so that a repeat is the same."""
@@ -97,7 +97,7 @@ class _Request:
 
 
 def _plan(form: ReleaseForm) -> str:
-    return json.dumps(form.question.plan(), sort_keys=True)
+    return json.dumps(form.plan(), sort_keys=True)
 
 
 class Releases:
@@ -112,20 +112,20 @@ class Releases:
     def price(self, form: ReleaseForm) -> Offer:
         """The guarantee and its price, without making or charging anything."""
         known, charge = self._checked(form)
-        if charge is not None and (earlier := charge.recall(form.question.plan())) is not None:
+        if charge is not None and (earlier := charge.recall(form.plan())) is not None:
             guarantee = Guarantee.from_dict(earlier.guarantee)
             return Offer(guarantee, self._price(form, guarantee), charged_before=True)
         if charge is None and (answer := known.repeated(form)) is not None:
             return Offer(answer.guarantee, None, charged_before=True)
-        heard: dict[str, None] = dict.fromkeys(cautions(form.question))
+        heard: dict[str, None] = dict.fromkeys(cautions(form.question, form.asked))
         _heard.set(heard)
-        known.asked = asked = self._read(form)
+        known.bound = bound = self._read(form)
         with self._busy:
-            reading = [request for request in self._requests.values() if request.asked is not None]
+            reading = [request for request in self._requests.values() if request.bound is not None]
             for old in reading[:-MAX_READ]:
-                old.asked = None
-        size = asked.size if form.question.declared_size is None else None
-        return Offer(asked.guarantee, self._price(form, asked.guarantee), size=size, warnings=tuple(heard))
+                old.bound = None
+        size = bound.size if form.asked.declared_size is None else None
+        return Offer(bound.guarantee, self._price(form, bound.guarantee), size=size, warnings=tuple(heard))
 
     def _price(self, form: ReleaseForm, guarantee: Guarantee) -> Price | None:
         return None if self.ledger is None else self.ledger.price(form.dataset, guarantee)
@@ -141,43 +141,47 @@ class Releases:
         with known.lock:
             if (same := known.repeated(form)) is not None:
                 return same
-            asked = known.asked
-            if asked is None or asked.question != form.question:
-                earlier = None if charge is None else charge.recall(form.question.plan())
-                asked = self._read(form) if earlier is None else None
+            bound = known.bound
+            if bound is None or (bound.question, bound.schema) != (form.question, form.declared):
+                earlier = None if charge is None else charge.recall(form.plan())
+                bound = self._read(form) if earlier is None else None
             answer: Answer
-            if asked is None:
-                answer = Asked(form.question, None).answer(charge)
+            if bound is None:
+                answer = BoundQuestion(form.question, form.declared, None).answer(charge)
             else:
                 with form.fields_named(), opened(self.sources.find(form.source)) as data:
-                    answer = asked.put_to(data).answer(charge)
-            known.asked, known.label = None, form.label
+                    answer = bound.put_to(data).answer(charge)
+            known.bound, known.label = None, form.label
             if charge is None:
                 known.plan, known.answer = _plan(form), answer
             return answer
 
-    def _read(self, form: ReleaseForm) -> Asked:
+    def _read(self, form: ReleaseForm) -> BoundQuestion:
         """The question put to the data, which are read and have the declared size."""
         with form.fields_named(), opened(self.sources.find(form.source)) as data:
-            asked = Asked(form.question, data)
-            if form.question.declared_size not in (None, asked.size):
+            bound = BoundQuestion(form.question, form.declared, data)
+            declared = bound.request.declared_size
+            if declared not in (None, bound.size):
                 raise InvalidInput(
-                    "the data have another number of records than was declared; correct it, or leave it out"
+                    "the data have another number of records than the schema declares; correct it there, or "
+                    'say n = "public" to have it read and published'
                 )
-            check_size(form.question, asked.size)
-            _ = asked.guarantee
-        return asked
+            check_size(form.question, bound.request, bound.size)
+            _ = bound.guarantee
+        return bound
 
     def _checked(self, form: ReleaseForm) -> tuple[_Request, Charge | None]:
         """The request and what pays for it, after all that can be said before the data are opened."""
         check_request(form)
-        question, charge = form.question, None
+        asked, charge = form.asked, None
         if self.ledger is not None:
             if not form.dataset:
                 raise InvalidInput("say which dataset of the ledger to charge")
             self.ledger.show(form.dataset)
-            if question.declared_size is not None:
-                self.ledger.price(form.dataset, question.price())
+            if asked.declared_size is not None:
+                with form.fields_named():
+                    price = asked.price()
+                self.ledger.price(form.dataset, price)
             charge = Charge(self.ledger, form.dataset, form.request)
         elif form.dataset:
             raise InvalidInput("a dataset is charged in a ledger; start the studio with --ledger URL")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
@@ -25,13 +25,21 @@ from discreet.errors import (
 )
 from discreet.ledger import Ledger
 from discreet.questions.text import words
-from discreet.reporting.figures import drawing, frame_of_parts
+from discreet.reporting.figures import drawing
 from discreet.studio.guard import Sessions, StudioSettings
 from discreet.studio.releasing import Releases
+from discreet.studio.schemas import Schemas
 from discreet.studio.sources import Sources
 
 HERE = Path(__file__).parent
-PAGES = {"plan": "Plan", "release": "Release", "ledger": "Ledger", "audit": "Audit", "evidence": "Evidence"}
+PAGES = {
+    "schema": "Schema",
+    "plan": "Plan",
+    "release": "Release",
+    "ledger": "Ledger",
+    "audit": "Audit",
+    "evidence": "Evidence",
+}
 
 
 def _templates() -> Environment:
@@ -43,7 +51,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(percent=percent, words=words, whole="{:,}".format)
-    made.globals.update(drawing=drawing, frame_of_parts=frame_of_parts)
+    made.globals.update(drawing=drawing)
     return made
 
 
@@ -63,6 +71,7 @@ class Studio:
     sources: Sources
     ledger: Ledger | None
     releases: Releases
+    schemas: Schemas
     templates: Environment = field(default_factory=_templates)
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -92,7 +101,7 @@ class Studio:
             where = make(context)
         except DiscreetError as error:
             context["problem"] = problem(error)
-            status = context["problem"][0]
+            status = context["problem"].status
         response = self.page(request, fragment if alone else template, status, **context)
         if alone and status == 200:
             response.headers["HX-Push-Url"] = where
@@ -115,12 +124,10 @@ class Studio:
     def on_error(self, request: Request, error: Exception) -> Response:
         """The page of an error of ours."""
         assert isinstance(error, DiscreetError)
-        status, title, text = problem(error)
-        template = "problem.html" if is_fragment(request) else "error.html"
-        back = ""
-        if request.url.path == "/release/review":  # back to the form, with what was filled in
-            back = f"/release?{request.url.query}"
-        return self.page(request, template, status, title=title, text=text, back=back)
+        found = problem(error)
+        if is_fragment(request):
+            return self.page(request, "problem.html", found.status, problem=found)
+        return self.page(request, "error.html", found.status, title=found.title, text=found.text)
 
     def on_status(self, request: Request, error: Exception) -> Response:
         """The page of a request that no page answers."""
@@ -128,7 +135,7 @@ class Studio:
         title, text = STATUS.get(
             error.status_code, ("Malformed request", "It cannot be read; nothing was done.")
         )
-        response = self.page(request, "error.html", error.status_code, title=title, text=text, back="")
+        response = self.page(request, "error.html", error.status_code, title=title, text=text)
         response.headers.update(error.headers or {})
         return response
 
@@ -152,13 +159,22 @@ PROBLEMS: tuple[tuple[type[DiscreetError], int, str], ...] = (
 )
 
 
-def problem(error: DiscreetError) -> tuple[int, str, str]:
-    """Status, title and text. Messages of ours hold no data value; templates escape them."""
+class Problem(NamedTuple):
+    """What is wrong, for a page; ``field`` is the one of its form that is at fault, where that is known."""
+
+    status: int
+    title: str
+    text: str
+    field: str = ""
+
+
+def problem(error: DiscreetError) -> Problem:
+    """What a page says of an error. Messages of ours hold no data value; templates escape them."""
     status, title = next((status, title) for kind, status, title in PROBLEMS if isinstance(error, kind))
     text = str(error)
     if re.match(r"[a-z]+ ", text):  # a sentence; what begins with the name of a parameter stays as it is
         text = text[0].upper() + text[1:]
-    return status, title, text if text.endswith((".", "?")) else text + "."
+    return Problem(status, title, text if text.endswith((".", "?")) else text + ".", error.parameter or "")
 
 
 def is_fragment(request: Request) -> bool:

@@ -32,7 +32,8 @@ MAX_FILES = 500
 MAX_VISITED = 20_000
 """Files and folders below the folder that are looked at; a listing must not take minutes."""
 MAX_UPLOADS = 20
-MAX_NAME = 200
+MAX_NAME, MAX_LISTED = 200, 200
+"""Characters of the name of a column, and columns of a file, that a template of a schema lists."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _check_header(source: DataSource) -> None:
 
 @contextmanager
 def opened(source: DataSource) -> Iterator[Any]:
-    """What :func:`discreet.release` takes for this source. Messages show its name and never where it lies."""
+    """What a question takes as data for this source. Messages show its name and never where it lies."""
     try:
         if source.table is None:
             _check_header(source)
@@ -222,8 +223,8 @@ def opened(source: DataSource) -> Iterator[Any]:
         raise
 
 
-def columns(source: DataSource) -> list[tuple[str, str]]:
-    """Names and types of the columns, for the curator who asks for them: never a value.
+def columns(source: DataSource) -> list[tuple[str, str | None]]:
+    """Names of the columns, and their types where the format stores them; never a value.
 
     A CSV file has no schema: its names are its first line, and the types are not known.
     """
@@ -231,14 +232,14 @@ def columns(source: DataSource) -> list[tuple[str, str]]:
 
     name = source.path.name.lower()
     if name.endswith((".json", ".jsonl", ".ndjson")):
-        raise InvalidInput("a JSON file has no list of columns; write the name of the field")
+        raise InvalidInput("a JSON file has no list of columns; write the names of its fields")
     typed = source.table is not None or name.endswith(".parquet")
     try:
         with opened(source) as data:
             relation = data if source.table is not None else sql("SELECT * FROM data", data=data)
-            kinds = [str(kind).lower() if typed else "" for kind in relation.types]
-            found = zip(map(str, relation.columns), kinds, strict=True)
-            return [(name, kind) for name, kind in found if len(name) <= MAX_NAME][:200]
+            types = [str(kind).lower().partition("(")[0] if typed else None for kind in relation.types]
+            found = zip(map(str, relation.columns), types, strict=True)
+            return [(name, kind) for name, kind in found if 0 < len(name) <= MAX_NAME][:MAX_LISTED]
     except (OSError, EOFError, ValueError, duckdb.Error) as error:
         if isinstance(failure := ours(error), EngineFailure):
             raise failure from None

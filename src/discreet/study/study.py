@@ -1,7 +1,6 @@
-"""Several questions about one dataset, under one budget; also from a file that can be run again.
+"""Several questions about one dataset under one schema and one budget; also from a file.
 
-A question is a mapping with an ``id``, a ``kind`` and its public parameters; the data and the budget belong
-to the study. The ids are request ids of the ledger, so that a study that was interrupted goes on where it
+The ids of questions are request ids of the ledger, so that a study that was interrupted continues where it
 stopped: what was charged is returned, not charged again.
 """
 
@@ -9,22 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 import tomllib
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from discreet._registry import QUESTIONS
-from discreet._text import nearest
-from discreet.answers.conditional import ConditionalRelease
-from discreet.answers.network import NetworkRelease
-from discreet.answers.release import Release
-from discreet.declarations import Relation, as_relation, as_size, check_hidden_size
+from discreet._text import aligned, nearest
+from discreet._typing import EpsilonLike, SchemaLike
+from discreet.declarations import Relation
 from discreet.documents.study import StudyResult
 from discreet.errors import (
     BudgetExceededError,
@@ -38,16 +31,16 @@ from discreet.ledger import Account, Budget, Ledger, Receipt
 from discreet.ledger.budgets import price_of
 from discreet.ledger.chain import scope_after
 from discreet.ledger.charging import Charge
-from discreet.planning.widths import Split, split
-from discreet.posterior_sampling.sample import Sample
+from discreet.planning.plan import DELTA_PARTS, Plan, Split, plan, split
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.asking import Asked
+from discreet.questions.asking import BoundQuestion
 from discreet.questions.base import Question, question_of
 from discreet.questions.text import plain
-from discreet.regression.release import LogisticRelease
 from discreet.reporting.report import report
+from discreet.schema import Schema, as_schema
+from discreet.study.simulated import answer_from_simulation
 
-_HEAD = ("title", "data", "ledger", "dataset", "n", "relation", "strict")
+_STUDY_KEYS = ("title", "data", "ledger", "dataset", "epsilon", "delta", "zcdp")
 
 
 @dataclass(frozen=True)
@@ -61,6 +54,7 @@ class StudyPrice:
 
     @property
     def fits(self) -> bool:
+        """Whether the budget allows all of them."""
         return (self.account.spent + self.asked).fits(self.account.cap)
 
     def __str__(self) -> str:
@@ -74,6 +68,7 @@ class StudyPrice:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the price as JSON values."""
         return {
             "questions": {name: guarantee.to_dict() for name, guarantee in self.guarantees.items()},
             "charged": list(self.charged),
@@ -85,19 +80,33 @@ class StudyPrice:
 
 
 class Study:
-    """Questions about one table, charged to one budget.
+    """Questions about one dataset, under one schema, charged to one budget.
 
-    ``table`` is anything that :func:`discreet.release` takes. ``budget`` is ε, or a mapping with ``epsilon``
-    and ``delta``, or ``zcdp``. ``ledger``: a :class:`discreet.Ledger` or its address, in which ``dataset`` is
-    created with this budget by the first question, or must have it; without one the budget lasts as long as
-    this object. Whoever joins a budget that is in a ledger leaves ``budget`` and ``relation`` out. ``n``: the
-    public number of records, passed on to every question. ``relation``: what the budget protects,
-    ``"replace-one"`` unless said, ``"replace-person"`` where all questions have ``person`` and
-    ``per_person``; ``"add-remove"``, where the number of records is private, is passed on to every question
-    about counts, and ``strict=False``, with which no record is an error, to every question.
+    Parameters
+    ----------
+    data : table, mapping of columns, list or path
+        The records. They are opened when a question is asked, not before.
+    schema : Schema, mapping, path, or the declaration of one column
+        What is public about the data.
+    epsilon, delta, zcdp : number, optional
+        The budget: ε, or ε and δ, or ρ of zero-concentrated privacy. Left out to join a budget that is in the
+        ledger already.
+    ledger : Ledger or address, optional
+        Where charges are kept: a file name is enough. Without one a study answers from simulated records
+        only, stamped "not private", and opens no data.
+    dataset : str, optional
+        The name of the data in the ledger; that of the file unless given.
+    title : str, optional
+        The heading of the report.
 
-    >>> study = Study({"no": 70, "yes": 30}, budget=1)
-    >>> study.release(levels=("no", "yes"), epsilon="0.4").epsilon
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> schema = Schema({"smoker": ["no", "yes"]}, n=100)
+    >>> data = {"smoker": ["no"] * 70 + ["yes"] * 30}
+    >>> study = Study(data, schema, epsilon=1, ledger=f"{folder.name}/ledger.db", dataset="survey")
+    >>> study.proportions("smoker", epsilon="0.4").guarantee.epsilon
     0.4
     >>> str(study.account().remaining)
     'ε = 0.6'
@@ -105,153 +114,250 @@ class Study:
 
     def __init__(
         self,
-        table: Any,
+        data: Any,
+        schema: SchemaLike,
         *,
-        budget: Any = None,
+        epsilon: EpsilonLike | None = None,
+        delta: EpsilonLike | None = None,
+        zcdp: EpsilonLike | None = None,
         ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
-        n: int | None = None,
-        relation: Relation | str | None = None,
-        strict: bool = True,
-        label: str | None = None,
+        title: str | None = None,
     ) -> None:
-        self.data = table
-        self.n = None if n is None else as_size(n)
-        if ledger is None:
-            if budget is None:
-                raise InvalidInput(
-                    "budget is missing, such as budget=1; or join one: ledger=ADDRESS, dataset=NAME"
-                )
-            self.dataset = "study" if dataset is None else dataset
-            folder = tempfile.mkdtemp(prefix="discreet-")
-            weakref.finalize(self, _remove, folder, os.getpid())
-            ledger = Path(folder) / "ledger.db"
-        elif dataset is None:
-            raise InvalidInput("dataset is missing: say which dataset of the ledger these data are")
-        else:
-            self.dataset = dataset
-        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-        if budget is None:
-            joined = self.ledger.show(self.dataset)
-            budget, relation = joined.cap, relation or joined.relation
-        self.budget = as_budget(budget)
-        self.relation = as_relation(relation or Relation.REPLACE_ONE)
-        if self.relation is Relation.ADD_REMOVE:
-            check_hidden_size(self.n, None)
-        self.shared = shared_parameters(self.relation, strict)
+        self.data, self.schema, self.title = data, as_schema(schema), title
         # Part of every plan: an answer about other data must not be taken for that of these.
-        self.label = str(table) if label is None and isinstance(table, str | Path) else label
-        self._priced: dict[str, Asked] = {}
+        self.label = str(data) if isinstance(data, str | Path) else None
+        if dataset is None:
+            dataset = Path(self.label).stem if self.label else "study"
+            if ledger is not None and not self.label:
+                raise InvalidInput("dataset is missing: say which dataset of the ledger these data are")
+        self.dataset = dataset
+        self.relation = self.schema.relation
+        self.ledger = ledger if isinstance(ledger, Ledger | None) else Ledger(ledger)
+        self.budget = self._budget(epsilon, delta, zcdp)
+        self._priced: dict[str, BoundQuestion] = {}
         self._answered: dict[str, tuple[Mapping[str, Any], Any]] = {}
-        self._check(self.account())
+        if self.ledger is not None:
+            self._check(self.account())
+
+    def _budget(self, epsilon: Any, delta: Any, zcdp: Any) -> Budget:
+        given = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
+        kept = {name: value for name, value in given.items() if value is not None}
+        if isinstance(epsilon, tuple | list | Mapping):
+            raise InvalidInput(
+                f"epsilon={epsilon!r} must be one number: Study(data, schema, epsilon=2, delta='1e-6')"
+            )
+        if kept:
+            return Budget.cap(**kept)
+        if self.ledger is None:
+            raise InvalidInput("epsilon is missing: the budget of the study, such as epsilon=1")
+        return self.ledger.show(self.dataset).cap
 
     def _check(self, known: Account) -> None:
         if known.cap != self.budget:
             raise InvalidInput(
-                f"budget={self.budget} but the ledger's cap for {self.dataset!r} is {known.cap}: leave "
-                "the budget out to join it, or change the cap with ledger.set_cap (discreet ledger cap)"
+                f"the study's budget is {self.budget} but the ledger's cap for "
+                f"{self.dataset!r} is {known.cap}: "
+                "leave epsilon and delta out to join it, or change the cap with ledger.set_cap "
+                "(discreet ledger cap)"
             )
         if known.relation != self.relation:
             raise InvalidInput(
-                f"the ledger keeps {self.dataset!r} for {known.relation}, this study is for {self.relation}"
+                f"the ledger keeps {self.dataset!r} for {known.relation}, and this schema is "
+                f"for {self.relation}"
             )
 
     def account(self) -> Account:
-        """Cap, spent and remaining budget; those of the beginning while the dataset is not in the ledger."""
+        """Return cap, spent and remaining budget; those of the beginning before the first charge."""
+        beginning = Account(self.dataset, str(self.relation), self.budget, self.budget.zero(), 0, "")
+        if self.ledger is None:
+            return beginning
         try:
             return self.ledger.show(self.dataset)
         except (UnknownDatasetError, MissingLedgerError):
-            return Account(self.dataset, str(self.relation), self.budget, self.budget.zero(), 0, "")
+            return beginning
 
     # Questions by kind.
 
-    def release(self, **question: Any) -> Release:
-        """Proportions of a column: :func:`discreet.release`."""
-        return self.ask("proportion", **question)  # type: ignore[no-any-return]
-
-    def table(self, columns: Mapping[str, Any], **question: Any) -> Release:
-        """A contingency table: :func:`discreet.release_table`."""
-        return self.ask("table", columns=columns, **question)  # type: ignore[no-any-return]
-
-    def conditional(self, **question: Any) -> ConditionalRelease:
-        """P(outcome | group): :func:`discreet.release_conditional`."""
-        return self.ask("conditional", **question)  # type: ignore[no-any-return]
-
-    def network(self, **question: Any) -> NetworkRelease:
-        """The tables of a declared network: :func:`discreet.release_network`."""
-        return self.ask("network", **question)  # type: ignore[no-any-return]
-
-    def sample(self, family: Any, **question: Any) -> Sample:
-        """Draws from a posterior: :func:`discreet.posterior_sample`."""
-        return self.ask("sample", family=family, **question)  # type: ignore[no-any-return]
-
-    def query(self, **question: Any) -> Sample:
-        """A private mean: :func:`discreet.statistical_query`."""
-        return self.ask("query", **question)  # type: ignore[no-any-return]
-
-    def logistic(self, **question: Any) -> LogisticRelease:
-        """Logistic regression of one column on others: :func:`discreet.release_logistic`."""
-        return self.ask("logistic", **question)  # type: ignore[no-any-return]
-
-    def mean(self, column: str | None = None, **question: Any) -> Any:
-        """The mean of a bounded column: :func:`discreet.mean`."""
-        return self.ask("mean", column=column, **question)
-
-    def regress(self, formula: str, **question: Any) -> Any:
-        """A regression with intervals: :func:`discreet.regress`."""
-        return self.ask("regress", formula=formula, **question)
-
-    def ask(
-        self, kind: str, *, request_id: str | None = None, title: str | None = None, **parameters: Any
+    def proportions(
+        self,
+        *columns: str,
+        epsilon: EpsilonLike,
+        delta: EpsilonLike | None = None,
+        by: str | None = None,
+        prior: float | Sequence[float] | None = None,
+        mechanism: str = "auto",
+        options: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        title: str | None = None,
     ) -> Any:
-        """A question of any kind that is registered, with its parameters; ``title`` is for the report."""
-        where = f"a question of kind {kind!r}"
-        question = self._declared(question_of(kind, _under(self.shared, kind, parameters), where))
-        return self._answer(Asked(question, self.data), request_id, title)
+        """Release proportions of a column, a table, or public groups: :func:`discreet.proportions`."""
+        from discreet.questions.proportions import Proportions
 
-    # Questions with an id.
+        asked = Proportions(
+            columns, by=by, epsilon=epsilon, delta=delta, prior=prior, mechanism=mechanism, options=options
+        )
+        return self.ask(asked, id=id, title=title)
+
+    def mean(
+        self,
+        column: str | None = None,
+        *,
+        epsilon: EpsilonLike,
+        delta: EpsilonLike | None = None,
+        by: str | None = None,
+        id: str | None = None,
+        title: str | None = None,
+    ) -> Any:
+        """Release the mean of a bounded column: :func:`discreet.mean`."""
+        from discreet.questions.mean import Mean
+
+        return self.ask(Mean(column, by=by, epsilon=epsilon, delta=delta), id=id, title=title)
+
+    def quantiles(
+        self,
+        column: str | None = None,
+        probs: Sequence[float] = (0.25, 0.5, 0.75),
+        *,
+        epsilon: EpsilonLike,
+        by: str | None = None,
+        id: str | None = None,
+        title: str | None = None,
+    ) -> Any:
+        """Release quantiles of a bounded column: :func:`discreet.quantiles`."""
+        from discreet.questions.quantiles import Quantiles
+
+        return self.ask(Quantiles(column, probs, by=by, epsilon=epsilon), id=id, title=title)
+
+    def regress(
+        self,
+        formula: str,
+        *,
+        epsilon: EpsilonLike,
+        delta: EpsilonLike | None = None,
+        family: str = "gaussian",
+        prior: Mapping[str, tuple[float, float]] | None = None,
+        options: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        title: str | None = None,
+    ) -> Any:
+        """Release a regression with intervals: :func:`discreet.regress`."""
+        from discreet.questions.regress import Regress
+
+        asked = Regress(formula, family=family, epsilon=epsilon, delta=delta, prior=prior, options=options)
+        return self.ask(asked, id=id, title=title)
+
+    def draw(
+        self,
+        column: str | None = None,
+        *,
+        epsilon: EpsilonLike | None = None,
+        delta: EpsilonLike | None = None,
+        method: str = "diffused",
+        family: Any = None,
+        prior: Any = None,
+        options: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> Any:
+        """Release draws from a posterior: :func:`discreet.draw`."""
+        from discreet.questions.draw import Draw
+
+        asked = Draw(
+            column, method=method, family=family, prior=prior, epsilon=epsilon, delta=delta, options=options
+        )
+        return self.ask(asked, id=id)
+
+    def network(
+        self,
+        parents: Mapping[str, Sequence[str]],
+        *,
+        epsilon: EpsilonLike,
+        prior: float | None = None,
+        id: str | None = None,
+        title: str | None = None,
+    ) -> Any:
+        """Release the tables of a declared network: :func:`discreet.network`."""
+        from discreet.questions.network import Network
+
+        return self.ask(Network(parents, epsilon=epsilon, prior=prior), id=id, title=title)
+
+    def ask(self, question: Question, *, id: str | None = None, title: str | None = None) -> Any:
+        """Answer a question of any kind.
+
+        Parameters
+        ----------
+        question : Question
+            Such as ``discreet.Proportions("smoker", epsilon=0.5)``.
+        id : str, optional
+            Of the charge: asked again with it, the stored answer is returned and nothing is charged.
+        title : str, optional
+            The heading of the answer in the report.
+
+        Returns
+        -------
+        Answer
+        """
+        if id is not None:
+            check_id(id, "id")
+        return self._answer(self._bound(id, self._with_delta(question)), id, title)
+
+    # Plans.
+
+    def plan(
+        self,
+        question: Question,
+        *,
+        epsilon: EpsilonLike | None = None,
+        within: float | str | None = None,
+        n: int | None = None,
+        of: str | None = None,
+        level: float = 0.95,
+        guess: Mapping[str, Any] | None = None,
+    ) -> Plan:
+        """Plan a question before any data are opened: :func:`discreet.plan`."""
+        asked = self._with_delta(question)
+        return plan(asked, self.schema, epsilon=epsilon, within=within, n=n, of=of, level=level, guess=guess)
 
     def split(self, questions: Iterable[Mapping[str, Any]]) -> Split:
-        """ε of each question within the budget of this study, before any data are opened.
+        """Divide the budget of this study among questions, before any data are opened.
 
-        A question says how precise it must be, ``within="3 points"``, or has a ``weight`` (1 unless said)
-        with which it shares what the others leave, or has its ``epsilon`` already. ``split.questions`` are
-        the questions with their ε, for :meth:`price` and :meth:`answer`.
+        Parameters
+        ----------
+        questions : iterable of mappings
+            Each with an ``id``, a ``kind`` (``"proportions"`` unless given), its fields, and one of
+            ``epsilon``, ``within`` (the half-width that it needs; ``of`` names of what, ``guess`` what is
+            guessed) and ``weight`` (1 unless given), with which it shares what the others leave.
 
-        >>> study = Study("survey.csv", budget=1, n=2000)
-        >>> ask = {"column": "smoker", "levels": ["no", "yes"]}
-        >>> print(study.split([{"id": "a", **ask, "within": "2.4 points"}, {"id": "b", **ask}]))
-        question      ε  95 % interval  without
-        a         0.143  ± 2.40 points   ± 2.19
-        b         0.857  ± 2.20 points   ± 2.19
-        <BLANKLINE>
-        Together ε = 1 of 1; 0 is left.
+        Returns
+        -------
+        Split
+            ``split.questions`` are the questions with their ε, for :meth:`price` and :meth:`answer`.
         """
         if self.budget.epsilon is None:
             raise InvalidInput("split divides a budget of ε, or of ε and δ; this one is in ρ (zCDP)")
-        named = {
-            name: _under(self.shared, given.get("kind", "proportion"), given)
-            for name, given in by_id(questions)
-        }
-        return split(named, self.budget.epsilon, self.budget.delta, self.n)
+        named = dict(by_id(questions))
+        return split(named, self.schema, self.budget.epsilon, self.budget.delta)
+
+    # Questions with an id.
 
     def check(self, questions: Iterable[Mapping[str, Any]]) -> None:
-        """Reads what the questions need of the data, so that a mistake is found before anything is charged.
+        """Read what the questions need of the data, so that a mistake is found before anything is charged.
 
-        Every question whose column, type or levels do not fit is named, in words without any value. What
+        Every question whose column, type or values do not fit is named, in words without any value. What
         was read is kept for the answer. Whether an error comes depends on the data: it is for the curator.
         """
-        found = []
+        problems = []
         for name, question, earlier in self._each(questions):
             try:
-                _ = self._asked(name, question).size if earlier is None else None
+                _ = self._bound(name, question).size if earlier is None else None
             except (DataError, InvalidInput) as error:
-                found.append((type(error), f"question {name!r}: {error}"))
-        if found:
-            raise found[0][0]("\n".join([*(text for _, text in found), "nothing was charged"])) from None
+                problems.append((type(error), f"question {name!r}: {error}"))
+        if problems:
+            text = "\n".join([*(text for _, text in problems), "nothing was charged"])
+            raise problems[0][0](text) from None
 
     def price(self, questions: Iterable[Mapping[str, Any]]) -> StudyPrice:
-        """What the questions cost together, and whether that fits; nothing is spent or written.
+        """Return what the questions cost together, and whether that fits; nothing is spent or written.
 
         A question that was charged already is not counted again; one that was changed since is refused, and
         one whose guarantee is for another relation or unit than the budget's. Sizes that are not declared
@@ -266,113 +372,110 @@ class Study:
                 guarantees[name] = Guarantee.from_dict(earlier.guarantee)
                 charged.append(name)
                 continue
-            put = self._asked(name, question)
-            guarantees[name] = put.guarantee
-            scope = scope_after(self.dataset, scope, put.guarantee)
-            asked += price_of(put.guarantee, account.cap.unit)
+            bound = self._bound(name, question)
+            guarantees[name] = bound.guarantee
+            scope = scope_after(self.dataset, scope, bound.guarantee)
+            asked += price_of(bound.guarantee, account.cap.unit)
         return StudyPrice(guarantees, tuple(charged), asked, account)
 
     def _each(self, questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Question, Receipt | None]]:
         """Id and question of each, and its receipt where it was charged already."""
         begun = self.account().entries
         for name, given in by_id(questions):
-            question = self._declared(checked_question(given, self.shared))
-            yield name, question, self._charge(name).recall(question.plan()) if begun else None
+            question = self._with_delta(checked_question(name, given))
+            earlier = self._charge(name).recall(question.plan(self.schema)) if begun else None
+            yield name, question, earlier
 
     def answer(self, question: Mapping[str, Any]) -> Any:
-        """The answer of a question with an ``id``; asked again, the stored answer."""
-        name, checked = question_id(question, "question"), checked_question(question, self.shared)
-        answer = self._answer(self._asked(name, self._declared(checked)), name, question.get("title"))
+        """Return the answer of a question with an ``id``; asked again, the stored answer."""
+        name = question_id(question, "question")
+        answer = self.ask(checked_question(name, question), id=name, title=question.get("title"))
         self._priced.pop(name, None)
         return answer
 
-    def _asked(self, name: str, question: Question) -> Asked:
+    def _with_delta(self, question: Question) -> Question:
+        """The question with a part of the study's δ, where it needs one and has none."""
+        if not question.needs_delta or question.delta is not None or not self.budget.delta:
+            return question
+        return replace(question, delta=str(self.budget.delta / DELTA_PARTS))
+
+    def _bound(self, name: str | None, question: Question) -> BoundQuestion:
         """The question put to the data, with what pricing has read already."""
-        known = self._priced.get(name)
+        known = None if name is None else self._priced.get(name)
         if known is None or known.question != question:
-            known = self._priced[name] = Asked(question, self.data)
+            known = BoundQuestion(question, self.schema, self.data)
+            if name is not None:
+                self._priced[name] = known
         return known
 
-    def _declared(self, question: Question) -> Question:
-        """With the number of records that the study declares."""
-        if self.n is None or getattr(question, "n", self.n) is not None:
-            return question
-        return replace(question, n=self.n)  # type: ignore[call-arg]
-
     def _charge(self, request_id: str | None) -> Charge:
+        assert self.ledger is not None
         return Charge(self.ledger, self.dataset, request_id, self.label)
 
-    def result(self, title: str | None = None) -> StudyResult:
-        """Everything that was answered by this object, as one document."""
-        questions = {name: question for name, (question, _) in self._answered.items()}
-        answers = {name: answer for name, (_, answer) in self._answered.items()}
-        return StudyResult(title or self.dataset, self.dataset, questions, answers, self.account())
-
-    def report(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """The report of everything that was answered, as one HTML page; written to ``path`` where given."""
-        return report(self.result(title), path=path)
-
-    def _answer(self, asked: Asked, request_id: str | None, title: str | None = None) -> Any:
-        if not self.account().entries:
-            with suppress(InvalidInput):  # somebody else was quicker: what they made is checked
-                self.ledger.create(self.dataset, relation=self.relation, **asdict(self.budget))
-            self._check(self.account())
-        answer = asked.answer(self._charge(request_id))
-        stated = {key: plain(value) for key, value in asked.question.stated().items()}
-        asked_for = {"kind": asked.question.kind, **({} if title is None else {"title": title}), **stated}
-        self._answered[answer.receipt.request_id] = asked_for, answer
+    def _answer(self, bound: BoundQuestion, id: str | None, title: str | None = None) -> Any:
+        if self.ledger is None:
+            answer, name = answer_from_simulation(bound), id or f"simulated-{len(self._answered) + 1}"
+        else:
+            if not self.account().entries:
+                with suppress(InvalidInput):  # somebody else was quicker: what they made is checked
+                    self.ledger.create(self.dataset, relation=self.relation, **asdict(self.budget))
+                self._check(self.account())
+            answer = bound.answer(self._charge(id))
+            name = answer.receipt.request_id
+        given = {key: plain(value) for key, value in bound.question.explicit_fields().items()}
+        heading = {} if title is None else {"title": title}
+        self._answered[name] = {"kind": bound.question.kind, **heading, **given}, answer
         return answer
 
+    def result(self, title: str | None = None) -> StudyResult:
+        """Return everything that was answered by this object, as one document."""
+        questions = {name: question for name, (question, _) in self._answered.items()}
+        answers = {name: answer for name, (_, answer) in self._answered.items()}
+        heading = title or self.title or self.dataset
+        account = None if self.ledger is None else self.account()
+        return StudyResult(heading, self.dataset, questions, answers, account, self.schema.to_dict())
 
-def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:  # and not a forked child that ends
-        shutil.rmtree(folder, ignore_errors=True)
+    def report(self, path: str | Path | None = None, *, title: str | None = None) -> str:
+        """Return the report of everything that was answered, as one HTML page.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where the page is written; the JSON document of all answers is written beside it.
+        title : str, optional
+            The heading.
+        """
+        result = self.result(title)
+        page = report(result, path=path)
+        if path is not None:
+            Path(path).with_suffix(".json").write_text(result.to_json(), "utf-8")
+        return page
+
+    def __repr__(self) -> str:
+        return f"Study({self.dataset!r}, {len(self.schema.columns)} columns, {self.account().remaining} left)"
+
+    def __str__(self) -> str:
+        account = self.account()
+        paid = "without a ledger: simulated answers only, not private" if self.ledger is None else "charged"
+        lines = [f"Study {self.dataset!r}, {paid}", str(self.schema)]
+        lines.append(f"Budget {account.cap}; spent {account.spent}; left {account.remaining}")
+        rows = [
+            [name, str(question["kind"]), str(answer.guarantee)]
+            for name, (question, answer) in self._answered.items()
+        ]
+        return "\n".join([*lines, *(aligned(["id", "question", "guarantee"], rows) if rows else [])])
 
 
-def as_budget(budget: Any) -> Budget:
-    """A budget from ε, or from a mapping with epsilon and delta, or zcdp."""
-    if isinstance(budget, Budget):
-        return budget
-    if isinstance(budget, Mapping):
-        unknown = set(budget) - {"epsilon", "delta", "zcdp"}
-        if unknown:
-            raise InvalidInput(f"budget has {sorted(unknown)[0]!r}; it takes epsilon, delta, zcdp")
-        return Budget.cap(**budget)
-    return Budget.cap(epsilon=budget)
-
-
-def shared_parameters(relation: Relation, strict: Any) -> dict[str, Any]:
-    """What a study passes on to its questions."""
-    if not isinstance(strict, bool):
-        raise InvalidInput(f"strict={strict!r} must be true or false")
-    hidden = {"relation": str(relation)} if relation is Relation.ADD_REMOVE else {}
-    return hidden if strict else {**hidden, "strict": False}
-
-
-def _under(shared: Mapping[str, Any], kind: Any, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parameters that say what the study does, unless they say otherwise themselves."""
-    if not isinstance(kind, str) or kind not in QUESTIONS:
-        return parameters
-    known = {field.name for field in fields(QUESTIONS[kind])}
-    if not known >= {"strict"} & set(shared):
-        raise InvalidInput(
-            f"kind {kind!r} cannot be asked with strict=False: an undeclared value stops it; 'regress' can"
-        )
-    return {**{name: value for name, value in shared.items() if name in known}, **parameters}
-
-
-def checked_question(question: Mapping[str, Any], shared: Mapping[str, Any]) -> Question:
-    """The question of a mapping with an id; ``shared`` is what the study passes on.
-
-    A misspelt key is an error that names the nearest one.
-    """
-    parameters = {key: value for key, value in question.items() if key not in ("id", "title")}
-    kind = parameters.pop("kind", "proportion")
-    return question_of(kind, _under(shared, kind, parameters), f"question {question['id']!r} ({kind})")
+def checked_question(name: str, question: Mapping[str, Any]) -> Question:
+    """Return the question of a mapping with an id. A misspelt key is an error that names the nearest one."""
+    dropped = ("id", "title", "within", "weight", "of", "guess")
+    parameters = {key: value for key, value in question.items() if key not in dropped}
+    kind = parameters.pop("kind", "proportions")
+    return question_of(kind, parameters, f"question {name!r} ({kind})")
 
 
 def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The questions with their ids, of which none is there twice."""
+    """Yield the questions with their ids, of which none is there twice."""
     seen = set()
     for index, question in enumerate(questions, 1):
         name = question_id(question, f"question {index}")
@@ -383,10 +486,14 @@ def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping
 
 
 def question_id(question: Mapping[str, Any], where: str) -> str:
-    """The id of a question, which is that of its charge."""
+    """Return the id of a question, which is that of its charge."""
     if not isinstance(question, Mapping):
         raise InvalidInput(f"{where} must be a mapping with id, kind and parameters")
-    name = question.get("id")
+    return check_id(question.get("id"), where)
+
+
+def check_id(name: Any, where: str) -> str:
+    """Return an id of letters, digits, dots and dashes."""
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
         raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
     return name
@@ -404,12 +511,17 @@ class StudyFile:
     """How the budget was divided, where questions left that open."""
 
     def open(self) -> Study:
-        """The study that the file declares; nothing is written before its first question."""
-        return Study(**self.arguments)
+        """Return the study that the file declares; nothing is written before its first question."""
+        return _labelled(Study(**self.arguments["study"]), self.arguments["label"])
+
+
+def _labelled(study: Study, label: str) -> Study:
+    study.label = label
+    return study
 
 
 def read_study(path: str | Path) -> StudyFile:
-    """A study file (TOML), checked: every question, before anything is opened or spent.
+    """Read a study file (TOML), checked: every question, before anything is opened or spent.
 
     Paths in it are relative to the file.
     """
@@ -422,56 +534,66 @@ def read_study(path: str | Path) -> StudyFile:
         raise FileError(f"{str(path)!r} is not text in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{str(path)!r} is not valid TOML: {error}") from None
-    unknown = set(content) - {"study", "budget", "question"}
+    if "schema" not in content:
+        raise InvalidInput(
+            f"{str(path)!r} needs a table [schema] with [schema.columns], or schema = "
+            '"schema.toml" at its top: what is public about the data is declared there, '
+            "once, and the budget as epsilon and delta in [study]"
+        )
+    unknown = set(content) - {"study", "schema", "question"}
     if unknown:
         raise InvalidInput(
-            f"{str(path)!r}: [{sorted(unknown)[0]}] is unknown; a study has [study], [budget], [[question]]"
+            f"{str(path)!r}: [{sorted(unknown)[0]}] is unknown; a study file has [study], "
+            "[schema] and [[question]]"
         )
     head = content.get("study")
     if not isinstance(head, dict) or "data" not in head:
         raise InvalidInput(f'{str(path)!r} needs a table [study] with data = "FILE"')
     for key in head:
-        if key not in _HEAD:
-            raise InvalidInput(f"[study]: {key!r} is unknown{nearest(key, _HEAD)}")
+        if key not in _STUDY_KEYS:
+            raise InvalidInput(f"[study]: {key!r} is unknown{nearest(key, _STUDY_KEYS)}")
+    declared = content["schema"]
+    if isinstance(declared, str):
+        schema = Schema.load(path.parent / declared)
+    else:
+        schema = Schema.from_dict(declared)
     questions = plain(content.get("question"))
     if not isinstance(questions, list) or not questions:
         raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
-    own = path.with_suffix(".ledger.db").name
-    ledger = str(head.get("ledger") or os.environ.get("DISCREET_LEDGER") or own)
+    ledger = str(
+        head.get("ledger") or os.environ.get("DISCREET_LEDGER") or path.with_suffix(".ledger.db").name
+    )
     if "ledger" not in head and "DISCREET_LEDGER" in os.environ:
         pass  # an address of its own, not relative to the file
     elif "://" not in ledger:
         ledger = str(path.parent / ledger)
     elif ledger.startswith("sqlite:///") and not ledger.startswith("sqlite:////"):
         ledger = f"sqlite:///{path.parent / ledger.removeprefix('sqlite:///')}"
-    dataset, relation = str(head.get("dataset", path.stem)), head.get("relation")
-    if isinstance(content.get("budget"), dict):
-        budget = as_budget(content["budget"])
-    elif "budget" in content or "dataset" not in head:
+    budget = {name: head[name] for name in ("epsilon", "delta", "zcdp") if name in head}
+    if not budget and "dataset" not in head:
         raise InvalidInput(
-            f"{str(path)!r} needs a table [budget] with epsilon = 1, and delta if you like; or, to join a "
-            'budget that is in a ledger, dataset = "NAME" in [study]'
+            f"{str(path)!r} needs epsilon = 1 in [study], and delta if you like; or, to join "
+            "a budget that is in "
+            'a ledger, dataset = "NAME"'
         )
-    else:
-        joined = Ledger(ledger).show(dataset)
-        budget, relation = joined.cap, relation or joined.relation
+    title = str(head.get("title", path.stem))
     arguments = {
-        "table": path.parent / str(head["data"]),
-        "budget": budget,
-        "relation": as_relation(relation or Relation.REPLACE_ONE),
-        "n": head.get("n"),
-        "strict": head.get("strict", True),
+        "data": path.parent / str(head["data"]),
+        "schema": schema,
+        **budget,
+        "ledger": ledger,
+        "dataset": str(head.get("dataset", path.stem)),
+        "title": title,
     }
-    shared, divided = shared_parameters(arguments["relation"], arguments["strict"]), None
-    if any(
-        "epsilon" not in one and {"within", "weight"} & set(one) for one in questions if isinstance(one, dict)
-    ):
+    divided = None
+    if any(isinstance(one, dict) and "epsilon" not in one for one in questions):
         divided = Study(**arguments).split(questions)
-        questions = plain(divided.questions)
-    for _, question in by_id(questions):
-        checked_question(question, shared)
-    arguments |= {"ledger": ledger, "dataset": dataset, "label": str(head["data"])}
-    return StudyFile(str(head.get("title", path.stem)), tuple(questions), arguments, divided)
+        questions = list(divided.questions)
+    for name, question in by_id(questions):
+        checked = checked_question(name, question)
+        if not checked.needs_delta or checked.delta is not None:
+            checked.request(schema)
+    return StudyFile(title, tuple(questions), {"study": arguments, "label": str(head["data"])}, divided)
 
 
 def run_study(
@@ -481,11 +603,22 @@ def run_study(
     check: bool = True,
     keep: Callable[[StudyResult], None] | None = None,
 ) -> StudyResult:
-    """Runs a study file from where it stopped; what does not fit is refused before anything is spent.
+    """Run a study file from where it stopped; what does not fit is refused before anything is spent.
 
-    ``progress`` is told the id of each question once it is answered, and whether it was answered earlier.
-    ``check``: look whether the data fit every question before the first charge (:meth:`Study.check`).
-    ``keep`` gets what was answered, also when an error ends the run.
+    Parameters
+    ----------
+    path : path or StudyFile
+        The study file.
+    progress : callable, optional
+        Called with the id of each question once it is answered, and whether it was answered earlier.
+    check : bool
+        Whether the data are compared with every question before the first charge (:meth:`Study.check`).
+    keep : callable, optional
+        Called with what was answered, also when an error ends the run.
+
+    Returns
+    -------
+    StudyResult
     """
     declared = path if isinstance(path, StudyFile) else read_study(path)
     study = declared.open()
@@ -499,19 +632,12 @@ def run_study(
         )
     if check:
         study.check(declared.questions)
-    answers: dict[str, Any] = {}
-
-    def result() -> StudyResult:
-        asked = {str(one["id"]): plain(one) for one in declared.questions if one["id"] in answers}
-        return StudyResult(declared.title, study.dataset, asked, answers, study.account())
-
     try:
         for question in declared.questions:
-            name = str(question["id"])
-            answers[name] = study.answer(question)
+            answer = study.answer(question)
             if progress is not None:
-                progress(name, answers[name].receipt.repeated)
+                progress(str(question["id"]), answer.receipt.repeated)
     finally:
-        if keep is not None and answers:
-            keep(result())
-    return result()
+        if keep is not None and study.result().answers:
+            keep(study.result(declared.title))
+    return study.result(declared.title)

@@ -152,8 +152,7 @@ def _aware(
     step = len(drawn) // number
     ends = []
     for counts, z in zip(drawn[::step][:number].tolist(), noisy[::step][:number].tolist(), strict=True):
-        low, high = noise_aware(m, counts, z).interval(LEVEL)
-        ends.append((low, high) if m.k > 2 else ([low, 1 - high], [high, 1 - low]))
+        ends.append(noise_aware(m, counts, z).interval(LEVEL))
     low, high = np.array([e[0] for e in ends]), np.array([e[1] for e in ends])
     return _covered(low, high, share)
 

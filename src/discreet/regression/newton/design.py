@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.data.grids import Grid
 from discreet.data.levels import Levels
@@ -371,6 +372,17 @@ def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
     if response in wanted:
         raise InvalidInput(f"formula={formula!r}: {response!r} is on both sides")
     return response, tuple(wanted), parsed.rhs
+
+
+def formula_columns(formula: str, declared: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of a formula, the response first; each must be declared."""
+    response, names, _ = _parsed(formula)
+    for name in (response, *names):
+        if name not in declared:
+            raise InvalidInput(
+                f"formula={formula!r}: column {name!r} is not declared in the schema{nearest(name, declared)}"
+            )
+    return (response, *names)
 
 
 _Factored = tuple[tuple[str, ...], list[list[tuple[int, FloatArray]]], FloatArray]

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from discreet._typing import FloatArray
 from discreet.documents.answer import Answer, Row, Words
+from discreet.errors import InvalidInput
 from discreet.privacy.guarantee import Guarantee
 
 _NO_ESTIMATES = (
@@ -48,9 +50,17 @@ class EarlierFit(Answer):
         """The stated one: which noise was enough for these sums is no longer computed."""
         return self.guarantee
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
+    def rows(self, level: float = 0.95) -> list[Row]:
         """No row: no estimate is computed here."""
         return []
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Refused: no estimate is computed here."""
+        raise InvalidInput("the coefficients of a regression of discreet 0.2 are drawn by that version")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return (_NO_ESTIMATES,)
 
     def words(self) -> Words:
         """What was asked."""
@@ -60,5 +70,4 @@ class EarlierFit(Answer):
             headline=f"{stamp} {asked['family']} regression of an earlier version: {asked['formula']}",
             name=f"Regression {asked['formula']} ({asked['family']})",
             facts=(("Formula", asked["formula"]), ("Family", asked["family"])),
-            warnings=(_NO_ESTIMATES,),
         )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from discreet._interop import inference_data
 from discreet._json import fields_as_json
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.data.grids import Grid
@@ -34,10 +33,11 @@ from discreet.documents.answer import (
     Answer,
     Figure,
     Row,
-    Table,
     Words,
     as_count,
     as_probability,
+    kept,
+    with_interval,
 )
 from discreet.documents.base import parse
 from discreet.errors import DataError, InvalidInput
@@ -282,7 +282,7 @@ def regression(
     delta: EpsilonLike,
     family: str = "gaussian",
     bounds: Mapping[str, tuple[float, float]] | None = None,
-    levels: Mapping[str, Sequence[Any]] | None = None,
+    levels: Mapping[str, Sequence[Any] | Domain] | None = None,
     n: int | None = None,
     relation: str = "replace-one",
     person: str | None = None,
@@ -350,7 +350,7 @@ def as_level(level: Any) -> float:
     return as_probability(level, "level", "0.9")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fit(Answer):
     """The posterior of a regression's coefficients given private sums: what may be published.
 
@@ -360,7 +360,8 @@ class Fit(Answer):
 
     format: ClassVar[str] = "discreet/regression"
     label: ClassVar[str] = "coefficient"
-    drawer: ClassVar[str] = "coefficients"
+    variable: ClassVar[str] = "coefficients"
+    plot_kind: ClassVar[str] = "coefficients"
 
     question: Regression
     n: int | None
@@ -401,27 +402,15 @@ class Fit(Answer):
     @property
     def guarantee(self) -> Guarantee:  # type: ignore[override]
         """What is promised about everything in it."""
-        return self.question.guarantee if self.private else Guarantee(None, basis="a simulation from a seed")
-
-    def mean(self) -> FloatArray:
-        """Posterior means."""
-        return self.posterior.mean
+        return self.question.guarantee if self.private else Guarantee(None, basis="a simulation: not private")
 
     def covariance(self) -> FloatArray:
         """The posterior covariance."""
         return self.posterior.covariance
 
-    def std(self) -> FloatArray:
-        """Posterior standard deviations."""
-        return self.posterior.std()
-
-    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Central intervals: the lower ends and the upper ends, in the order of ``names``."""
-        return self.posterior.interval(as_level(level))
-
     def noise_share(self) -> FloatArray:
         """How much of each coefficient's variance comes from the privacy noise."""
-        return np.clip(1 - np.diag(self.posterior.noise_free) / self.std() ** 2, 0.0, 1.0)
+        return np.clip(1 - np.diag(self.posterior.noise_free) / self.posterior.std() ** 2, 0.0, 1.0)
 
     def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
         """The deviation of a gaussian model's errors, in the response's units: median and interval."""
@@ -443,15 +432,6 @@ class Fit(Answer):
         found = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
         middle, low, high = (float(one[0]) for one in found)
         return middle, low, high
-
-    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """A dictionary for each coefficient: name, mean, std, low, high, noise share, and a ratio if any."""
-        ratio, found = self.question.model.ratio, []
-        for row, share in zip(self.rows(level), self.noise_share(), strict=True):
-            own = {"name": row.name, "mean": row.mean, "std": row.sd, "low": row.low, "high": row.high}
-            more = {} if ratio is None else {ratio: math.exp(min(row.mean, 700.0))}
-            found.append({**own, "noise share": float(share), **more})
-        return found
 
     def predict(self, frame: Any, level: float = 0.95) -> Prediction:
         """The mean response of records in their own units: probabilities, rates, or numbers.
@@ -501,21 +481,34 @@ class Fit(Answer):
         rows = self._rows(found, as_level(level))
         return [row for row, plain in zip(rows, self.question.design.plain, strict=True) if plain]
 
-    def to_arviz(self, draws: int = 1000) -> Any:
-        """Draws from the posterior as ArviZ inference data; the names are those of the coefficients."""
-        found = self._draws(draws) @ self.question.units.mixing.T + self.question.units.offset
-        together = str(self.guarantee) if self.is_private else "none: not private"
-        return inference_data(
-            {"coefficients": found[None]}, {"guarantee": together}, {"coefficient": self.names}
-        )
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw coefficients from their posterior, in the units of the columns.
 
-    def rows(self, interval: float = 0.95) -> list[Row]:
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        law, rng = self.posterior, np.random.default_rng(seed)
+        return law.draws[rng.choice(len(law.draws), as_positive(size, "size"), p=law.weights)]
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""
-        return self._rows(self.posterior, as_level(interval))
+        shares = self.noise_share().tolist()
+        rows = self._rows(self.posterior, level)
+        return [replace(row, noise=share) for row, share in zip(rows, shares, strict=True)]
 
     def _rows(self, law: Posterior, level: float) -> list[Row]:
         numbers = np.column_stack([law.mean, law.std(), *law.interval(level)])
         return [Row(name, *one) for name, one in zip(self.names, numbers.tolist(), strict=True)]
+
+    def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
+        """Odds or rate ratios, with the same intervals."""
+        ratio = self.question.model.ratio
+        if ratio is None:
+            return {}
+        ends = [[math.exp(min(x or 0.0, 700.0)) for x in (row.mean, row.low, row.high)] for row in rows]
+        return {ratio: [with_interval(*numbers) for numbers in ends]}
 
     @property
     def slopes(self) -> list[int]:
@@ -523,46 +516,45 @@ class Fit(Answer):
         found = [j for j, name in enumerate(self.names) if "Intercept" not in name]
         return found or list(range(len(self.names)))
 
-    def figure(self, interval: float = 0.95) -> Figure:
+    def figure(self, level: float = 0.95) -> Figure:
         """The slopes on one axis; times the declared ranges of the columns where these differ tenfold."""
-        rows, ranges = self.rows(interval), self.question.units.ranges
+        rows, ranges = self.rows(level), self.question.units.ranges
         drawn = self.slopes
         if max(ranges[drawn]) > 10 * min(ranges[drawn]):
             rows = [_times(row, float(r)) for row, r in zip(rows, ranges, strict=True)]
         return Figure(self.words().name, tuple(rows[j] for j in drawn))
 
-    def tables(self) -> tuple[Table, ...]:
-        """The noise's share of each variance, and odds or rate ratios."""
-        ratio = self.question.model.ratio
-        header = ("coefficient", "noise share", *(() if ratio is None else (ratio, "95 % interval")))
-        cells = []
-        for row, share in zip(self.rows(), self.noise_share(), strict=True):
-            ends = [math.exp(min(float(x), 700.0)) for x in (row.mean, row.low or 0.0, row.high or 0.0)]
-            more = () if ratio is None else (f"{ends[0]:.4g}", f"{ends[1]:.4g} – {ends[2]:.4g}")
-            cells.append((row.name, f"{share:.0%}", *more))
-        return (Table(header, tuple(cells), "How much of each variance is the noise of privacy:"),)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The number of records, σ of a gaussian model, and how the intervals are to be taken."""
+        asked = self.question
+        known = f"n = {self.n:,}" if self.n is not None else f"n about {self.records:,.0f} (private)"
+        if asked.model.normal:
+            known += f"; σ = {with_interval(*self.sigma())}"
+        said = [
+            f"{known}.",
+            "The intervals account for the noise; coefficients are in the units of the columns.",
+        ]
+        if asked.family == "poisson" and (found := self.dispersion())[1] > 1:
+            said.append(
+                f"Counts scatter about {found[0]:.2g} times as much as Poisson ones ({found[1]:.2g} to "
+                f"{found[2]:.2g}); the intervals allow for it."
+            )
+        return tuple(said)
 
     def words(self) -> Words:
         """What was fitted, and how it is to be taken."""
         asked = self.question
         stamp = "Private" if self.private else "NOT PRIVATE (from a seed):"
-        declared = "; ".join(f"{name}: {low:g} – {high:g}" for name, (low, high) in asked.bounds.items())
+        declared = "; ".join(f"{name}: {low:g} to {high:g}" for name, (low, high) in asked.bounds.items())
         listed = "; ".join(f"{name}: {', '.join(map(str, given))}" for name, given in asked.levels.items())
         facts = [("Formula", asked.formula), ("Family", asked.family), ("Declared bounds", declared)]
         facts += [("Declared levels", listed)] if listed else []
-        notes = ["The intervals account for the noise; coefficients are in the units of the columns."]
-        if asked.family == "poisson" and (found := self.dispersion())[1] > 1:
-            notes.append(
-                f"Counts scatter about {found[0]:.2g} times as much as Poisson ones ({found[1]:.2g} to "
-                f"{found[2]:.2g}); the intervals allow for it."
-            )
         return Words(
             headline=f"{stamp} {asked.family} regression: {asked.formula}",
             name=f"Regression {asked.formula} ({asked.family})",
             facts=tuple(facts),
-            notes=tuple(notes),
             reading=(_READING,),
-            warnings=self.warnings,
         )
 
     def content(self) -> dict[str, Any]:

@@ -13,26 +13,28 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from discreet._registry import DOCUMENTS
-from discreet.declarations import Relation
+from discreet.declarations import Relation, as_epsilon
 from discreet.documents.answer import Answer
 from discreet.documents.base import format_of
-from discreet.errors import CorruptReleaseError, InvalidInput, LedgerError, MissingLedgerError
+from discreet.documents.study import StudyResult
+from discreet.errors import CorruptReleaseError, DiscreetError, InvalidInput, LedgerError, MissingLedgerError
 from discreet.ledger import Account, Ledger
 from discreet.ledger.chain import Entry
 from discreet.questions.text import plan_in_words
-from discreet.studio.forms import ReleaseForm
-from discreet.studio.shell import Studio, problem
+from discreet.reporting.report import report
+from discreet.studio.forms import ReleaseForm, at_fault
+from discreet.studio.shell import Problem, Studio, problem
 
 MEASURES = {
     "epsilon": (
         "ε",
         ("epsilon",),
-        "Pure ε: the strictest promise, for shares and means. Regressions and posterior draws need δ too.",
+        "Pure ε: the strictest guarantee. Regressions and posterior draws need δ too.",
     ),
     "epsilon+delta": (
         "ε and δ",
         ("epsilon", "delta"),
-        "Everything fits. The promise of ε may fail with probability δ: far below 1/n, such as 1e-6.",
+        "Every question fits. The guarantee of ε may fail with probability δ: far below 1/n, such as 1e-6.",
     ),
     "zcdp": ("ρ (zCDP)", ("zcdp",), "Adds up more slowly over many questions; for those who know it."),
 }
@@ -45,49 +47,105 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
     @app.get("/ledger")
     def ledger_page(request: Request) -> Response:
         given = request.query_params
-        chosen = given.get("dataset", "")
-        form = ReleaseForm.read(given) if given.get("source") else ReleaseForm()
-        context: dict[str, Any] = {"accounts": [], "history": [], "verified": None, "missing": True}
-        with suppress(MissingLedgerError):
-            context["accounts"] = [(account, _bars(account)) for account in studio.releases.accounts()]
-            if ledger is not None and chosen:
-                context["history"] = [_entry(studio, entry) for entry in ledger.history(chosen)]
-            if ledger is not None and given.get("verify"):
-                context["verified"] = _verified(ledger)
-            context["missing"] = False
-        return studio.page(
-            request,
-            "ledger.html",
-            **context,
-            ledger_name=studio.ledger_name,
-            chosen=chosen,
-            measures=MEASURES,
-            relations=list(Relation),
-            release=urlencode(replace(form, dataset="").items()) if form.source else "",
-        )
+        form = ReleaseForm.read(given, studio.schemas) if given.get("source") else ReleaseForm()
+        release = urlencode(replace(form, dataset="").items()) if form.source else ""
+        return _page(studio, request, given.get("dataset", ""), release, bool(given.get("verify")))
+
+    @app.get("/ledger/report")
+    def whole_report(request: Request) -> Response:
+        if ledger is None:
+            raise InvalidInput("there is no ledger; start the studio with --ledger URL")
+        dataset = request.query_params.get("dataset", "")
+        text = report(_study(studio, ledger, dataset), title=dataset)
+        held = {"Content-Disposition": 'attachment; filename="report.html"'}
+        return Response(text, media_type="text/html; charset=utf-8", headers=held)
 
     @app.post("/ledger/create")
     async def create(request: Request) -> Response:
         given = await studio.sent(request, 10)
         if ledger is None:
             raise InvalidInput("there is no ledger; start the studio with --ledger URL")
-        await run_in_threadpool(_create, ledger, given)
+        try:
+            await run_in_threadpool(_create, ledger, given)
+        except DiscreetError as error:
+            return await run_in_threadpool(
+                _page, studio, request, "", given.get("release", ""), False, given, problem(error)
+            )
         name = given["dataset"].strip()
         if given.get("release"):  # the form from which somebody came here, with what was filled in
-            form = ReleaseForm.read(dict(parse_qsl(given["release"])))
+            form = ReleaseForm.read(dict(parse_qsl(given["release"])), studio.schemas)
             return RedirectResponse(form.address(dataset=name), 303)
         return RedirectResponse(f"/ledger?{urlencode({'dataset': name})}", 303)
 
 
+def _page(
+    studio: Studio,
+    request: Request,
+    chosen: str,
+    release: str,
+    verify: bool = False,
+    given: Mapping[str, str] | None = None,
+    trouble: Problem | None = None,
+) -> Response:
+    """The page of a ledger; ``given`` is what the form of a new budget holds, and ``trouble`` is with it."""
+    ledger = studio.ledger
+    context: dict[str, Any] = {"accounts": [], "history": [], "verified": None, "missing": True}
+    with suppress(MissingLedgerError):
+        context["accounts"] = [(account, _bars(account)) for account in studio.releases.accounts()]
+        if ledger is not None and chosen:
+            context["history"] = [_entry(studio, entry) for entry in ledger.history(chosen)]
+        if ledger is not None and verify:
+            context["verified"] = _verified(ledger)
+        context["missing"] = False
+    return studio.page(
+        request,
+        "ledger.html",
+        200 if trouble is None else trouble.status,
+        **context,
+        ledger_name=studio.ledger_name,
+        chosen=chosen,
+        measures=MEASURES,
+        relations=[one for one in Relation if one is not Relation.REPLACE_NEARBY],
+        release=release,
+        given=given or {},
+        problem=trouble,
+    )
+
+
+def _study(studio: Studio, ledger: Ledger, dataset: str) -> StudyResult:
+    """The answers that a dataset has paid for, for one report."""
+    answers, questions = {}, {}
+    for entry in ledger.history(dataset):
+        if entry.request_id is None or not _is_answer(entry.result):
+            continue
+        answer = studio.releases.find(dataset, entry.request_id)
+        if answer is not None:
+            answers[entry.request_id] = answer
+            title = studio.releases.label(entry.request_id) or answer.words().headline
+            questions[entry.request_id] = {"title": title}
+    if not answers:
+        raise InvalidInput(f"dataset {dataset!r} has no answer to report yet")
+    return StudyResult(dataset, dataset, questions, answers, ledger.show(dataset))
+
+
 def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
-    if given.get("measure") not in MEASURES:
-        raise InvalidInput(f"measure must be one of: {', '.join(MEASURES)}")
+    with at_fault("measure"):
+        if given.get("measure") not in MEASURES:
+            raise InvalidInput(f"measure must be one of: {', '.join(MEASURES)}")
     symbol, parts, _ = MEASURES[given["measure"]]
     amounts = {name: given.get(name, "").strip() for name in parts}
-    if not all(0 < len(text) <= 40 for text in amounts.values()):
-        raise InvalidInput(f"a budget in {symbol} needs {' and '.join(parts)}, such as 1 or 1e-6")
+    for name, text in amounts.items():
+        with at_fault(name):
+            if not 0 < len(text) <= 40:
+                raise InvalidInput(f"a budget in {symbol} needs {' and '.join(parts)}, such as 1 or 1e-6")
+            as_epsilon(text, name)
     scope = {"relation": given.get("relation", ""), "unit": given.get("unit", "").strip() or None}
-    ledger.create(given.get("dataset", "").strip(), **scope, **amounts)  # type: ignore[arg-type]
+    try:
+        ledger.create(given.get("dataset", "").strip(), **scope, **amounts)  # type: ignore[arg-type]
+    except InvalidInput as error:
+        names = ("dataset", "unit", "relation", *parts)
+        error.parameter = next((name for name in names if str(error).startswith(name)), "dataset")
+        raise
 
 
 def _verified(ledger: Ledger) -> tuple[bool, str, tuple[str, ...]]:

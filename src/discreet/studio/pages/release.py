@@ -18,15 +18,23 @@ from starlette.exceptions import HTTPException
 
 from discreet._text import amount
 from discreet.documents.answer import Answer
-from discreet.errors import FileError, InvalidInput, MissingLedgerError
+from discreet.errors import (
+    CorruptReleaseError,
+    DiscreetError,
+    FileError,
+    InvalidInput,
+    LedgerError,
+    MissingLedgerError,
+    RequestConflictError,
+)
 from discreet.ledger import Account
 from discreet.privacy.guarantee import Guarantee
 from discreet.reporting.report import meaning, report
 from discreet.studio.forms import ReleaseForm
 from discreet.studio.guard import MEGABYTE, UPLOAD
-from discreet.studio.releasing import new_request
-from discreet.studio.shell import Studio
-from discreet.studio.sources import columns
+from discreet.studio.releasing import check_request, new_request
+from discreet.studio.shell import Studio, problem
+from discreet.studio.sources import DataSource
 
 MAX_FIELDS = 100
 DOWNLOADS = {
@@ -39,7 +47,7 @@ DOWNLOADS = {
 def add_release(app: FastAPI, studio: Studio) -> None:
     @app.get("/release")
     def release_page(request: Request) -> Response:
-        form = ReleaseForm.read(request.query_params)
+        form = ReleaseForm.read(request.query_params, studio.schemas)
         if not form.source:
             return studio.page(
                 request,
@@ -54,21 +62,16 @@ def add_release(app: FastAPI, studio: Studio) -> None:
                 megabytes=f"{studio.settings.upload_limit / MEGABYTE:g}",
             )
         source = studio.sources.find(form.source)
-        accounts: list[Account] = []
-        with suppress(MissingLedgerError):
-            accounts = studio.releases.accounts()
-        return studio.page(
-            request,
-            "release_form.html",
-            source=source,
-            form=replace(form, request=new_request(source.identifier)),
-            accounts=accounts,
-            has_ledger=studio.ledger is not None,
-        )
+        if form.kept is None:
+            known = studio.schemas.of_source(source.identifier)
+            if known is None:  # what is public comes first
+                return RedirectResponse(form.address("/schema", request=""), 303)
+            form = replace(form, schema=known.identifier, kept=known)
+        return _form_page(studio, request, replace(form, request=new_request(source.identifier)), source)
 
     @app.post(UPLOAD)
     async def upload(request: Request) -> Response:
-        form = ReleaseForm.read(request.query_params)
+        form = ReleaseForm.read(request.query_params, studio.schemas)
         async with request.form(max_files=1, max_fields=4, max_part_size=1000) as sent:
             studio.sessions.check_csrf(request.scope["session"], str(sent.get("csrf", "")))
             file = sent.get("file")
@@ -77,18 +80,14 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             source = await run_in_threadpool(studio.sources.keep, file.file, file.filename)
         return RedirectResponse(form.address(source=source.identifier, request=""), 303)
 
-    @app.get("/release/columns")
-    def schema(request: Request) -> Response:
-        found = columns(studio.sources.find(request.query_params.get("source", "")))
-        return studio.page(
-            request, "release_columns.html", columns=found, typed=any(kind for _, kind in found)
-        )
-
     @app.get("/release/review")
     def review(request: Request) -> Response:
-        form = ReleaseForm.read(request.query_params)
-        source = studio.sources.find(form.source)
-        offer = studio.releases.price(form)
+        form = ReleaseForm.read(request.query_params, studio.schemas)
+        source, _ = studio.sources.find(form.source), form.declared
+        try:
+            offer = studio.releases.price(form)
+        except DiscreetError as error:
+            return _form_page(studio, request, form, source, error)
         file = "FILE" + "".join(source.path.suffixes[-2:]) if source.uploaded else source.path.name
         charge: Mapping[str, str] = {}
         if studio.ledger_name is not None:
@@ -108,10 +107,7 @@ def add_release(app: FastAPI, studio: Studio) -> None:
     @app.post("/release/confirm")
     async def confirm(request: Request) -> Response:
         given = await studio.sent(request, MAX_FIELDS)
-        form = ReleaseForm.read(given)
-        await run_in_threadpool(studio.releases.release, form, given.get("acknowledged") == "yes")
-        where = _where(form.dataset, form.request, form.label)
-        return RedirectResponse(f"/release/result?{where}", 303)
+        return await run_in_threadpool(_confirm, studio, request, given)
 
     @app.get("/release/result")
     def result(request: Request) -> Response:
@@ -139,6 +135,53 @@ def add_release(app: FastAPI, studio: Studio) -> None:
         name = "release-" + re.sub(r"[^0-9A-Za-z]", "", request.query_params.get("request", ""))[-16:]
         held = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
         return Response(content, media_type=DOWNLOADS[kind], headers=held)
+
+
+def _confirm(studio: Studio, request: Request, given: Mapping[str, str]) -> Response:
+    form = ReleaseForm.read(given, studio.schemas)
+    source, _ = studio.sources.find(form.source), form.declared
+    try:
+        studio.releases.release(form, given.get("acknowledged") == "yes")
+    except DiscreetError as error:
+        return _form_page(studio, request, form, source, error)
+    return RedirectResponse(f"/release/result?{_where(form.dataset, form.request, form.label)}", 303)
+
+
+def _form_page(
+    studio: Studio,
+    request: Request,
+    form: ReleaseForm,
+    source: DataSource,
+    error: DiscreetError | None = None,
+) -> Response:
+    """The form as it is filled in, with what is wrong with it.
+
+    It keeps the id of its request, under which a charge that was interrupted is made or found once, unless
+    that id cannot be used.
+    """
+    accounts: list[Account] = []
+    with suppress(MissingLedgerError, LedgerError):
+        accounts = studio.releases.accounts()
+    trouble = None if error is None else problem(error)
+    if trouble is not None and not isinstance(error, LedgerError | CorruptReleaseError):
+        said = "" if "Nothing was" in trouble.text else " Nothing was released."
+        trouble = trouble._replace(text=trouble.text + said)
+    try:
+        check_request(form)
+        usable = not isinstance(error, RequestConflictError)
+    except DiscreetError:
+        usable = False
+    return studio.page(
+        request,
+        "release_form.html",
+        200 if trouble is None else trouble.status,
+        source=source,
+        form=form if usable else replace(form, request=new_request(source.identifier)),
+        kept=form.kept,
+        accounts=accounts,
+        has_ledger=studio.ledger is not None,
+        problem=trouble,
+    )
 
 
 def _promise(guarantee: Guarantee) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-// What the pages do in the browser: couple the ε slider to its field, edit levels as chips, copy text, send forms once.
+// What the pages do in the browser: couple the ε slider to its field, put names of columns into fields, mark
+// the field at fault, copy text, send forms once.
 "use strict";
 
 (() => {
@@ -31,64 +32,6 @@
     follow();
   };
 
-  // ---- levels as chips: the text area keeps the truth, one level a line, and is what is sent -------------
-
-  const chips = (area) => {
-    const list = document.createElement("ul");
-    const entry = document.createElement("input");
-    const label = document.querySelector(`label[for="${area.id}"]`);
-    const levels = () => area.value.split("\n").map((level) => level.trim()).filter(Boolean);
-    const keep = (values) => {
-      area.value = values.join("\n");
-      show();
-      area.dispatchEvent(new Event("change", { bubbles: true }));
-    };
-    const show = () => {
-      list.replaceChildren(...levels().map((level, index) => {
-        const item = document.createElement("li");
-        const remove = document.createElement("button");
-        item.className = "chip";
-        item.textContent = level + " ";
-        remove.type = "button";
-        remove.textContent = "×";
-        remove.setAttribute("aria-label", "Remove " + level);
-        remove.addEventListener("click", () => {
-          keep(levels().filter((_, other) => other !== index));
-          entry.focus();
-        });
-        item.append(remove);
-        return item;
-      }));
-      entry.required = area.dataset.required === "yes" && !levels().length;
-    };
-    const take = () => {
-      const values = entry.value.split(/[,\n]/).map((level) => level.trim()).filter(Boolean);
-      entry.value = "";
-      if (values.length) keep([...new Set([...levels(), ...values])]);
-    };
-    list.className = "chips";
-    entry.type = "text";
-    entry.id = area.id + "-add";
-    entry.autocomplete = "off";
-    entry.placeholder = "type one and press Enter";
-    entry.setAttribute("aria-describedby", area.id + "-help");
-    entry.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === ",") {
-        if (event.key === "," || entry.value.trim()) event.preventDefault();
-        take();
-      } else if (event.key === "Backspace" && !entry.value && levels().length) {
-        keep(levels().slice(0, -1));
-      }
-    });
-    entry.addEventListener("change", (event) => { event.stopPropagation(); take(); });
-    if (area.required) area.dataset.required = "yes";
-    area.required = false;
-    area.hidden = true;
-    if (label) label.htmlFor = entry.id;
-    area.before(list, entry);
-    show();
-  };
-
   // ---- small helpers of forms -----------------------------------------------------------------------------
 
   document.addEventListener("click", (event) => {
@@ -104,9 +47,16 @@
     const fill = event.target.closest("[data-fill]");
     const field = chosen || document.querySelector("[data-columns]");
     if (!fill || !field) return;
-    const lines = field.dataset.columns === "lines" && field.value.trim() ? field.value.trimEnd() + "\n" : "";
-    field.value = lines + fill.dataset.fill + (field.dataset.columns === "lines" ? "=" : "");
+    const before = field.value.trim(), name = fill.dataset.fill;
+    const joined = {
+      name: () => name,
+      names: () => (before ? before + "," : "") + name,
+      lines: () => (before ? before + "\n" : "") + name + "=",
+      formula: () => before ? before + (before.includes("~") ? (before.endsWith("~") ? " " : " + ") : " ~ ") + name : name,
+    };
+    field.value = joined[field.dataset.columns]();
     field.focus();
+    field.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
   // The name of a column goes to the field that was used last, of those that take one.
@@ -142,12 +92,29 @@
     });
   });
 
+  // The field that a problem is about; without scripts the page marks it itself.
+  const mark = (part) => {
+    document.querySelectorAll("form[hx-get] [aria-invalid]").forEach((field) => field.removeAttribute("aria-invalid"));
+    document.querySelectorAll("form[hx-get] .field-problem").forEach((text) => text.remove());
+    const problem = part.querySelector("[data-field]");
+    const field = problem && document.getElementById(problem.dataset.field);
+    if (!field) return;
+    const text = document.createElement("p");
+    text.className = "field-problem";
+    text.id = field.id + "-problem";
+    text.textContent = problem.querySelector("p").textContent;
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-describedby", field.id + "-help " + text.id);
+    document.getElementById(field.id + "-help").before(text);
+  };
+
   // ---- htmx -----------------------------------------------------------------------------------------------
 
   document.addEventListener("htmx:afterSwap", (event) => {
     const summary = event.detail.target.querySelector("[data-summary]");
     const status = document.querySelector("[data-status]");
     if (summary && status) status.textContent = summary.textContent;
+    mark(event.detail.target);
   });
   document.addEventListener("htmx:beforeHistoryUpdate", (event) => {
     const update = event.detail.history;
@@ -156,7 +123,6 @@
   });
 
   document.querySelectorAll("[data-log-slider]").forEach(couple);
-  document.querySelectorAll("[data-chips]").forEach(chips);
 
   // What somebody changed while the scripts were loading is asked for once they are there.
   const loaded = performance.getEntriesByType("navigation")[0];

@@ -1,0 +1,174 @@
+"""Quantiles of a bounded column, of all records or within groups, and its distribution function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._typing import FloatArray
+from discreet.answers.conditional import ConditionalRelease
+from discreet.answers.release import Release
+from discreet.documents.answer import Answer, Row, Words, kept, load_answer
+from discreet.errors import InvalidInput
+from discreet.inference.add_remove import LogUniform
+from discreet.inference.quantiles import BinnedDistribution, Bins, Quantiles
+from discreet.privacy.guarantee import Guarantee
+
+_READING = (
+    "A quantile is the smallest value up to which the stated share of the population lies, among values as "
+    "they are recorded, clipped to the declared bounds. The intervals account for sampling and for the "
+    "noise of privacy."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class QuantileAnswer(Answer):
+    """Quantiles with their intervals, given noisy counts of public bins.
+
+    ``counted`` holds the noisy counts, of all records or by group. ``edges`` are those of the bins, ``atoms``
+    the values that were counted apart, ``whole`` whether values are whole numbers.
+    """
+
+    format: ClassVar[str] = "discreet/quantiles"
+    label: ClassVar[str] = "quantile"
+
+    column: str
+    probs: tuple[float, ...]
+    edges: tuple[float, ...]
+    atoms: tuple[float, ...]
+    whole: bool
+    counted: Release | ConditionalRelease
+    guarantee: Guarantee
+
+    @cached_property
+    def _parts(self) -> dict[str, Release]:
+        """The noisy counts by group; one without a name where all records are counted together."""
+        if isinstance(self.counted, Release):
+            return {"": self.counted}
+        pairs = zip(self.counted.groups, self.counted.releases, strict=True)
+        return {str(group): one for group, one in pairs if one is not None}
+
+    @cached_property
+    def _distributions(self) -> dict[str, BinnedDistribution]:
+        return {group: self._distribution(one) for group, one in self._parts.items()}
+
+    def _distribution(self, release: Release) -> BinnedDistribution:
+        carried = release.built.count_noise(release.output.counts, release.output.noisy)
+        if carried is None:
+            raise InvalidInput(f"{release.mechanism} publishes no noisy counts, which quantiles need")
+        values = np.asarray(carried.values, dtype=np.float64)
+        bins = Bins(self.edges, self.atoms, self.whole)
+        cells = len(bins)
+        # Released in the order of values; the engine has the bins first and then the atoms.
+        points = [i for i, level in enumerate(release.levels[:cells]) if not str(level).startswith("[")]
+        between = [i for i in range(cells) if i not in points]
+        return BinnedDistribution(
+            bins,
+            values[[*between, *points]],
+            carried.noise,
+            n=release.n,
+            apart=values[cells:].tolist(),
+            total_prior=None if release.total_prior is None else LogUniform(*release.total_prior),
+        )
+
+    def _estimates(self) -> dict[str, Quantiles]:
+        return {group: one.quantiles(self.probs) for group, one in self._distributions.items()}
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        rows = []
+        for group, found in self._estimates().items():
+            low, high = found.interval(level)
+            numbers = zip(self.probs, found.mean(), found.std(), low, high, strict=True)
+            for p, mean, sd, left, right in numbers:
+                name = f"{group} · {100 * p:g} %" if group else f"{100 * p:g} %"
+                rows.append(Row(name, float(mean), float(sd), float(left), float(right)))
+        return rows
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        return np.concatenate([one.draws(size, seed) for one in self._estimates().values()], axis=1)
+
+    def cdf(self, values: npt.ArrayLike, group: Any = None) -> Quantiles:
+        """Return the share of the population at or below each value, with intervals.
+
+        Parameters
+        ----------
+        values : array_like
+            In the units of the column.
+        group : optional
+            One of the groups, where quantiles were asked by group.
+        """
+        name = "" if group is None else str(group)
+        if name not in self._distributions:
+            raise InvalidInput(f"group={group!r} must be one of: {', '.join(self._distributions)}")
+        return self._distributions[name].cdf(values)
+
+    @property
+    def heading(self) -> str:
+        return self.column
+
+    def words(self) -> Words:
+        first = next(iter(self._parts.values())).words()
+        by = "" if isinstance(self.counted, Release) else f" by {self.counted.given}"
+        facts = (("Bins", f"{len(self.edges) - 1} from {self.edges[0]:g} to {self.edges[-1]:g}"),)
+        return Words(
+            headline=f"Private quantiles of {self.column}{by}",
+            name=f"Quantiles of {self.column}{by}",
+            facts=(*facts, *(one for one in first.facts if one[0] in ("Records", "Mechanism"))),
+            reading=(_READING,),
+        )
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "column": self.column,
+            "probs": list(self.probs),
+            "edges": list(self.edges),
+            "atoms": list(self.atoms),
+            "whole": self.whole,
+            "counted": self.counted.document(),
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        counted = load_answer(json.dumps(content["counted"]))
+        if not isinstance(counted, Release | ConditionalRelease) or not isinstance(content["whole"], bool):
+            raise ValueError("its counts are of another kind")
+        return cls(
+            column=str(content["column"]),
+            probs=_numbers(content["probs"]),
+            edges=_numbers(content["edges"]),
+            atoms=_numbers(content["atoms"]),
+            whole=content["whole"],
+            counted=counted,
+            guarantee=Guarantee.from_dict(content["guarantee"]),
+        )
+
+    def check_parts(self) -> None:
+        """The counts are those of the bins; no less is claimed than they cost."""
+        super().check_parts()
+        cells = len(Bins(self.edges, self.atoms, self.whole))
+        if not self.probs or not all(0 < p < 1 for p in self.probs):
+            raise ValueError("the probabilities are not between 0 and 1")
+        for one in self._parts.values():
+            named = [str(level) for level in one.levels]
+            if len(named) < cells or set(named[cells:]) - {"outside", "missing"}:
+                raise ValueError("the counts are not those of the bins")
+
+    def cost(self) -> Guarantee:
+        """That of the counts: quantiles are computed from these alone."""
+        return self.counted.cost()
+
+
+def _numbers(given: Sequence[Any]) -> tuple[float, ...]:
+    if not isinstance(given, list) or any(
+        isinstance(v, bool) or not isinstance(v, int | float) for v in given
+    ):
+        raise ValueError("probs, edges and atoms must be numbers")
+    return tuple(map(float, given))

@@ -1,0 +1,369 @@
+"""Posterior draws: release a draw from the posterior itself, whose spread is what hides a record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet._registry import FAMILIES, SENTENCES
+from discreet._text import nearest
+from discreet.data import Contribution, clipped_sum, read_rows
+from discreet.data.rows import as_number
+from discreet.declarations import EXCLUDE, as_positive, as_size, people_assumption
+from discreet.errors import DataError, InvalidInput
+from discreet.posterior_sampling.family import Family, public_prior
+from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
+from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, check_target, posterior_sampler
+from discreet.questions.base import Question, optional, parameter
+from discreet.questions.request import PricedRequest, Request
+from discreet.questions.text import NUMBERS, OPTIONS, TEXT, plain
+from discreet.regression.newton.design import formula_columns
+from discreet.regression.release import LogisticRelease
+from discreet.schema import Category, Number, Schema
+
+LOGISTIC_OPTIONS = ("prior_precision", "norm_bound", "sampler")
+_COMMON_OPTIONS = ("draws", "order", "grid")
+BOUNDED_MEAN = "bounded-mean"
+"""The family of a number in declared bounds: a Beta posterior of its mean, in the units of the bounds."""
+
+
+@dataclass(frozen=True)
+class Draw(Question):
+    """Ask for draws from a posterior, made private by its own spread (Geumlek, Song and Chaudhuri, 2017).
+
+    Parameters
+    ----------
+    column : str
+        A column, or a formula such as ``"smoker ~ age + hours"`` for draws of logistic coefficients.
+    method : {"diffused", "concentrated", "direct"}
+        How the posterior is spread out.
+    family : str, optional
+        The model of one record: that of a category is ``"dirichlet"`` and that of a number
+        ``"bounded-mean"``, unless another is named; see :func:`discreet.posterior_sampler`.
+    prior : optional
+        Parameters of the prior: 1 for each value, unless others are given.
+    epsilon, delta : number
+        The privacy budget; instead of δ ``options={"order": 10}`` asks for Rényi privacy.
+    options : mapping, optional
+        ``draws`` (each is charged), ``order``, ``grid``, and options of the family such as ``sigma``.
+
+    Examples
+    --------
+    >>> Draw("smoker", epsilon=0.5, delta="1e-6").method
+    'diffused'
+    """
+
+    kind: ClassVar[str] = "draw"
+    title: ClassVar[str] = "Posterior draw"
+    sentence: ClassVar[str] = SENTENCES["draw"]
+
+    column: str | None = parameter(
+        TEXT, "The column, or a formula: smoker ~ age + hours.", example="smoker", default=None
+    )
+    method: str = parameter(
+        TEXT,
+        "How the posterior is spread out: direct, diffused or concentrated.",
+        default="diffused",
+        choices=tuple(DRAW_METHODS),
+        kw_only=True,
+    )
+    family: str | Family | None = optional(
+        TEXT,
+        "The model: dirichlet, beta, gaussian, normal, poisson, exponential, binomial, geometric.",
+        choices=lambda: tuple(FAMILIES),
+        kw_only=True,
+    )
+    prior: Any = optional(
+        NUMBERS, "Parameters of the prior: 1,1 or, for a mean, 0,10 (mean, sd).", kw_only=True
+    )
+    options: Mapping[str, Any] | None = optional(
+        OPTIONS, "draws=1; order=10; sigma=20 and other options of the family.", kw_only=True
+    )
+
+    def __post_init__(self) -> None:
+        if self.method not in DRAW_METHODS:
+            raise InvalidInput(f"method={self.method!r} must be one of: {', '.join(DRAW_METHODS)}")
+        as_positive(self.draws, "draws")
+        check_target(self.method, self.epsilon, self.option("order"), self.delta)
+
+    def option(self, name: str) -> Any:
+        """Return an option, or None where it was not given."""
+        return (self.options or {}).get(name)
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        return 1 if self.option("draws") is None else int(self.option("draws"))
+
+    @property
+    def is_formula(self) -> bool:
+        """Whether coefficients are drawn."""
+        return self.column is not None and "~" in self.column
+
+    def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        if self.is_formula:
+            return formula_columns(str(self.column), schema.columns)
+        return (schema.only() if self.column is None else self.column,)
+
+    def normalise(self, schema: Schema) -> dict[str, Any]:
+        """Family and prior as the model has them."""
+        if self.is_formula:
+            return {}
+        request = self.request(schema)
+        assert isinstance(request, PosteriorDraw)
+        prior = public_prior(request.model.prior(request.prior))
+        return {"family": plain(request.model.to_dict()), "prior": plain(prior)}
+
+    def request(self, schema: Schema) -> Request:
+        if schema.hides_size:
+            raise InvalidInput("a posterior draw is calibrated for a public number of records: declare n")
+        if schema.weight is not None:
+            raise InvalidInput(
+                f"column {schema.weight!r} is a weight: posterior draws take unweighted records"
+            )
+        if self.is_formula:
+            return LogisticDraw(schema=schema, question=self)
+        column = self.columns_used(schema)[0]
+        declared = schema.column(column)
+        if isinstance(declared, Number) and self.family in (None, BOUNDED_MEAN):
+            return BoundedMeanDraw(schema=schema, question=self)
+        return PosteriorDraw(schema=schema, question=self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorDraw(Request):
+    """Draws from the posterior of a conjugate family."""
+
+    question: Draw
+
+    @cached_property
+    def column(self) -> str:
+        """The column that is read."""
+        return self.question.columns_used(self.schema)[0]
+
+    @property
+    def name(self) -> str | None:
+        """The column as the reader knows it."""
+        return None if self.schema.nameless else self.column
+
+    @cached_property
+    def prior(self) -> Any:
+        """The prior as it was given, or one of 1 for each value of a category."""
+        if self.question.prior is not None:
+            return self.question.prior
+        declared = self.schema[self.column]
+        if self.model.records == "levels" and isinstance(declared, Category):
+            return (1.0,) * declared.domain.k
+        if self.model.name == "beta":
+            return (1.0, 1.0)
+        raise InvalidInput(
+            f"prior is missing: give the parameters of the prior of family {self.model.name!r}"
+        )
+
+    @cached_property
+    def model(self) -> Family:
+        """The conjugate family."""
+        family, declared = self.question.family, self.schema[self.column]
+        if family is None:
+            family = "dirichlet"
+        if not isinstance(family, str):
+            return as_family(family, self.options_of(None))
+        if family not in FAMILIES:
+            raise InvalidInput(f"family={family!r} is unknown{nearest(family, FAMILIES)}")
+        known = {field.name for field in fields(FAMILIES[family]) if field.init}
+        given = self.options_of(known)
+        if "bounds" in known and isinstance(declared, Number):
+            given.setdefault("bounds", declared.bounds)
+        return as_family(family, given)
+
+    def options_of(self, known: Collection[str] | None) -> dict[str, Any]:
+        """Return the options of the family, which are checked where the ``known`` ones are given."""
+        given = {k: v for k, v in (self.question.options or {}).items() if k not in _COMMON_OPTIONS}
+        for name in given:
+            if known is not None and name not in known:
+                raise InvalidInput(f"options: {name!r} is unknown{nearest(name, {*known, *_COMMON_OPTIONS})}")
+        return given
+
+    def __post_init__(self) -> None:
+        schema, model = self.schema, self.model
+        model.prior(self.prior)
+        if model.records == "levels":
+            if schema.category(self.column).domain.excludes_missing:
+                raise InvalidInput(
+                    f"column {self.column!r}: missing='exclude' does not go with a posterior draw; ask for "
+                    "proportions, or declare the value that missing ones count as"
+                )
+        elif not isinstance(schema[self.column], Number) and model.records != "vectors":
+            schema.number(self.column)
+        if not schema.strict and (
+            model.records == "vectors" or schema[self.column].missing in (None, EXCLUDE)
+        ):
+            raise InvalidInput(
+                f"strict=False needs to know what a missing value of {self.column!r} counts "
+                "as: declare missing="
+            )
+        Contribution(schema.person, schema.per_person, schema.size)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How records are bounded while they are read."""
+        schema = self.schema
+        if schema.person is None:
+            return {} if schema.strict else {"strict": False}
+        return {"person": schema.person, "per_person": schema.per_person, "n": schema.size}
+
+    def read(self, data: Any) -> tuple[Any, int]:
+        """The sufficient statistic, and the number of records."""
+        given: dict[str, Any] = {"missing": self.schema[self.column].missing}
+        if self.model.records == "levels":
+            domain = self.schema.domain(self.column)
+            given = {"levels": domain.levels, "other": domain.other, "missing": domain.missing}
+        kept = {name: value for name, value in given.items() if value is not None}
+        return self.model.read(data, self.name, kept, **self.reading)
+
+    def size_of(self, statistic: tuple[Any, int]) -> int:
+        return statistic[1]
+
+    def sampler(self, n: int) -> PosteriorSampler:
+        """Return the sampler, calibrated for n records."""
+        return self.calibrate(self.model, n, prior=self.prior, grid=self.question.option("grid"))
+
+    def labels(self) -> dict[str, Any]:
+        """Return what the request knows of its sample."""
+        if self.model.records != "levels":
+            return {}
+        return {"levels": tuple(map(str, self.schema.domain(self.column).levels))}
+
+    def calibrate(self, family: str | Family, n: int, **more: Any) -> PosteriorSampler:
+        """Return a sampler for the target, whose guarantee says which column tells people apart."""
+        asked, person, most = self.question, self.schema.person, self.schema.per_person
+        target = {"epsilon": asked.epsilon, "order": asked.option("order"), "delta": asked.delta}
+        made = posterior_sampler(asked.method, family, n=n, per_person=most, **target, **more)
+        if person is None or most is None:
+            return made
+        unnamed, named = (people_assumption(most, key) for key in (None, person))
+        notes = tuple(named if text == unnamed else text for text in made.guarantee.assumptions)
+        return replace(made, guarantee=replace(made.guarantee, assumptions=notes, unit=person))
+
+    def bind(self, size: int) -> PricedRequest:
+        """The calibrated sampler; several draws compose."""
+        sampler, draws = self.sampler(as_size(size)), self.question.draws
+
+        def make(read: tuple[Any, int]) -> Sample:
+            statistic, number = read
+            if number != sampler.n:
+                raise InvalidInput(f"n={sampler.n} was declared but the data have another number of records")
+            return replace(sampler.release(statistic, draws), **self.labels())
+
+        return PricedRequest(sampler.price(draws), make)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedMeanDraw(PosteriorDraw):
+    """A draw from the Beta posterior of the mean of a bounded column, in the units of its bounds."""
+
+    @cached_property
+    def prior(self) -> Any:
+        return (1.0, 1.0) if self.question.prior is None else self.question.prior
+
+    @cached_property
+    def model(self) -> Family:
+        return as_family("beta", self.options_of(()))
+
+    def read(self, data: Any) -> tuple[Fraction, int]:
+        """The sum of the numbers in [0, 1], and how many there are."""
+        number = self.schema.number(self.column)
+        missing = None if number.missing is None else float(number.missing)
+        summed = clipped_sum(data, column=self.name, bounds=number.bounds, missing=missing, **self.reading)
+        return Fraction(summed.grid_sum, summed.steps), summed.n
+
+    def labels(self) -> dict[str, Any]:
+        return {"bounds": self.schema.number(self.column).bounds}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticDraw(Request):
+    """Draws of the coefficients of a logistic regression, with declared classes and bounds."""
+
+    question: Draw
+
+    @cached_property
+    def outcome(self) -> str:
+        """The column that is explained."""
+        return str(self.question.column).partition("~")[0].strip()
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The values of the outcome."""
+        return [str(value) for value in self.schema.category(self.outcome, "formula").domain.levels]
+
+    @cached_property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """The explaining columns with their bounds."""
+        right = str(self.question.column).partition("~")[2]
+        names = [part.strip() for part in right.split("+")]
+        return {name: self.schema.number(name, "formula").bounds for name in names}
+
+    @cached_property
+    def estimator(self) -> Any:
+        """The estimator that draws."""
+        from discreet.regression import PrivateLogisticRegression
+
+        asked = self.question
+        given = dict(asked.options or {})
+        known = (*_COMMON_OPTIONS, *LOGISTIC_OPTIONS)
+        for name in given:
+            if name not in known:
+                raise InvalidInput(f"options: {name!r} is unknown{nearest(name, known)}")
+        norm = given.get("norm_bound")
+        return PrivateLogisticRegression(
+            epsilon=asked.epsilon,
+            delta=asked.delta,
+            order=given.get("order"),
+            method={"diffused": "diffuse"}.get(asked.method, asked.method),
+            prior_precision=given.get("prior_precision", 1.0),
+            draws=asked.draws,
+            sampler=given.get("sampler", "auto"),
+            norm_bound=math.sqrt(len(self.bounds)) if norm is None else norm,
+            n=self.schema.size,
+            classes=self.labels,
+            multi_class="ovr" if len(self.labels) > 2 else None,
+        )
+
+    def __post_init__(self) -> None:
+        _ = self.labels, self.bounds, self.estimator
+        if not self.schema.strict or self.schema.person is not None:
+            raise InvalidInput("draws of coefficients take neither strict=False nor person=; 'regress' does")
+
+    def read(self, data: Any) -> tuple[Any, Any]:
+        """Scaled rows and labels: a model of this kind needs the records themselves."""
+        rows = read_rows(data, [self.outcome, *self.bounds])
+        labels = [str(row[0]) for row in rows]
+        if any(label not in self.labels for label in labels):
+            raise DataError(f"some records have an undeclared value in column {self.outcome!r}")
+        values = np.array([[as_number(value) for value in row[1:]] for row in rows]).reshape(len(rows), -1)
+        for index, column in enumerate(self.bounds):
+            if len(rows) and np.isnan(values[:, index]).any():
+                raise DataError(f"some records have no number in column {column!r}")
+        low, high = (np.array(ends) for ends in zip(*self.bounds.values(), strict=True))
+        return 2 * (np.clip(values, low, high) - low) / (high - low) - 1, np.array(labels)
+
+    def size_of(self, statistic: tuple[Any, Any]) -> int:
+        return len(statistic[1])
+
+    def bind(self, size: int) -> PricedRequest:
+        """The estimator's price, which does not depend on n."""
+        estimator = self.estimator
+
+        def make(statistic: tuple[Any, Any]) -> LogisticRelease:
+            estimator.fit(*statistic)
+            fitted: LogisticRelease = estimator.release_
+            return replace(fitted, features=tuple(self.bounds), bounds=tuple(self.bounds.values()))
+
+        return PricedRequest(estimator.price(self.question.draws), make)

@@ -1,0 +1,144 @@
+"""Proportions: shares of the values of a column, of bins, of cells of a table, or within public groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from discreet._registry import MECHANISMS, SENTENCES
+from discreet._text import nearest
+from discreet.errors import InvalidInput
+from discreet.questions.base import Question, check_names, optional, parameter
+from discreet.questions.counts import (
+    ColumnCounts,
+    GroupCounts,
+    TableCounts,
+    check_mechanism,
+    mechanism_options,
+)
+from discreet.questions.request import Request
+from discreet.questions.selected import DiscoveredValues, SparseCounts
+from discreet.questions.text import NAMES, NUMBERS, OPTIONS, TEXT
+from discreet.schema import Category, Number, Schema
+
+EXPECTED_FALSE = "expected_false"
+"""The option that publishes only values that stand out; so many empty ones may be among them on average."""
+
+
+@dataclass(frozen=True)
+class Proportions(Question):
+    """Ask for the shares of the values of a column, or of the cells of several columns.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        One column, or several for the cells of their table; of a number the shares of its bins.
+    by : str, optional
+        A public column: the shares within each of its groups, all for one ε.
+    epsilon, delta : number
+        The privacy budget; δ for mechanisms that have one.
+    prior : float or sequence of float, optional
+        Dirichlet prior: one number for all values, or one each. Left out: 1, and with more than 50 values one
+        unknown number for all, which is inferred.
+    mechanism : str
+        ``"auto"`` chooses by a rule on public parameters; see :func:`discreet.mechanism` for the others.
+    options : mapping, optional
+        Options of the mechanism; ``expected_false=1`` publishes only values that stand out, for many more
+        values than records.
+
+    Examples
+    --------
+    >>> Proportions("smoker", epsilon=0.5).explicit_fields()
+    {'columns': ('smoker',), 'epsilon': 0.5}
+    """
+
+    kind: ClassVar[str] = "proportions"
+    title: ClassVar[str] = "Proportions"
+    sentence: ClassVar[str] = SENTENCES["proportions"]
+
+    columns: str | Sequence[str] = parameter(
+        NAMES,
+        "The column, or several columns for the cells of their table: smoker,sex.",
+        label="Columns",
+        example="smoker",
+        default=(),
+    )
+    by: str | None = optional(
+        TEXT,
+        "A column of public groups: shares within each group, for one ε.",
+        example="region",
+        kw_only=True,
+    )
+    prior: float | Sequence[float] | None = optional(
+        NUMBERS,
+        "Dirichlet prior: one number for all values, or one each: 1,2,1. Left out: 1, and with more than 50 "
+        "values one unknown number for all, which is inferred.",
+        kw_only=True,
+    )
+    mechanism: str = parameter(
+        TEXT,
+        "See `discreet mechanisms`; auto chooses by a rule.",
+        default="auto",
+        choices=lambda: ("auto", *MECHANISMS),
+        kw_only=True,
+    )
+    options: Mapping[str, Any] | None = optional(
+        OPTIONS, "Options of the mechanism: calibration=exact; expected_false=1.", kw_only=True
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", check_names(self.columns))
+        check_mechanism(self.mechanism)
+        known = {*mechanism_options(self.mechanism), EXPECTED_FALSE}
+        for name in self.options or {}:
+            if name not in known:
+                raise InvalidInput(f"options: {name!r} is unknown{nearest(name, known)}")
+
+    def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        named = self.columns or (schema.only(),)
+        return (*named, *filter(None, [self.by]))
+
+    def request(self, schema: Schema) -> Request:
+        *_, first = names = tuple(self.columns) or (schema.only(),)
+        epsilon = self.exact_epsilon
+        given = {
+            "schema": schema,
+            "epsilon": epsilon,
+            "delta": self.delta,
+            "prior": self.prior,
+            "mechanism": self.mechanism,
+            "options": self.options,
+        }
+        expected_false = (self.options or {}).get(EXPECTED_FALSE)
+        single = self.by is None and len(names) == 1
+        if expected_false is not None and not (single and isinstance(schema.column(first), Category)):
+            raise InvalidInput("options: 'expected_false' goes with one category alone")
+        if self.by is not None:
+            if len(names) > 1:
+                raise InvalidInput(
+                    "by= goes with one column; ask for the table of several columns without it"
+                )
+            return GroupCounts(outcome=first, by=self.by, **given)  # type: ignore[arg-type]
+        if len(names) > 1:
+            return TableCounts(columns=names, **given)  # type: ignore[arg-type]
+        declared = schema.column(first, "columns")
+        if isinstance(declared, Number):
+            if declared.bins is None and declared.bounds == (0, 1):
+                raise InvalidInput(
+                    f"column {first!r} is declared as numbers from 0 to 1: for the two values "
+                    "0 and 1 declare "
+                    "Category([0, 1]); for shares of bins declare Number(0, 1, bins=…)"
+                )
+            return ColumnCounts(column=first, **given)  # type: ignore[arg-type]
+        if isinstance(declared, Category) and declared.discovers:
+            self._check_alone("values='discover'", {"delta"})
+            return DiscoveredValues(schema=schema, column=first, epsilon=epsilon, delta=self.delta)
+        if expected_false is not None:
+            self._check_alone("expected_false", {"options"})
+            return SparseCounts(schema=schema, column=first, epsilon=epsilon, expected_false=expected_false)
+        return ColumnCounts(column=first, **given)  # type: ignore[arg-type]
+
+    def _check_alone(self, what: str, more: set[str]) -> None:
+        if extra := sorted(set(self.explicit_fields()) - {"columns", "epsilon"} - more):
+            raise InvalidInput(f"{extra[0]}= does not go with {what}")

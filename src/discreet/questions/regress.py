@@ -1,0 +1,162 @@
+"""A regression from a formula, with intervals that account for the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from discreet._registry import SENTENCES
+from discreet._text import nearest
+from discreet.errors import InvalidInput
+from discreet.questions.base import Question, optional, parameter
+from discreet.questions.mean import SumsRequest
+from discreet.questions.request import PricedRequest, Request
+from discreet.questions.text import LIMITS, OPTIONS, TEXT
+from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
+from discreet.regression.newton.design import formula_columns
+from discreet.regression.newton.fit import Regression, regression
+from discreet.regression.rehearsal import rehearsed
+from discreet.schema import OWN_BIN, Category, Number, Schema
+
+FAMILIES = ("gaussian", "binomial", "multinomial", "poisson")
+
+
+@dataclass(frozen=True)
+class Regress(Question):
+    """Ask for the coefficients of a regression.
+
+    Parameters
+    ----------
+    formula : str
+        The response and what explains it, such as ``"income ~ age + sex"``; every column is declared in the
+        schema.
+    family : {"gaussian", "binomial", "multinomial", "poisson"}
+        The model of the response.
+    epsilon, delta : number
+        The privacy budget; δ far below 1/n, such as 1e-6.
+    prior : mapping, optional
+        Mean and standard deviation of coefficients by name, in the units of the columns. Without it
+        coefficients have a weak prior.
+    options : mapping, optional
+        Options of the fit.
+
+    Examples
+    --------
+    >>> Regress("hours ~ age + smoker", epsilon=1, delta="1e-6").family
+    'gaussian'
+    """
+
+    kind: ClassVar[str] = "regress"
+    title: ClassVar[str] = "Regression"
+    sentence: ClassVar[str] = SENTENCES["regress"]
+
+    formula: str = parameter(
+        TEXT, "The response and what explains it: income ~ age + sex.", example="income ~ age + sex"
+    )
+    family: str = parameter(
+        TEXT, "The model of the response.", default="gaussian", choices=FAMILIES, kw_only=True
+    )
+    prior: Mapping[str, tuple[float, float]] | None = optional(
+        LIMITS,
+        "Prior mean and standard deviation of coefficients by name: age=0,1.",
+        label="Prior of coefficients",
+        kw_only=True,
+    )
+    options: Mapping[str, Any] | None = optional(OPTIONS, "Options of the fit.", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.formula, str):
+            raise InvalidInput(
+                f"formula must be a text such as 'income ~ age + sex', not a {type(self.formula).__name__}"
+            )
+        if self.family not in FAMILIES:
+            raise InvalidInput(f"family={self.family!r} must be one of: {', '.join(FAMILIES)}")
+        for name in self.options or {}:
+            raise InvalidInput(f"options: {name!r} is unknown{nearest(name, ())}")
+
+    @property
+    def needs_delta(self) -> bool:
+        return True
+
+    def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        return formula_columns(self.formula, schema.columns)
+
+    def request(self, schema: Schema) -> Request:
+        if schema.weight is not None:
+            raise InvalidInput(
+                f"column {schema.weight!r} is a weight: weighted regressions are not answered yet"
+            )
+        return RegressionSums(schema=schema, question=self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionSums(SumsRequest):
+    """The noisy sums from which a regression follows."""
+
+    question: Regress
+
+    def __post_init__(self) -> None:
+        _ = self.regression.design
+
+    @cached_property
+    def regression(self) -> Regression:
+        """The model, its rows and its noise."""
+        asked, schema = self.question, self.schema
+        if asked.delta is None:
+            raise InvalidInput("delta is missing: a regression needs a δ far below 1/n, such as delta='1e-6'")
+        bounds, levels, missing = {}, {}, {}
+        for name in asked.columns_used(schema):
+            declared, rule = schema.column(name, "formula"), schema.missing(name)
+            if rule == OWN_BIN:
+                raise InvalidInput(f"column {name!r}: missing='bin' is for proportions; say 'exclude' here")
+            if rule is not None:
+                missing[name] = rule
+            if isinstance(declared, Number):
+                bounds[name] = declared.bounds
+            elif isinstance(declared, Category):
+                levels[name] = schema.domain(name)
+        made = regression(
+            asked.formula,
+            family=asked.family,
+            bounds=bounds,
+            levels=levels,
+            epsilon=asked.exact_epsilon,
+            delta=asked.delta,
+            prior=asked.prior,
+            missing=missing,
+            n=schema.size,
+            relation=str(self.relation),
+            person=schema.person,
+            per_person=schema.per_person,
+        )
+        if not schema.strict:
+            for coder in made.design.coders.values():
+                coder.accepting()
+        return made
+
+    def read(self, data: Any) -> Any:
+        """The data themselves: a regression takes several passes over them."""
+        return data
+
+    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+        """Records whose columns are spread evenly and explain nothing."""
+        model = self.regression
+        notes = guess.notes(model.design.excludes, regression=True)
+        records = guess.answered(n, model.design.excludes)
+        fit, shrink, split = rehearsed(
+            model, records, seed, guess.typical, float(guess.correlation), guess.spread
+        )
+        low, high = fit.interval(level)
+        return PlannedWidth(
+            fit.names,
+            tuple(float(width) * shrink for width in (high - low) / 2),
+            tuple(map(float, fit.noise_share())),
+            (*split, *notes),
+            fit.warnings,
+        )
+
+    def bind(self, size: int) -> PricedRequest:
+        model = self.regression
+        return self.priced(model.guarantee, lambda data: model.fit(data, self.schema.person))

@@ -1,0 +1,809 @@
+"""The schema: everything that is public about the data, declared once and used by every question.
+
+A column is a :class:`Category` (its values are listed), a :class:`Number` (its bounds are declared) or a
+:class:`Weight` (survey weights up to a declared bound). The :class:`Schema` adds what holds for all records:
+how many there are, whose they are, and whether an undeclared value stops an answer. Nothing here is ever read
+from the data.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeAlias
+
+from discreet._text import nearest
+from discreet._typing import ColumnLike, SchemaLike
+from discreet.declarations import (
+    EXCLUDE,
+    BinnedDomain,
+    Domain,
+    Relation,
+    as_bounds,
+    as_integer,
+    as_positive,
+    as_size,
+)
+from discreet.errors import FileError, InvalidInput
+
+PUBLIC = "public"
+"""As ``n``: the number of records is read from the data and published."""
+DISCOVER = "discover"
+"""As ``values``: those that stand out in the data are published, at the price of a δ."""
+OWN_BIN = "bin"
+"""As ``missing`` or ``outside`` of a number: such records have a bin of their own."""
+VALUE = "value"
+"""The name of the only column where the data are one list of values."""
+DEFAULT_BINS = 10
+"""Equal bins for the proportions of a number whose bins are not declared."""
+FINE_BINS = 100
+"""Equal bins for the quantiles of a number whose bins are not declared and that is not whole."""
+MOST_LISTED = 10**6
+"""Codes that are listed one by one."""
+MOST_UNIT_BINS = 200
+"""Whole-number bounds no farther apart have one bin for each whole number, unless bins are declared."""
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column whose values are listed.
+
+    Parameters
+    ----------
+    values : sequence, or ``"discover"``
+        Every value that a record may take, in a fixed order; codes from a to b as ``range(a, b + 1)``.
+        ``"discover"`` publishes those that stand out in the data, which needs a private n and a δ.
+    other : optional
+        The value that undeclared values count as; without it an undeclared value is an error.
+    missing : optional
+        The value that missing values count as, or ``"exclude"`` to leave them out; else they are an error.
+    public : bool
+        Whether the value of every record is public, such as a region: then ``by=`` may group by it.
+    label : str, optional
+        The name of the column for readers of a report.
+
+    Examples
+    --------
+    >>> Category(["never", "former", "current"], missing="exclude")
+    Category(['never', 'former', 'current'], missing='exclude')
+    """
+
+    values: Sequence[Any] | str
+    other: Any = None
+    missing: Any = None
+    public: bool = False
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_flag(self.public, "public")
+        _check_texts(label=self.label)
+        if self.discovers:
+            if self.other is not None or self.missing not in (None, EXCLUDE) or self.public:
+                raise InvalidInput(
+                    "values='discover' goes with missing='exclude' alone: other values are data"
+                )
+            return
+        if isinstance(self.values, range):
+            codes = self.values
+            if codes.step != 1 or not 2 <= codes.stop - codes.start <= 2**62:
+                raise InvalidInput(f"values={codes!r} must be a range of two codes or more in steps of 1")
+            return
+        object.__setattr__(self, "values", self.domain.levels)
+
+    @property
+    def discovers(self) -> bool:
+        """Whether the values are found in the data, privately."""
+        return isinstance(self.values, str) and self.values == DISCOVER
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The values as the engines count them."""
+        if self.discovers:
+            raise InvalidInput("values='discover': which values there are is not known beforehand")
+        if isinstance(self.values, range) and len(self.values) > MOST_LISTED:
+            raise InvalidInput(
+                f"values={self.values!r} are too many to be listed: with a private n, "
+                "options={'expected_false': 1} publishes only those that stand out"
+            )
+        return Domain(self.values, self.other, self.missing)
+
+    def __repr__(self) -> str:
+        shown = list(self.values) if isinstance(self.values, tuple) else self.values
+        return _shown(self, [repr(shown)], ("other", "missing", "public", "label"))
+
+    def to_dict(self) -> Any:
+        """The declaration as JSON and TOML values."""
+        if isinstance(self.values, str):
+            values: Any = self.values
+        elif isinstance(self.values, range):
+            values = {"from": self.values[0], "to": self.values[-1]}
+        else:
+            values = [_plain(value) for value in self.values]
+        rest = _rest(self, ("other", "missing", "public", "label"))
+        pair = isinstance(values, list) and is_pair(values)
+        return values if not rest and isinstance(values, list) and not pair else {"values": values, **rest}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column of numbers between declared bounds, to which they are clipped.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds of one record, from what is publicly known, never from the data.
+    missing : optional
+        The number that missing values count as, ``"exclude"`` to leave them out, or ``"bin"`` for a bin of
+        their own in proportions; else they are an error.
+    bins : int or sequence of float, optional
+        Bins for proportions and quantiles: their number, or their edges. Without it proportions have ten
+        equal bins, and quantiles one for each whole number, or a hundred.
+    outside : {"clip", "bin"}
+        What happens to numbers outside the bounds: they are clipped, or in proportions have their own bin.
+    atoms : sequence of float
+        Values that many records share, such as 0 for incomes or heaped ages: quantiles then know of them.
+    whole : bool
+        Whether values are whole numbers, such as ages: quantiles then are whole numbers too.
+    public : bool
+        Whether the value of every record is public.
+    label, unit : str, optional
+        The name of the column and its unit for readers of a report.
+
+    Examples
+    --------
+    >>> Number(18, 95, missing="exclude", unit="years")
+    Number(18, 95, missing='exclude', unit='years')
+    """
+
+    low: float
+    high: float
+    missing: Any = None
+    bins: int | Sequence[float] | None = None
+    outside: str = "clip"
+    atoms: Sequence[float] = ()
+    whole: bool = False
+    public: bool = False
+    label: str | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_flag(self.public, "public")
+        _check_flag(self.whole, "whole")
+        _check_texts(label=self.label, unit=self.unit)
+        low, high = as_bounds((self.low, self.high), "one record")
+        object.__setattr__(self, "low", _whole(low))
+        object.__setattr__(self, "high", _whole(high))
+        if self.outside not in ("clip", OWN_BIN):
+            raise InvalidInput(f"outside={self.outside!r} must be one of: clip, bin")
+        if self.missing is not None and self.missing not in (EXCLUDE, OWN_BIN):
+            if isinstance(self.missing, bool) or not isinstance(self.missing, numbers.Real):
+                raise InvalidInput(
+                    f"missing={self.missing!r} must be a number, 'exclude' or 'bin': this "
+                    "column holds numbers"
+                )
+            if not low <= float(self.missing) <= high:
+                raise InvalidInput(f"missing={self.missing!r} must lie within the bounds {low:g} to {high:g}")
+        if self.bins is not None and isinstance(self.bins, numbers.Real):
+            count = as_positive(self.bins, "bins")
+            if count < 2:
+                raise InvalidInput(f"bins={self.bins!r} must be at least 2")
+            object.__setattr__(self, "bins", count)
+        elif self.bins is not None:
+            object.__setattr__(self, "bins", _edges(self.bins))
+        try:
+            atoms = tuple(sorted(float(value) for value in self.atoms))
+        except (TypeError, ValueError):
+            raise InvalidInput(f"atoms={self.atoms!r} must be numbers that many records share") from None
+        if any(not low <= atom <= high for atom in atoms) or (self.whole and any(a % 1 for a in atoms)):
+            kind = "whole numbers " if self.whole else ""
+            raise InvalidInput(f"atoms={self.atoms!r} must be {kind}within the bounds {low:g} to {high:g}")
+        object.__setattr__(self, "atoms", tuple(map(_whole, atoms)))
+
+    def domain(self, missing: Any, fine: bool = False) -> BinnedDomain:
+        """The bins as the engines count them; those of quantiles hold each atom apart.
+
+        Parameters
+        ----------
+        missing
+            What missing values count as: None, ``"exclude"`` or ``"bin"``.
+        fine : bool
+            The bins of quantiles instead of those of proportions.
+        """
+        if missing is not None and missing not in (EXCLUDE, OWN_BIN):
+            raise InvalidInput(
+                f"missing={missing!r}: in bins missing values are left out ('exclude') or have a bin "
+                "of their own ('bin')"
+            )
+        edges, points = self.edges(fine), set[float]()
+        if fine and self.atoms:
+            points = set(map(float, self.atoms))
+            after = {atom + 1 if self.whole else math.nextafter(atom, math.inf) for atom in points}
+            edges = tuple(sorted({*map(float, edges), *points, *after}))
+        places = [place for place, edge in enumerate(edges[:-1]) if edge in points]
+        own = "missing" if missing == OWN_BIN else missing
+        return BinnedDomain.of(edges, own, self.outside == OWN_BIN, places)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lower and upper bound of one record."""
+        return float(self.low), float(self.high)
+
+    def edges(self, fine: bool = False) -> tuple[float, ...]:
+        """Edges of the bins: the declared ones, or the documented grid.
+
+        Parameters
+        ----------
+        fine : bool
+            The grid of quantiles instead of that of proportions, where no bins are declared.
+        """
+        if isinstance(self.bins, tuple):
+            return self.bins
+        low, high = self.bounds
+        count = self.bins if isinstance(self.bins, int) else DEFAULT_BINS
+        if self.bins is None and fine:
+            whole = low.is_integer() and high.is_integer() and high - low <= MOST_UNIT_BINS
+            count = max(2, round(high - low)) if whole else FINE_BINS
+        return (*(low + (high - low) * i / count for i in range(count)), high)
+
+    def __repr__(self) -> str:
+        names = ("missing", "bins", "outside", "atoms", "whole", "public", "label", "unit")
+        return _shown(self, [f"{self.low:g}", f"{self.high:g}"], names)
+
+    def to_dict(self) -> Any:
+        """The declaration as JSON and TOML values."""
+        rest = _rest(self, ("missing", "bins", "outside", "atoms", "whole", "public", "label", "unit"))
+        ends = {"low": self.low, "high": self.high}
+        return [self.low, self.high] if not rest else {**ends, **rest}
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A column of survey weights: every question becomes a weighted estimate.
+
+    Parameters
+    ----------
+    most : float
+        The largest weight that enters; larger ones are cut to it. Declared, never read from the data.
+    label : str, optional
+        The name of the column for readers of a report.
+
+    Examples
+    --------
+    >>> Weight(4)
+    Weight(4)
+    """
+
+    most: float
+    label: str | None = None
+    public: ClassVar[bool] = False
+    missing: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        _check_texts(label=self.label)
+        valid = isinstance(self.most, numbers.Real) and not isinstance(self.most, bool)
+        if not valid or not 0 < float(self.most) < math.inf:
+            raise InvalidInput(f"most={self.most!r} must be the largest weight that enters, such as 4")
+        object.__setattr__(self, "most", _whole(float(self.most)))
+
+    def __repr__(self) -> str:
+        return _shown(self, [f"{self.most:g}"], ("label",))
+
+    def to_dict(self) -> Any:
+        """The declaration as JSON and TOML values."""
+        return {"weight": self.most, **_rest(self, ("label",))}
+
+
+Column: TypeAlias = Category | Number | Weight
+_KINDS: Mapping[str, type[Column]] = {"values": Category, "low": Number, "weight": Weight}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is public about the data.
+
+    Parameters
+    ----------
+    columns : mapping from column names to declarations
+        A :class:`Category`, :class:`Number` or :class:`Weight`; a list of values stands for a category, and a
+        pair of numbers for bounds.
+    n : int or "public", optional
+        The public number of records, checked against the data; ``"public"`` reads and publishes it. Without
+        it the number of records is private.
+    sizes : mapping, optional
+        The public number of records in each group of a public column: ``{"region": {"north": 1400, …}}``.
+    expected_n : pair of numbers, optional
+        A range in which a private number of records is expected, such as ``(100, 1e6)``.
+    person, per_person : str and int, optional
+        The column that says whose record it is, and how many records of one person enter at most: privacy is
+        then that of a person.
+    strata, cluster : str, optional
+        Columns of the sampling design of a survey: public strata, and primary sampling units.
+    strict : bool
+        Whether an undeclared or missing value without a place stops an answer. ``False``: it is left out, and
+        no error depends on a record.
+
+    Examples
+    --------
+    >>> schema = Schema({"smoker": ["no", "yes"], "age": (18, 95)}, n=3000)
+    >>> schema.relation
+    <Relation.REPLACE_ONE: 'replace-one'>
+    >>> Schema({"smoker": ["no", "yes"]}).relation
+    <Relation.ADD_REMOVE: 'add-remove'>
+    """
+
+    columns: Mapping[str, ColumnLike]
+    n: int | str | None = None
+    sizes: Mapping[str, Any] | None = None
+    expected_n: Sequence[float] | None = None
+    person: str | None = None
+    per_person: int | None = None
+    strata: str | None = None
+    cluster: str | None = None
+    strict: bool = True
+    nameless: bool = field(default=False, repr=False)
+    """Whether the data are one list of values, which has no column name."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, Mapping) or not self.columns:
+            raise InvalidInput(
+                f"columns={self.columns!r} must map column names to their declarations, such as "
+                "{'smoker': ['no', 'yes'], 'age': (18, 95)}"
+            )
+        if "" in self.columns:
+            raise InvalidInput("columns: a column without a name cannot be declared; give it one in the data")
+        declared = {str(name): as_column(value, str(name)) for name, value in self.columns.items()}
+        object.__setattr__(self, "columns", MappingProxyType(declared))
+        if self.n is not None and self.n != PUBLIC:
+            object.__setattr__(self, "n", as_size(self.n))
+        _check_flag(self.strict, "strict")
+        self._check_people()
+        self._check_sizes()
+        if self.expected_n is not None:
+            if self.n is not None:
+                raise InvalidInput("expected_n= is for a private number of records; here n is public")
+            low, high = as_bounds(self.expected_n, "the number of records", 0, "expected_n")
+            object.__setattr__(self, "expected_n", (low, high))
+        for name in ("strata", "cluster"):
+            if (column := getattr(self, name)) is not None:
+                self.column(column, name)
+        if self.strata is not None and not declared[self.strata].public:
+            raise InvalidInput(
+                f"strata={self.strata!r} must be a public column: say Category([…], "
+                "public=True), or leave it out"
+            )
+        if len([1 for one in declared.values() if isinstance(one, Weight)]) > 1:
+            raise InvalidInput("only one column may be a Weight")
+
+    def _check_people(self) -> None:
+        if (self.person is None) != (self.per_person is None):
+            raise InvalidInput(
+                "person='COLUMN' and per_person=NUMBER go together: the key of a person, and how many of a "
+                "person's records may enter"
+            )
+        if self.person is None:
+            return
+        if not isinstance(self.person, str):
+            raise InvalidInput(f"person={self.person!r} must be the name of a column")
+        object.__setattr__(self, "per_person", as_positive(self.per_person, "per_person"))
+        if self.n is None:
+            raise InvalidInput(
+                f"person={self.person!r} needs n: a private number of records protects single "
+                "records; declare "
+                "n, or bring the data to one record per person first"
+            )
+        if not self.strict:
+            raise InvalidInput(
+                "strict=False does not go with person=: a record without a key of its person has no place; "
+                "bring the data to one record per person first"
+            )
+        if self.per_person is not None and self.per_person > 1 and self.n == PUBLIC:
+            raise InvalidInput(
+                f"per_person={self.per_person!r} needs n=NUMBER, the public number of records "
+                "after the bound: "
+                "learned from the data it would tell how many records a person has"
+            )
+
+    def _check_sizes(self) -> None:
+        if self.sizes is None:
+            return
+        given: Mapping[str, Any] = self.sizes if isinstance(self.sizes, Mapping) else {}
+        public = [name for name, one in self.columns.items() if one.public]
+        if not isinstance(self.sizes, Mapping) or not set(given) <= set(public):
+            values = {v for name in public for v in self.category(name).values}
+            if len(public) == 1 and isinstance(self.sizes, Mapping) and set(given) <= values:
+                given = {public[0]: given}
+            elif len(public) == 1 and isinstance(self.sizes, Sequence) and not isinstance(self.sizes, str):
+                given = {public[0]: self.sizes}
+            else:
+                raise InvalidInput(
+                    f"sizes={self.sizes!r} must say by public column how many records each group has: "
+                    "sizes={'region': {'north': 1400, 'south': 1600}}"
+                )
+        found = {}
+        for column, by_group in given.items():
+            groups = list(self.category(column, "sizes").values)
+            if not isinstance(by_group, Mapping | list | tuple):
+                raise InvalidInput(f"sizes of {column!r} must name each of its groups, not {by_group!r}")
+            if not isinstance(by_group, Mapping):
+                if len(by_group) != len(groups):
+                    raise InvalidInput(
+                        f"sizes has {len(by_group)} entries for {len(groups)} groups of {column!r}"
+                    )
+                by_group = dict(zip(groups, by_group, strict=True))
+            if set(by_group) != set(groups):
+                raise InvalidInput(
+                    f"sizes of {column!r} must name each of its groups: {', '.join(map(str, groups))}"
+                )
+            found[column] = MappingProxyType(
+                {group: as_integer(by_group[group], "sizes") for group in groups}
+            )
+        if self.n is None:
+            raise InvalidInput("sizes= publishes how many records there are: declare n too")
+        for column, counts in found.items():
+            if isinstance(self.n, int) and sum(counts.values()) != self.n:
+                raise InvalidInput(
+                    f"sizes of {column!r} add up to {sum(counts.values())}, but n={self.n}: "
+                    "correct one of them"
+                )
+        object.__setattr__(self, "sizes", MappingProxyType(found))
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    # What the declarations say together.
+
+    @property
+    def hides_size(self) -> bool:
+        """Whether the number of records is private."""
+        return self.n is None
+
+    @property
+    def size(self) -> int | None:
+        """The declared number of records; None where it is private or read from the data."""
+        return self.n if isinstance(self.n, int) else None
+
+    @property
+    def relation(self) -> Relation:
+        """Which pairs of datasets every answer protects."""
+        if self.n is None:
+            return Relation.ADD_REMOVE
+        if any(one.public for _, one in self):
+            return Relation.WITHIN_GROUP
+        return Relation.REPLACE_ONE if self.person is None else Relation.REPLACE_PERSON
+
+    @property
+    def weight(self) -> str | None:
+        """The column of survey weights."""
+        return next((name for name, one in self if isinstance(one, Weight)), None)
+
+    def __iter__(self) -> Iterator[tuple[str, Column]]:
+        return iter(self.columns.items())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def __getitem__(self, name: str) -> Column:
+        return self.column(name)
+
+    def column(self, name: Any, parameter: str = "column") -> Column:
+        """The declaration of a column; a misspelt name is an error that names the nearest one."""
+        if not isinstance(name, str):
+            given = type(name).__name__  # not its value: it may be the data
+            raise InvalidInput(f"{parameter} must be the name of a column, such as 'age', not a {given}")
+        if name not in self.columns:
+            raise InvalidInput(
+                f"{parameter}={name!r} is not declared in the schema{nearest(name, self.columns)}"
+            )
+        found: Column = self.columns[name]
+        return found
+
+    def only(self) -> str:
+        """The name of the only column, where there is one."""
+        if len(self.columns) != 1:
+            raise InvalidInput(f"say which column: {', '.join(self.columns)}")
+        return next(iter(self.columns))
+
+    def category(self, name: str, parameter: str = "column") -> Category:
+        """The declaration of a column of categories."""
+        found = self.column(name, parameter)
+        if isinstance(found, Number):
+            raise InvalidInput(
+                f"{parameter}={name!r} is declared as numbers from {found.low:g} to "
+                f"{found.high:g}; declare its "
+                f"values as a category: Category([…])"
+            )
+        if isinstance(found, Weight):
+            raise InvalidInput(f"{parameter}={name!r} is declared as a weight; name a category")
+        return found
+
+    def number(self, name: str, parameter: str = "column") -> Number:
+        """The declaration of a column of numbers."""
+        found = self.column(name, parameter)
+        if not isinstance(found, Number):
+            what = "a category" if isinstance(found, Category) else "a weight"
+            raise InvalidInput(
+                f"{parameter}={name!r} is declared as {what}, not as numbers; declare its bounds: "
+                f"{{{name!r}: (0, 100)}}"
+            )
+        return found
+
+    def missing(self, name: str) -> Any:
+        """What missing values of a column count as; left out where nothing was said and ``strict`` is off."""
+        declared = self.column(name).missing
+        return EXCLUDE if declared is None and not self.strict else declared
+
+    def domain(self, name: str, parameter: str = "column") -> Domain:
+        """The values of a category, or the bins of a number, with what missing and other values count as."""
+        declared = self.column(name, parameter)
+        if isinstance(declared, Number):
+            return declared.domain(self.missing(name))
+        return replace(self.category(name, parameter).domain, missing=self.missing(name))
+
+    def label(self, name: str) -> str:
+        """The name of a column for readers."""
+        return (self[name].label or name) if name in self else name
+
+    def select(self, *names: str) -> Schema:
+        """The schema of some columns only, and of what holds for all records."""
+        kept = {name: self.column(name) for name in dict.fromkeys(names)}
+        sizes = {name: counts for name, counts in (self.sizes or {}).items() if name in kept} or None
+        design = {name: column for name in ("strata", "cluster") if (column := getattr(self, name)) in kept}
+        others = {"strata": None, "cluster": None, **design, "sizes": sizes}
+        return replace(self, columns=kept, **others)
+
+    # Forms.
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as JSON and TOML values; what is at its default is left out."""
+        rest = _rest(self, tuple(one.name for one in fields(self) if one.name not in ("columns", "nameless")))
+        sizes = {
+            "sizes": {c: {str(k): v for k, v in counts.items()} for c, counts in (self.sizes or {}).items()}
+        }
+        return {
+            **rest,
+            **(sizes if self.sizes else {}),
+            "columns": {name: one.to_dict() for name, one in self},
+        }
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Self:
+        """Read what :meth:`to_dict` wrote, or the ``[schema]`` table of a study file.
+
+        A column with an empty list, as a template has it, is not declared.
+        """
+        if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
+            raise InvalidInput(
+                "a schema needs a table of columns: [schema.columns] with lines such as "
+                'smoker = ["no", "yes"]'
+            )
+        known = {one.name for one in fields(cls)} - {"nameless"}
+        for key in content:
+            if key not in known:
+                raise InvalidInput(f"schema: {key!r} is unknown{nearest(key, known)}")
+        columns = {name: value for name, value in content["columns"].items() if value != []}
+        return cls(**{**content, "columns": columns})
+
+    def to_json(self) -> str:
+        """The schema as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, sort_keys=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what :meth:`to_json` wrote."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"the schema is not valid JSON: {error}") from None
+
+    def to_toml(self) -> str:
+        """The schema as the text of a TOML file."""
+        content = self.to_dict()
+        lines = [f"{_key(key)} = {_toml(value)}" for key, value in content.items() if key != "columns"]
+        declared = [f"{_key(name)} = {_toml(value)}" for name, value in content["columns"].items()]
+        return "\n".join([*lines, *([""] if lines else []), "[columns]", *declared, ""])
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """Read a TOML schema: the keys of a schema, and a table ``[columns]``; or all within ``[schema]``."""
+        try:
+            content = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:  # a number of too many digits, tables within tables
+            raise InvalidInput(f"the schema is not valid TOML: {error}") from None
+        return cls.from_dict(content.get("schema", content))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a schema from a ``.toml`` or ``.json`` file."""
+        file = Path(path)
+        try:
+            text = file.read_text("utf-8")
+        except OSError as error:
+            raise FileError(f"the schema {file.name!r} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise FileError(f"the schema {file.name!r} is not text in UTF-8") from None
+        return cls.from_json(text) if file.suffix == ".json" else cls.from_toml(text)
+
+    def __repr__(self) -> str:
+        rest = tuple(one.name for one in fields(self) if one.name not in ("columns", "nameless"))
+        return _shown(self, [f"{dict(self.columns)!r}"], rest)
+
+    def __str__(self) -> str:
+        lines = []
+        for name, one in self:
+            described = repr(one)
+            lines.append(f"  {name}: {described if len(described) <= 90 else described[:89] + '…'}")
+        size = "private" if self.n is None else "read and published" if self.n == PUBLIC else f"{self.n:,}"
+        return "\n".join([f"Schema of {len(self.columns)} columns, n {size}, {self.relation}", *lines])
+
+
+def as_schema(given: SchemaLike) -> Schema:
+    """A schema from what a call gives: a Schema, a mapping of columns, a path, or one column's declaration.
+
+    Parameters
+    ----------
+    given : Schema, mapping, path or declaration
+        A list of values, or a pair of numbers, stands for a schema of one column.
+
+    Examples
+    --------
+    >>> as_schema(("no", "yes")).only()
+    'value'
+    """
+    if isinstance(given, Schema):
+        return given
+    if given is None:
+        raise InvalidInput(
+            "schema is missing: declare what is public about the data, such as "
+            "schema={'smoker': ['no', 'yes']}, "
+            "or for one list of values schema=('no', 'yes')"
+        )
+    if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".toml", ".json"))):
+        return Schema.load(given)
+    if isinstance(given, Mapping):
+        return Schema(given)
+    return Schema({VALUE: as_column(given, VALUE)}, nameless=True)
+
+
+def as_column(given: Any, name: str) -> Column:
+    """The declaration of a column: as it is, or from a list of values, a pair of numbers or a mapping."""
+    if isinstance(given, Category | Number | Weight):
+        return given
+    try:
+        if isinstance(given, Mapping):
+            return _from_mapping(given, name)
+        if isinstance(given, str) and given != DISCOVER:
+            raise InvalidInput(f"{given!r} must be a list of values, such as ['no', 'yes']")
+        if isinstance(given, Domain):
+            return Category(given.levels, given.other, given.missing)
+        if is_pair(given):
+            return Number(*given)
+        return Category(given)
+    except InvalidInput as error:
+        raise InvalidInput(f"column {name!r}: {error}") from None
+
+
+def is_pair(given: Any) -> bool:
+    """Whether a shorthand is a pair of numbers, which stands for bounds."""
+    return (
+        isinstance(given, list | tuple)
+        and len(given) == 2
+        and all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in given)
+    )
+
+
+def _from_mapping(given: Mapping[str, Any], name: str) -> Column:
+    kinds = [kind for kind in _KINDS if kind in given]
+    if len(kinds) != 1:
+        raise InvalidInput(
+            f"{dict(given)!r} must have values=[…] for a category, low and high for numbers, or weight=… for "
+            "survey weights"
+        )
+    made = _KINDS[kinds[0]]
+    content = dict(given)
+    if made is Weight:
+        content["most"] = content.pop("weight")
+    known = {one.name for one in fields(made)}
+    for key in content:
+        if key not in known:
+            raise InvalidInput(f"{key!r} is unknown{nearest(key, known)}")
+    codes = content.get("values")
+    if isinstance(codes, Mapping) and set(codes) == {"from", "to"}:
+        content["values"] = range(as_integer(codes["from"], "from"), as_integer(codes["to"], "to") + 1)
+    if made is Number and "high" not in content:
+        raise InvalidInput("high is missing: declare both bounds")
+    return made(**content)
+
+
+def _check_flag(value: Any, name: str) -> None:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name}={value!r} must be True or False")
+
+
+def _check_texts(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidInput(f"{name}={value!r} must be a text")
+
+
+def _edges(given: Any) -> tuple[float, ...]:
+    try:
+        edges = tuple(_whole(float(edge)) for edge in given)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"bins={given!r} must be their number, or numbers in increasing order") from None
+    if len(edges) < 3 or any(not a < b for a, b in pairwise(edges)):
+        raise InvalidInput(
+            f"bins={given!r} must be at least three edges in increasing order, such as (0, 18, 65)"
+        )
+    return edges
+
+
+def _whole(value: float) -> float:
+    """The same number, as an int where it is whole: it prints and compares the same in JSON and TOML."""
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # an edge of a bin without an end; JSON has no such number
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _rest(thing: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """The fields that are not at their default, as JSON values."""
+    defaults = {one.name: one.default for one in fields(thing)}
+    found = {}
+    for name in names:
+        value = getattr(thing, name)
+        if value is not None and value != defaults[name]:
+            found[name] = (
+                [_plain(item) for item in value] if isinstance(value, tuple) else _plain_or_map(value)
+            )
+    return found
+
+
+def _plain_or_map(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else _plain(value)
+
+
+def _shown(thing: Any, first: list[str], names: tuple[str, ...]) -> str:
+    defaults = {one.name: one.default for one in fields(thing)}
+    given = {name: getattr(thing, name) for name in names}
+    parts = [f"{name}={_unwrapped(value)!r}" for name, value in given.items() if value != defaults[name]]
+    return f"{type(thing).__name__}({', '.join([*first, *parts])})"
+
+
+def _unwrapped(value: Any) -> Any:
+    return {key: _unwrapped(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
