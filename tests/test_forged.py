@@ -19,6 +19,7 @@ from discreet.declarations import as_epsilon, as_rational, people_assumption, pe
 from discreet.documents.answer import Answer, load_answer
 from discreet.documents.base import checksum
 from discreet.errors import CorruptLedgerError, CorruptReleaseError, DiscreetError, InvalidInput
+from discreet.numerics.summation import climb
 from discreet.regression.newton.fit import Regression
 from discreet.regression.newton.formulas import check_formula
 
