@@ -1,12 +1,12 @@
 """discreet and other tools side by side, measured here in one run.
 
-    python benchmarks/peers.py [--quick] [--data FOLDER] [--readme README.md] [--recorded]
+    python benchmarks/peers.py [--quick] [--data FOLDER] [--page FILE] [--recorded]
 
 Error at equal ε, coverage of 90 % intervals, time, memory, the largest size in a minute, and conversions.
 Every tool is used as its documentation recommends it, with sensitivities for replacing one of n records
 (``peers_tools.py``), in an environment of its own where versions clash (``.venv-bench``, made on first use).
 What cannot be installed or imported is skipped with a printed reason. Writes ``out/peers.json``, prints a
-table, draws ``docs/images/peers.png`` and with ``--readme`` rewrites the block between its two markers;
+table, draws ``docs/images/peers.png`` and with ``--page`` rewrites the block between its two markers;
 ``--recorded`` does this from the JSON of an earlier run. Nothing here is a test: no figure is asserted.
 """
 
@@ -538,14 +538,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, 5 s for the largest size")
     parser.add_argument("--data", type=Path, help="folder with Adult, for logistic regression")
     parser.add_argument("--out", type=Path, default=Path("out/peers.json"))
-    parser.add_argument(
-        "--plot", type=Path, help="draw the figure there; docs/images/peers.png with --readme"
-    )
-    parser.add_argument("--readme", type=Path, help="rewrite the block between the markers in this file")
+    parser.add_argument("--plot", type=Path, help="draw the figure there; docs/images/peers.png with --page")
+    parser.add_argument("--page", type=Path, help="rewrite the block between the markers in this file")
     parser.add_argument("--recorded", action="store_true", help="take the figures of --out, measure nothing")
     arguments = parser.parse_args()
-    if arguments.readme:
-        peers_report.check_markers(arguments.readme)
+    if arguments.page:
+        peers_report.check_markers(arguments.page)
     if not arguments.recorded:
         result = measure(QUICK if arguments.quick else FULL, arguments.data)
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -553,11 +551,11 @@ def main() -> None:
         print(f"Written to {arguments.out} after {result['seconds']:.0f} s")
     result = json.loads(arguments.out.read_text("utf-8"))
     peers_report.show(result)
-    plot = arguments.plot or (Path("docs/images/peers.png") if arguments.readme else None)
+    plot = arguments.plot or (Path("docs/images/peers.png") if arguments.page else None)
     if plot:
         peers_report.draw(result, plot)
-    if arguments.readme:
-        peers_report.write_readme(arguments.readme, result)
+    if arguments.page:
+        peers_report.write_page(arguments.page, result)
 
 
 if __name__ == "__main__":

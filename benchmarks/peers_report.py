@@ -1,4 +1,4 @@
-"""What peers.py shows of its figures: a table, a plot, a block in the README. Reads the JSON alone."""
+"""What peers.py shows of its figures: a table, a plot, a block on a page. Reads the JSON alone."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def show(result: Result) -> None:
     Console(width=max(console.width, 180) if not console.is_terminal else None).print(table)
 
 
-# ---- the README ----------------------------------------------------------------------------------------
+# ---- the page ------------------------------------------------------------------------------------------
 
-README_ROWS: tuple[tuple[str, str, str, str], ...] = (
+PAGE_ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("error", "counts", "data from the prior, k = 2, n = 100, ε = 0.1", "Error, 2 levels, n = 100, ε = 0.1"),
     ("error", "counts", "data from the prior, k = 2, n = 100, ε = 0.5", "Error, 2 levels, n = 100, ε = 0.5"),
     ("error", "counts", "wine, cultivar, k = 3, n = 1000, ε = 0.5", "Error, 3 levels, n = 1000, ε = 0.5"),
@@ -174,12 +174,12 @@ README_ROWS: tuple[tuple[str, str, str, str], ...] = (
 """Measure, method, how the setting begins, and the words for it, with the rest of the setting if asked."""
 
 
-def readme_block(result: Result) -> str:
+def page_block(result: Result) -> str:
     """The text between the markers; every number in it is a recorded one."""
     machine, peers = result["machine"], result["peers"]
     rows = pivot(result)
     lines = ["| | discreet | OpenDP | diffprivlib | other |", "| --- | --- | --- | --- | --- |"]
-    for measure, method, begins, words in README_ROWS:
+    for measure, method, begins, words in PAGE_ROWS:
         for key, tools in rows.items():
             if key[:2] == (measure, method) and key[2].startswith(begins):
                 words = words.format(rest=key[2].removeprefix(begins).strip())
@@ -196,20 +196,20 @@ def readme_block(result: Result) -> str:
         for name, peer in peers.items()
         if peer["skipped"]
     ]
-    command = f"python benchmarks/peers.py{' --quick' * result['quick']} --readme README.md"
+    command = f"python benchmarks/peers.py{' --quick' * result['quick']} --page docs/evidence/tools.md"
     if any(key[1] == "logistic" for key in rows):
         command += " --data FOLDER"
     load = " to ".join(f"{average[0]:.1f}" for average in machine["load_before_and_after"])
     made = f"{result['date']}, {machine['cores']} cores (load {load}), {', '.join(versions)}: `{command}`."
-    picture = "![Error and coverage by tool](docs/images/peers.png)"
+    picture = "![Error and coverage by tool](../images/peers.png)"
     return "\n".join([picture, "", *lines, "", NOTES, *slower(rows), *skipped, "", made])
 
 
 def slower(rows: dict[Key, dict[str, dict[str, Any]]]) -> list[str]:
-    """Where a peer is faster at what is in the README, and no row there says so."""
+    """Where a peer is faster at what is on the page, and no row there says so."""
     found = []
     for (measure, method, setting), tools in rows.items():
-        shown = any(row[1] == method and setting.startswith(row[2]) for row in README_ROWS)
+        shown = any(row[1] == method and setting.startswith(row[2]) for row in PAGE_ROWS)
         if shown and (measure, method) in (("fit", "logistic"), ("time", "conversion")):
             fastest = min(tools, key=lambda tool: tools[tool]["value"])
             if fastest != "discreet":
@@ -248,11 +248,11 @@ def check_markers(path: Path) -> None:
         raise SystemExit(f"{path} needs the lines {BEGIN} and {END}, once each and in this order")
 
 
-def write_readme(path: Path, result: Result) -> None:
+def write_page(path: Path, result: Result) -> None:
     check_markers(path)
     before, rest = path.read_text("utf-8").split(BEGIN)
     after = rest.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n{readme_block(result)}\n{END}{after}", "utf-8")
+    path.write_text(f"{before}{BEGIN}\n{page_block(result)}\n{END}{after}", "utf-8")
 
 
 # ---- the plot ------------------------------------------------------------------------------------------

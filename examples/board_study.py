@@ -1,7 +1,4 @@
-"""A board's study from one schema and one budget to one page. The survey is simulated.
-
-Run it with ``python examples/board_study.py``; it writes ``board.html``, ``board.json`` and ``ledger.db``.
-"""
+"""A study for a board: one schema, one budget, three questions, one report. The survey is simulated."""
 
 import discreet
 from discreet.study.simulated import simulate_records
@@ -17,14 +14,9 @@ schema = discreet.Schema(
 )
 people = simulate_records(schema)
 study = discreet.Study(people, schema, epsilon=2, delta="1e-6", ledger="ledger.db", dataset="survey-2026")
-plan = study.split(  # before any data are opened: how much of the budget does each question get?
+plan = study.split(  # opens no data: how much of the budget does each question get?
     [
-        {
-            "id": "education",
-            "title": "Education by sex",
-            "columns": ["sex", "education"],
-            "within": "2 points",
-        },
+        {"id": "education", "title": "Education by sex", "columns": ["sex", "education"], "within": 0.02},
         {"id": "age", "kind": "mean", "title": "Mean age", "column": "age"},
         {"id": "hours", "kind": "regress", "title": "Hours", "formula": "hours ~ age + sex", "weight": 3},
     ]
@@ -33,4 +25,4 @@ print(plan)
 for question in plan.questions:
     print(study.answer(question), end="\n\n")
 study.report("board.html", title="Survey 2026: results for the board")
-print(f"The report is board.html; left of the budget: {study.account().remaining}")
+print(f"The report is board.html, its data board.json; left of the budget: {study.account().remaining}")

@@ -5,6 +5,7 @@ Run it with ``make demo``. It prints a table for each release and saves out/demo
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from discreet.answers.release import Release
 EPSILON = 0.5
 PICTURE = Path("out/demo.png")
 
-# Declared in advance, as if from a textbook: nothing about the levels is read from the data.
+# Declared in advance, as if from a textbook: nothing about the values is read from the data.
 DIAGNOSES = ("benign", "malignant")
 RADIUS_EDGES = (12, 15, 20)
 RADIUS_CLASSES = ("small", "medium", "large", "very large")
@@ -33,12 +34,13 @@ def main() -> None:
     radius = records.data[:, list(records.feature_names).index("mean radius")]
     size = np.array(RADIUS_CLASSES)[np.digitize(radius, RADIUS_EDGES)]
 
-    columns = [("diagnosis", diagnosis, DIAGNOSES), ("mean radius", size, RADIUS_CLASSES)]
-    releases = []
-    for title, values, levels in columns:
-        schema = discreet.Schema({title: levels}, n=len(values))
-        table = {title: values}
-        releases.append((title, values, discreet.proportions(table, title, schema=schema, epsilon=EPSILON)))
+    schema = discreet.Schema({"diagnosis": DIAGNOSES, "mean radius": RADIUS_CLASSES}, n=len(size))
+    people = {"diagnosis": diagnosis, "mean radius": size}
+    warnings.simplefilter("ignore", discreet.errors.PrivacyWarning)  # these data are public: no ledger
+    releases = [
+        (column, values, discreet.proportions(people, column, schema=schema, epsilon=EPSILON))
+        for column, values in people.items()
+    ]
 
     console = Console()
     figure = Figure(figsize=(11, 4.2), layout="constrained")
@@ -79,12 +81,12 @@ def result_table(title: str, release: Release, truth: discreet.Beta | discreet.D
         f"{release.mechanism}, {release.guarantee}",
         title_justify="left",
     )
-    result.add_column("level")
+    result.add_column("value")
     for heading in ("released count", "mean", "95 % interval", "mean without privacy"):
         result.add_column(heading, justify="right")
     for index, row in enumerate(release.table(0.95)):
         result.add_row(
-            row["level"],
+            row[title],
             str(row["count"]),
             f"{row['mean']:.3f}",
             f"{row['low']:.3f} – {row['high']:.3f}",

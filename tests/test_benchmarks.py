@@ -199,8 +199,8 @@ def test_the_table_has_ratios_to_ours(recorded: dict[str, Any], capsys: pytest.C
     assert "1,073,741,824" in printed
 
 
-def test_the_readme_block_is_made_of_recorded_numbers(recorded: dict[str, Any]) -> None:
-    block = peers_report.readme_block(recorded)
+def test_the_page_block_is_made_of_recorded_numbers(recorded: dict[str, Any]) -> None:
+    block = peers_report.page_block(recorded)
     rows = [line for line in block.splitlines() if line.startswith("| ") and "---" not in line]
     assert "| Error, 3 levels, n = 1000, ε = 0.5 | 0.100 ± 0.01 | 0.150 | – | – |" in rows
     assert "| Largest n of a selection, by doubling, 5 levels, 60 s | 1,073,741,824 | – | – | – |" in rows
@@ -211,33 +211,33 @@ def test_the_readme_block_is_made_of_recorded_numbers(recorded: dict[str, Any]) 
         "Slower with us, besides the time above: the conversion to ε (5.00 ms; dp-accounting RDP: 1.00 ms)."
         in block
     )
-    assert "`python benchmarks/peers.py --readme README.md`" in block
+    assert "`python benchmarks/peers.py --page docs/evidence/tools.md`" in block
 
 
-def test_the_readme_has_at_most_twelve_rows() -> None:
-    assert len(peers_report.README_ROWS) <= 12
+def test_the_page_has_at_most_twelve_rows() -> None:
+    assert len(peers_report.PAGE_ROWS) <= 12
 
 
-def test_writing_the_readme_twice_changes_nothing_more(recorded: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "README.md"
+def test_writing_the_page_twice_changes_nothing_more(recorded: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "tools.md"
     path.write_text(f"before\n{peers_report.BEGIN}\nold\n{peers_report.END}\nafter\n", "utf-8")
-    peers_report.write_readme(path, recorded)
+    peers_report.write_page(path, recorded)
     once = path.read_text("utf-8")
     assert once.startswith("before\n")
     assert once.endswith("\nafter\n")
     assert "old" not in once
-    peers_report.write_readme(path, recorded)
+    peers_report.write_page(path, recorded)
     assert path.read_text("utf-8") == once
 
 
 @pytest.mark.parametrize("marks", ["", peers_report.BEGIN, peers_report.END + peers_report.BEGIN])
-def test_a_readme_without_markers_is_refused_and_kept(
+def test_a_page_without_markers_is_refused_and_kept(
     marks: str, recorded: dict[str, Any], tmp_path: Path
 ) -> None:
-    path = tmp_path / "README.md"
+    path = tmp_path / "tools.md"
     path.write_text(f"text {marks}", "utf-8")
     with pytest.raises(SystemExit, match="peers:begin"):
-        peers_report.write_readme(path, recorded)
+        peers_report.write_page(path, recorded)
     assert path.read_text("utf-8") == f"text {marks}"
 
 

@@ -914,11 +914,18 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def test_the_board_study_is_short_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     source = (EXAMPLES / "board_study.py").read_text("utf-8")
-    assert len(source.splitlines()) < 35
+    assert len(source.splitlines()) < 30
     runpy.run_path(str(EXAMPLES / "board_study.py"))
     page = Path("board.html").read_text("utf-8")
     for words in ("Education by sex", "age", "sex[T.male]", "survey-2026"):
         assert words in page
+
+
+@pytest.mark.slow
+def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "demo.py"), run_name="__main__")
+    assert Path("out/demo.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
