@@ -30,7 +30,7 @@ OK, USAGE, DATA, FILE, CORRUPT, LOSS, REFUSED, LEDGER, INTERNAL = 0, 2, 3, 4, 5,
 EXIT_CODES = {
     OK: "done",
     USAGE: "wrong usage, or a parameter that cannot be used",
-    DATA: "the data do not fit the declared levels",
+    DATA: "the data do not fit the schema",
     FILE: "a file cannot be read or written",
     CORRUPT: "a release or a ledger is corrupt or of an unknown version",
     LOSS: "the audit found a loss above the claim",
