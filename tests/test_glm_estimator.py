@@ -474,7 +474,7 @@ def line(family: str, n: int = 3000) -> tuple[np.ndarray, np.ndarray]:
 )
 def test_coefficients_are_in_the_units_of_the_rows(model: Any, family: str, truth: list[float]) -> None:
     """Within 8 posterior deviations of the truth: below 1e-14 for each of six."""
-    model = clone(model).set_params(epsilon=5, delta="1e-6", bounds=([0, -1], [10, 1]), random_state=2)
+    model = clone(model).set_params(epsilon=5, delta="1e-6", bounds=[(0, 10), (-1, 1)], random_state=2)
     rows, response = line(family)
     model.fit(rows, response)
     found = np.append(model.intercept_, model.coef_)
@@ -507,8 +507,13 @@ def test_names_of_columns_stand_in_the_fit() -> None:
     rows, response = line("gaussian", 400)
     table = pandas.DataFrame(rows, columns=["mean age", "y"])
     model = PrivateLinearRegression(
-        epsilon=5, delta="1e-6", bounds=([0, -1], [10, 1]), target_bounds=(-5, 10), fit_intercept=False
+        epsilon=5,
+        delta="1e-6",
+        bounds={"y": (-1, 1), "mean age": (0, 10)},
+        target_bounds=(-5, 10),
+        fit_intercept=False,
     ).fit(table, response)
+    assert model.release_.question.bounds == {"mean age": (0, 10), "y": (-1, 1), "y_": (-5, 10)}
     assert model.release_.names == ("mean age", "y")
     assert model.intercept_ == 0
     assert model.predict(table).shape == (400,)
@@ -527,10 +532,14 @@ def test_several_classes_need_no_models_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"bounds": None}, "bounds is missing: declare bounds=.lower, upper.*BoundedScaler"),
+        ({"bounds": None}, "bounds is missing: declare .low, high.*BoundedScaler"),
         ({"bounds": 3}, "bounds=3 must be"),
         ({"bounds": (1, 0)}, "must be below"),
-        ({"bounds": ((0, 1), 2)}, "30 numbers"),
+        ({"bounds": ((0, 1), 2)}, "must be .low, high"),
+        ({"bounds": (0, [1.0] * 30)}, "a pair for each"),
+        ({"bounds": [(0, 1), (0, 1)]}, "a pair for each"),
+        ({"bounds": [(0, 1)] * 29 + [(1, 0)]}, "must be below"),
+        ({"bounds": {"x0": (0, 1)}}, "must name each column: x0, x1"),
         ({"epsilon": None}, "epsilon is missing"),
         ({"delta": None}, "delta is missing"),
         ({"draws": 3}, "belongs to posterior draws"),

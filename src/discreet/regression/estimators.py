@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
@@ -60,8 +61,8 @@ _REFUSED = {
     "seed": "a private fit takes its randomness from the operating system; random_state= is for experiments",
 }
 _BOUNDS = (
-    "bounds=(lower, upper) of the columns, each a number or one per column, as you know them beforehand; "
-    "behind BoundedScaler, bounds=(-1, 1)"
+    "(low, high) for all columns, [(low, high), …] with a pair for each, or {'age': (18, 95), …} by "
+    "name, as you know them beforehand; behind BoundedScaler, (-1, 1)"
 )
 _OF_DRAWS = ("order", "prior_precision", "draws", "multi_class", "steps", "sampler")
 
@@ -95,6 +96,26 @@ def _predicted(estimator: Any, X: Any) -> FloatArray:
     return fit.response(fit.question.design.nearest(checked_rows(estimator, X, reset=False)))
 
 
+def _ends(bounds: Any, names: Sequence[str]) -> tuple[Any, Any]:
+    """Return the lower and the upper ends of the columns: numbers for all of them, or one each."""
+    if bounds is None:
+        raise InvalidInput(f"bounds is missing: declare {_BOUNDS}")
+    refusal = InvalidInput(f"bounds={bounds!r} must be {_BOUNDS}")
+    if isinstance(bounds, Mapping):
+        if set(bounds) != set(names):
+            raise InvalidInput(f"bounds={bounds!r} must name each column: {', '.join(names)}")
+        bounds = [bounds[name] for name in names]
+    try:
+        pairs = np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise refusal from None
+    if pairs.shape not in ((2,), (len(names), 2)):
+        raise refusal
+    if not (pairs[..., 0] < pairs[..., 1]).all():
+        raise InvalidInput(f"bounds={bounds!r}: low must be below high in every pair (low, high)")
+    return pairs[..., 0], pairs[..., 1]
+
+
 def _fitted(
     estimator: Any,
     rows: FloatArray,
@@ -108,15 +129,9 @@ def _fitted(
     ``target_bounds`` or ``levels`` says what is known of y, the estimator the rest; it gets the release.
     ``response``: numbers, or the places of levels among those declared.
     """
-    if estimator.bounds is None:
-        raise InvalidInput(f"bounds is missing: declare {_BOUNDS}")
-    try:
-        lower, upper = estimator.bounds
-    except (TypeError, ValueError):
-        raise InvalidInput(f"bounds={estimator.bounds!r} must be {_BOUNDS}") from None
     columns, first = estimator.n_features_in_, int(bool(estimator.fit_intercept))
     names = list(map(str, getattr(estimator, "feature_names_in_", (f"x{i}" for i in range(columns)))))
-    box = as_box(lower, upper, columns)
+    box = as_box(*_ends(estimator.bounds, names), columns)
     if len(rows) < columns + first:
         raise DataError(f"n_samples={len(rows)} is less than the coefficients: nothing can be fitted")
     outcome = "y"
@@ -177,12 +192,14 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     """Linear regression by private sums: :func:`discreet.regress` behind the face of scikit-learn.
 
     ``epsilon`` and ``delta`` are the budget of all that a fit publishes, under replace-one: the number of
-    records is public. ``release_`` is the :class:`discreet.Fit`, with intervals.
+    records is public. ``release_`` is the :class:`~discreet.regression.newton.fit.Fit`, with
+    intervals.
 
     Parameters
     ----------
     bounds
-        (lower, upper) of the columns of X, each a number or one per column, to which rows are clipped.
+        (low, high) for all columns of X, a pair for each, or a mapping from names to pairs; rows are clipped
+        to them.
     target_bounds
         (lowest, highest) y, to which the response is clipped.
     norm_bound
@@ -382,7 +399,8 @@ class PrivateLogisticRegression(DrawingEstimator):
         ``"diffuse"``, ``"concentrated"``, ``"direct"``: draws from a posterior in which each record counts
         for ρ ≤ 1, or whose prior is strengthened, or which is refused if the prior is too weak.
     bounds
-        For newton: (lower, upper) of the columns, each a number or one per column, to which rows are clipped.
+        For newton: (low, high) for all columns, a pair for each, or a mapping from names to pairs; rows are
+        clipped to them.
     norm_bound
         Rows are shortened to this Euclidean length, here and in ``predict``: with draws the rows as they
         are, to 1 if not given; with newton rows of columns scaled to [−1, 1], and none if not given.
@@ -414,8 +432,9 @@ class PrivateLogisticRegression(DrawingEstimator):
     coef_, intercept_
         Posterior means, or means over the draws (``coef_draws_``, draws × models × columns).
     guarantee_, release_
-        The promise, and the document that may be published: a :class:`discreet.Fit` by newton, else a
-        :class:`discreet.LogisticRelease`.
+        The promise, and the document that may be published: a
+        :class:`~discreet.regression.newton.fit.Fit` by newton, else a
+        :class:`~discreet.regression.release.LogisticRelease`.
     """
 
     epsilon: Any = None
