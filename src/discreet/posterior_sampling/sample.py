@@ -184,8 +184,8 @@ class Sample(Answer):
         many = "s" if len(self.drawn) > 1 else ""
         model, prior = self.model.described(self.prior, self.bounds)
         note = (
-            f"{number} from the posterior of n = {self.n:,} records was published (record weight r = "
-            f"{self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible value, not an "
+            f"{number} from the posterior of n = {self.n:,} records {'were' if many else 'was'} published "
+            f"(record weight r = {self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible value, not an "
             "estimate; the figures account for its randomness."
         )
         return Words(
