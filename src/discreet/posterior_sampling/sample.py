@@ -185,8 +185,8 @@ class Sample(Answer):
         model, prior = self.model.described(self.prior, self.bounds)
         note = (
             f"{number} from the posterior of n = {self.n:,} records {'were' if many else 'was'} published "
-            f"(record weight r = {self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible value, not an "
-            "estimate; the figures account for its randomness."
+            f"(record weight r = {self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible "
+            "value, not an estimate; the figures account for its randomness."
         )
         return Words(
             headline=f"Private posterior draw{many} from n = {self.n} records, {self.sampler} "
