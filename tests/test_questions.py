@@ -9,6 +9,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import discreet
@@ -207,3 +211,38 @@ def test_a_large_delta_is_refused_with_and_without_n(delta: str) -> None:
                 ask()
             with discreet.acknowledge_large_delta():
                 assert ask().guarantee.delta == float(delta)
+
+
+VALUES = ["no"] * 130 + ["yes"] * 70
+ALONE = discreet.Schema({"smoker": ["no", "yes"]}, n=200)
+
+
+@pytest.mark.parametrize("columns", [(), ("smoker",)])
+@pytest.mark.parametrize(
+    "data",
+    [VALUES, tuple(VALUES), np.array(VALUES), pd.Series(VALUES), pl.Series(VALUES), pa.array(VALUES)],
+    ids=lambda data: f"{type(data).__module__.partition('.')[0]}-{type(data).__name__}",
+)
+def test_values_without_a_table_are_the_only_column(data: Any, columns: tuple[str, ...]) -> None:
+    exact = discreet.proportions(data, *columns, schema=ALONE, epsilon=1000)  # no noise: e^-500
+    assert exact.counts == (130, 70)
+    assert exact.column == ("smoker" if isinstance(data, list | tuple | np.ndarray) else None)
+
+
+def test_counts_by_value_are_the_only_column_and_paths_are_none(tmp_path: Path) -> None:
+    counts_by_value = discreet.proportions({"no": 130, "yes": 70}, schema=ALONE, epsilon=1000)
+    assert counts_by_value.counts == (130, 70)
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file, value in zip(files, ("no", "yes"), strict=True):
+        file.write_text("smoker\n" + f"{value}\n" * 100)
+    assert discreet.proportions(files, schema=ALONE, epsilon=1000).counts == (100, 100)
+
+
+def test_a_list_of_values_is_no_table_of_several_columns() -> None:
+    with pytest.raises(InvalidInput, match="these data are one column"):
+        discreet.proportions(VALUES, "smoker", schema=SCHEMA, epsilon=1)
+
+
+def test_a_table_of_counts_is_refused_as_before() -> None:
+    with pytest.raises(discreet.errors.DiscreetError, match="count"):
+        discreet.proportions(pd.Series(VALUES).value_counts(), schema=ALONE, epsilon=1)

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet._text import amount
@@ -76,7 +77,9 @@ class BoundQuestion:
     @cached_property
     def request(self) -> Request:
         """The question under the schema, checked."""
-        return self.question.request(self.schema)
+        alone = len(self.schema.columns) == 1 and _is_one_column(self.data)
+        nameless = alone and not _is_list(self.data)
+        return self.question.request(replace(self.schema, nameless=True) if nameless else self.schema)
 
     @cached_property
     def _statistic(self) -> Any:
@@ -85,8 +88,11 @@ class BoundQuestion:
     @cached_property
     def _records(self) -> Any:
         """The data; a mapping of columns as a table, each value on its own."""
-        is_table = isinstance(self.data, Mapping) and any(hasattr(v, "__len__") for v in self.data.values())
-        return of_columns(self.data) if is_table else self.data
+        if isinstance(self.data, Mapping) and not _is_one_column(self.data):
+            return of_columns(self.data)
+        if _is_list(self.data) and len(self.schema.columns) == 1 and not self.schema.nameless:
+            return of_columns({self.schema.only(): self.data})
+        return self.data
 
     def put_to(self, data: Any) -> BoundQuestion:
         """Return this question bound to ``data``, for kinds that read the data while answering."""
@@ -127,6 +133,22 @@ class BoundQuestion:
             return self._make()
         receipt = charged(charge, self.plan(), lambda: (self.guarantee, lambda: self._make().to_json()))
         return replace(load_answer(receipt.result.decode()), receipt=receipt)
+
+
+def _is_list(data: Any) -> bool:
+    """Whether the data are a list or an array of values; a list of paths is a table in several files."""
+    is_list = isinstance(data, list | tuple) and not any(isinstance(value, Path) for value in data[:1])
+    return is_list or (hasattr(data, "__array_interface__") and data.ndim == 1)
+
+
+def _is_one_column(data: Any) -> bool:
+    """Whether the data are one column without a table: values, a series, or counts by value."""
+    if isinstance(data, Mapping):
+        return not any(hasattr(value, "__len__") for value in data.values())
+    if _is_list(data) or isinstance(data, Iterator):
+        return True
+    series = (hasattr(data, "dtype") or hasattr(data, "to_pylist")) and getattr(data, "ndim", 1) == 1
+    return series and not hasattr(data, "columns")  # Arrow's tables have both
 
 
 def check_delta(guarantee: Guarantee, n: Any) -> None:
