@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "discreet"
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
-BASE = "errors · declarations"
+BASE = "errors · declarations · schema"
 """The flat modules, of which everything is made."""
 DOORS = {"numpyro", "plots", "pymc", "stan", "__init__", "__main__"}
 """Thin public doors, which look at anything and at which nobody looks."""
@@ -107,7 +107,7 @@ def drawing() -> str:
             corners = (x, y + TALL / 2), (x, y + TALL / 2 + 30), (a, b - TALL / 2 - 30), (a, b - TALL / 2)
             first, *curve = (f"{across:.0f} {down:.0f}" for across, down in corners)
             lines.append(f'<path d="M{first} C{" ".join(curve)}"/>')
-        wide = BOX + 40 if name == BASE else BOX
+        wide = BOX + 120 if name == BASE else BOX
         boxes.append(
             f'<rect x="{x - wide / 2:.0f}" y="{y - TALL / 2:.0f}" width="{wide}" height="{TALL}" rx="6"/>'
             f'<text x="{x:.0f}" y="{y + 5:.0f}">{escape(name)}</text>'
