@@ -395,6 +395,7 @@ def test_clipping_never_exceeds_the_bound() -> None:
 def test_without_scikit_learn_the_error_names_the_extra() -> None:
     program = (
         "import sys\nsys.modules['sklearn'] = None\nimport discreet\nimport discreet.regression.chain\n"
+        "from discreet.errors import DiscreetError\n"
         "try:\n    discreet.PrivateLogisticRegression\n"
         "except DiscreetError as error:\n    print(error)\n"
     )

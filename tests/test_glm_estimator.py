@@ -28,9 +28,9 @@ from discreet import (
 from discreet.errors import DataError, InvalidInput, NoiseWarning, PrivacyWarning
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import SeededEntropy
-from discreet.regression import LogisticRelease
 from discreet.regression.doubles import SeededNoise
 from discreet.regression.newton.fit import Fit
+from discreet.regression.release import LogisticRelease
 from pace import now_or_slow
 
 TARGET: dict[str, Any] = {"epsilon": 3, "delta": "1e-6", "method": "diffuse"}

@@ -333,9 +333,10 @@ def test_a_plan_promises_what_releases_give(k: int, n: int, epsilon: str) -> Non
     levels = tuple(map(str, range(k)))
     found = plan(prior=(1,) * k, n=n, epsilon=epsilon, mechanisms="lattice").rows[0]
     data = dict(zip(levels, counts, strict=True))
+    schema = discreet.Schema({"value": levels}, n=n, nameless=True)
     widths = []
     for _ in range(12):
-        row = discreet.release(data, levels=levels, epsilon=epsilon).rows()[0]
+        row = discreet.proportions(data, schema=schema, epsilon=epsilon).rows()[0]
         assert row.low is not None
         assert row.high is not None
         widths.append(row.high - row.low)

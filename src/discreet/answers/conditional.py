@@ -20,7 +20,8 @@ from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.inference.comparisons import Quantity, Shares
+    from discreet.distributions.quantity import Quantity
+    from discreet.inference.comparisons import Shares
     from discreet.inference.pooled import Pooled
 
 _FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and cells for which that is quick

@@ -17,9 +17,9 @@ from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
 from discreet.declarations import EXCLUDE, as_positive
 from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
+from discreet.distributions.quantity import Quantity
 from discreet.documents.answer import Answer, Figure, Row, Table, Words, kept
 from discreet.errors import InvalidInput
-from discreet.inference.comparisons import Quantity
 from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 

@@ -26,7 +26,8 @@ from discreet.mechanisms import Mechanism, Output
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.inference.comparisons import Independence, JointDraws, Quantity, Shares
+    from discreet.distributions.quantity import Quantity
+    from discreet.inference.comparisons import Independence, JointDraws, Shares
     from discreet.inference.pooled import Pooled
     from discreet.inference.quantiles import BinnedDistribution
 
@@ -518,7 +519,7 @@ class Release(Bridged, Answer):
 
     def margin(self, *columns: str, size: int = 4000, seed: int | None = 0) -> Quantity:
         """Of a table: the shares of one column, or of the cells of several: noise-aware, and free."""
-        from discreet.inference.comparisons import Quantity
+        from discreet.distributions.quantity import Quantity
 
         draws = self.joint(size, seed).margin(*columns)
         levels = [self._axes()[column] for column in columns]

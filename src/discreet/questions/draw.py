@@ -131,7 +131,9 @@ class Draw(Question):
             return LogisticDraw(schema=schema, question=self)
         column = self.columns_used(schema)[0]
         declared = schema.column(column)
-        if isinstance(declared, Number) and self.family in (None, BOUNDED_MEAN):
+        if isinstance(declared, Number) and (
+            self.family is None or (isinstance(self.family, str) and self.family == BOUNDED_MEAN)
+        ):
             return BoundedMeanDraw(schema=schema, question=self)
         return PosteriorDraw(schema=schema, question=self)
 

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivatePoissonRegression,
     )
-    from discreet.regression.release import LogisticRelease
 
 __all__ = [
     "BoundedScaler",
-    "LogisticRelease",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
     "PrivatePoissonRegression",
@@ -32,8 +30,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'discreet.regression' has no attribute {name!r}")
     try:
-        home = "release" if name == "LogisticRelease" else "estimators"
-        value = getattr(import_module(f"discreet.regression.{home}"), name)
+        value = getattr(import_module("discreet.regression.estimators"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise

@@ -42,9 +42,9 @@ from discreet.declarations import (
     people_assumption,
     people_bound,
 )
+from discreet.distributions.quantity import Quantity
 from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_count, kept, with_interval
 from discreet.errors import DataError, InvalidInput
-from discreet.inference.comparisons import Quantity
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy

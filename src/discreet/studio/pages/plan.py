@@ -16,7 +16,6 @@ from urllib.parse import parse_qsl, urlencode
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-import discreet
 from discreet.declarations import as_epsilon
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
 from discreet.planning.plan import Plan, Split, plan, split
@@ -158,7 +157,7 @@ class PlanForm(ReleaseForm):
         """The plan as a program."""
         cls, given = self.asks, self.question.explicit_fields()
         given.pop("epsilon", None)
-        ours = getattr(discreet, cls.__name__, None) is cls
+        ours = cls.__module__.startswith("discreet.")
         head = "" if ours else f"from {cls.__module__} import {cls.__qualname__}\n"
         asked = ", ".join(f"{name}={value!r}" for name, value in given.items())
         more = {
