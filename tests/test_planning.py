@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import discreet
 from discreet.cli import main
 from discreet.errors import InvalidInput
 from discreet.planning.plan import Guess
+from discreet.randomness.entropy import SeededEntropy
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 SCHEMA = discreet.Schema(
@@ -93,3 +95,61 @@ def test_plans_promise_what_releases_give(n: int, epsilon: str) -> None:
             halves.append((high[0] - low[0]) / 2)
         planned = discreet.plan(question, schema, guess=guessed).widths[0]
         assert 0.9 <= planned / float(np.sqrt(np.mean(np.square(halves)))) <= 1.15, question
+
+
+@pytest.mark.parametrize("n", [None, 5000])
+def test_a_width_of_a_table_is_that_of_a_margin(n: int | None) -> None:
+    """``of`` names the margin; planned widths are those of releases to 6 percent."""
+    rng = np.random.default_rng(4)
+    data = {"smoker": rng.choice(["no", "yes"], 5000), "sex": rng.choice(["f", "m", "x"], 5000)}
+    schema = discreet.Schema({"smoker": ["no", "yes"], "sex": ["f", "m", "x"]}, n=n)
+    asked = discreet.Proportions(("smoker", "sex"), epsilon="0.2")
+    planned = discreet.plan(asked, schema, n=5000)
+    assert planned.names == ("smoker", "sex", "smoker · sex")
+    low, high = discreet.ask(data, asked, schema=schema).margin("smoker").interval(0.95)
+    assert planned.widths[0] == pytest.approx((high[0] - low[0]) / 2, rel=0.06)
+    found = discreet.plan(asked, schema, within="3 points", of="smoker", n=5000)
+    assert found.widths[0] <= 0.03
+    with pytest.raises(InvalidInput, match="of='age' must be one of: smoker, sex, smoker · sex"):
+        discreet.plan(asked, schema, within="3 points", of="age", n=5000)
+
+
+def test_quantiles_are_planned() -> None:
+    rng = np.random.default_rng(9)
+    schema = discreet.Schema({"age": (0, 100)}, n=5000)
+    asked = discreet.Quantiles("age", (0.25, 0.5, 0.75), epsilon=1)
+    planned = discreet.plan(asked, schema, guess={"typical": 20})
+    halves = []
+    for _ in range(4):
+        low, high = discreet.ask({"age": rng.normal(50, 20, 5000)}, asked, schema=schema).interval(0.95)
+        halves.append((high - low) / 2)
+    assert np.mean(halves, axis=0) == pytest.approx(planned.widths, rel=0.15)
+
+
+def test_a_rare_value_of_a_category_is_planned_as_rare() -> None:
+    """Two records in a hundred: its coefficient is known a tenth as well as where values are even."""
+    schema = discreet.Schema({"y": (-50, 50), "x": (0, 10), "g": ["a", "b", "c"]}, n=20_000)
+    asked = discreet.Regress("y ~ x + g", epsilon=4, delta="1e-6")
+    even = discreet.plan(asked, schema, guess={"typical": 8})
+    rare = discreet.plan(asked, schema, guess={"typical": 8, "shares": {"g": (0.7, 0.28, 0.02)}})
+    at = rare.names.index("g[T.c]")
+    assert rare.widths[at] > 3 * even.widths[at]
+    rng = np.random.default_rng(8)
+    halves = []
+    for seed in range(4):
+        made = {
+            "x": rng.uniform(0, 10, 20_000),
+            "g": rng.choice(["a", "b", "c"], 20_000, p=[0.7, 0.28, 0.02]),
+        }
+        table = pd.DataFrame({**made, "y": rng.normal(0, 8, 20_000)})
+        fit = asked.request(schema).regression.fit(table, source=SeededEntropy(seed))
+        low, high = fit.interval(0.95)
+        halves.append((high - low) / 2)
+    assert np.sqrt(np.mean(np.square(halves), axis=0)) == pytest.approx(rare.widths, rel=0.2)
+    for shares, words in (
+        ({"g": (0.5, 0.5)}, "shares of 'g' must be 3 numbers"),
+        ({"x": (0.5, 0.5)}, "shares of 'x' are guessed, which is no category of the formula: g"),
+        ({"g": (0.5, 0.5, 0.5)}, "shares of 'g' must be between 0 and 1 and add up to 1"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            discreet.plan(asked, schema, guess={"shares": shares})

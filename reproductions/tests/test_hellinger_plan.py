@@ -18,7 +18,7 @@ import discreet
 from conformance.oracle import datasets
 from discreet.declarations import Relation
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference.expected_width import imagined_counts
+from discreet.inference.made_up_counts import imagined_counts
 from discreet.mechanisms import automatic
 from discreet.mechanisms.base import simulated_output
 from discreet_reproductions.hellinger import expected_error as expectations

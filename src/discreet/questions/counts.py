@@ -10,6 +10,9 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from scipy.special import ndtri
+
 from discreet._registry import MECHANISMS
 from discreet._text import nearest
 from discreet._typing import EpsilonLike
@@ -18,11 +21,12 @@ from discreet.answers.release import Release, publish
 from discreet.data import contingency, count_levels
 from discreet.declarations import EXCLUDE, Domain, Relation, as_prior, as_size, people_assumption
 from discreet.documents.answer import as_probability
-from discreet.errors import DataError, InvalidInput, TooLargeError
+from discreet.errors import DataError, InvalidInput, NotPrivateError, TooLargeError
 from discreet.inference.add_remove import STRENGTH_PRIOR, LogUniform
-from discreet.inference.expected_width import expected_width, width_without
+from discreet.inference.made_up_counts import imagined_counts, width_without
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
+from discreet.mechanisms.base import simulated_output
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.request import PricedRequest, Request
@@ -30,11 +34,12 @@ from discreet.questions.text import plain
 from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 MANY_LEVELS = 50
 """With more, of which most may be empty, the strength of the prior is inferred unless it is declared."""
+_MARGIN_DRAWS = 1000
+"""Draws from which the deviation of a margin is planned: to about two percent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,25 +160,37 @@ class CountRequest(Request):
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
         answered = guess.answered(n, self.domain.excludes_missing)
-        name, given = self._parts(n, self.epsilon / (self.schema.per_person or 1))
-        built = check_options(name, given)(**given)  # without the warnings of one that is to be used
-        known: dict[str, Any] = {"share": share, "level": level}
-        width = expected_width(
-            built,
-            answered,
-            n - answered,
-            self.leaves_out,
-            seed=seed,
-            total_prior=self.expected_total,
-            **known,
-        )
-        if width is None:
+        counts = imagined_counts(self.exact_prior, answered, share)
+        made = self.simulated((*counts, *((n - answered,) if self.leaves_out else ())), n, seed)
+        try:
+            low, high = made.posterior.marginal(0).interval(level)
+        except (NotPrivateError, TooLargeError):
             raise TooLargeError(
-                f"the noise of {built.name} cannot be accounted for at n={n}; lattice has no such limit"
-            )
-        noise = max(0.0, 1 - (width_without(self.exact_prior, answered, **known) / width) ** 2)
+                f"the noise of {made.mechanism} cannot be accounted for at n={n}; lattice has no such limit"
+            ) from None
+        without = width_without(self.exact_prior, answered, share=share, level=level)
+        noise = max(0.0, 1 - (without / (high - low)) ** 2)
         name = f"a share of {100 * share:g} %"
-        return PlannedWidth((name,), (width / 2,), (noise,), notes, unit=POINTS, assumed="simulated counts")
+        half = float(high - low) / 2
+        return PlannedWidth((name,), (half,), (float(noise),), notes, unit=POINTS, assumed="simulated counts")
+
+    def _planned(self, n: int) -> Mechanism:
+        """Return the mechanism for n records without the warnings of one that is to be used."""
+        name, given = self._parts(n, self.epsilon / (self.schema.per_person or 1))
+        return check_options(name, given)(**given)
+
+    def simulated(
+        self,
+        counts: tuple[int, ...],
+        n: int,
+        seed: int,
+        axes: Mapping[str, Sequence[Any]] | None = None,
+    ) -> Release:
+        """Return a release of made-up counts with seeded noise, for plans; not private."""
+        built = self._planned(n)
+        output = simulated_output(built, counts, seed)
+        known = self.expected_total, None, self.strength
+        return publish(built, output, self.domain, built.guarantee, axes, *known)
 
     def planned_size(self, n: Any) -> int:
         """Return the number of records that a width is planned for."""
@@ -258,6 +275,32 @@ class TableCounts(WholeCountRequest):
 
     def read(self, data: Any) -> tuple[int, ...]:
         return self.flatten(contingency(data, self.domains, **self.reading))
+
+    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+        """Independent columns, whose first values have a share of ``typical``, or of a half."""
+        notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
+        share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
+        answered = guess.answered(n, self.domain.excludes_missing)
+        cells = np.ones(())
+        for domain in self.domains.values():
+            rest = (1 - share) / (domain.k - 1) if domain.k > 1 else 0.0
+            cells = np.multiply.outer(cells, [share if domain.k > 1 else 1.0, *[rest] * (domain.k - 1)])
+        ends = np.rint(answered * np.cumsum(cells)).astype(int)
+        counts = (*map(int, np.diff(ends, prepend=0)), *((n - answered,) if self.leaves_out else ()))
+        made = self.simulated(counts, n, seed, self.axes)
+        draws = [made.margin(name, size=_MARGIN_DRAWS, seed=seed).draws[:, 0] for name in self.columns]
+        draws.append(made.margin(*self.columns, size=_MARGIN_DRAWS, seed=seed).draws[:, 0])
+        deviations = np.std(draws, axis=1)
+        shares = np.array([*(share if one.k > 1 else 1.0 for one in self.domains.values()), cells.flat[0]])
+        sampling = shares * (1 - shares) / answered
+        return PlannedWidth(
+            (*self.columns, " · ".join(self.columns)),
+            tuple(map(float, ndtri((1 + level) / 2) * deviations)),
+            tuple(map(float, np.clip(1 - sampling / deviations**2, 0, 1))),
+            notes,
+            unit=POINTS,
+            assumed=f"simulated counts in which the first value of each column has {100 * share:g} %",
+        )
 
     def flatten(self, table: NDArray[np.int64]) -> tuple[int, ...]:
         """Return counts of an array with an axis for each column, whose last place may be those left out."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+from scipy.special import ndtr, ndtri
+
 from discreet._registry import SENTENCES
 from discreet.answers.quantiles import QuantileAnswer
 from discreet.declarations import Domain
@@ -15,6 +18,7 @@ from discreet.questions.base import Question, optional, parameter
 from discreet.questions.counts import ColumnCounts, CountRequest, GroupCounts
 from discreet.questions.request import PricedRequest, Request
 from discreet.questions.text import SERIES, TEXT
+from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.schema import Number, Schema
 
 QUARTILES = (0.25, 0.5, 0.75)
@@ -124,14 +128,48 @@ class QuantileCounts(Request):
     def declared_size(self) -> Any | None:
         return self.counts.declared_size
 
+    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+        """Values around the middle, whose deviation is ``typical`` or a quarter of the range."""
+        domain, number = self.counts.domain, self.number
+        notes = guess.notes(domain.excludes_missing)
+        edges = np.array(number.edges(fine=True), dtype=float)
+        middle, width = (edges[0] + edges[-1]) / 2, edges[-1] - edges[0]
+        deviation = width / 4 if guess.typical is None else float(guess.typical)
+        if not 0 < deviation <= width / 2:
+            raise InvalidInput(
+                f"typical={guess.typical!r} must be a standard deviation that the bounds allow"
+            )
+        groups = self.counts.groups.k if isinstance(self.counts, GroupCounts) else 1
+        size = max(1, n // groups)
+        answered = guess.answered(size, domain.excludes_missing)
+        below = ndtr((edges[1:-1] - middle) / deviation)
+        inside = np.diff(np.rint(answered * np.concatenate(([0.0], below, [1.0]))).astype(int))
+        counts = (*map(int, inside), *(0,) * (domain.k - len(inside)))
+        counts += (size - answered,) if self.counts.leaves_out else ()
+        made = self._answer(self.counts.simulated(counts, size, seed))
+        low, high = made.interval(level)
+        probs = np.array(self.probs)
+        density = np.exp(-(ndtri(probs) ** 2) / 2) / np.sqrt(2 * np.pi) / deviation
+        sampling = probs * (1 - probs) / answered / density**2
+        half = (np.asarray(high) - low) / 2
+        noise = np.clip(1 - sampling / (half / ndtri((1 + level) / 2)) ** 2, 0, 1)
+        return PlannedWidth(
+            made.names, tuple(map(float, half)), tuple(map(float, noise)), notes, unit=self.column
+        )
+
+    def _answer(self, counted: Any) -> QuantileAnswer:
+        """Return the quantiles that noisy counts give."""
+        number = self.number
+        return QuantileAnswer(
+            "value" if self.schema.nameless else self.column,
+            self.probs,
+            tuple(map(float, number.edges(fine=True))),
+            tuple(map(float, number.atoms)),
+            number.whole,
+            counted,
+            counted.guarantee,
+        )
+
     def bind(self, size: Any) -> PricedRequest:
         priced = self.counts.bind(size)
-        name, number = "value" if self.schema.nameless else self.column, self.number
-
-        def make(statistic: Any) -> QuantileAnswer:
-            counted: Any = priced.make(statistic)
-            atoms = tuple(map(float, number.atoms))
-            edges = tuple(map(float, number.edges(fine=True)))
-            return QuantileAnswer(name, self.probs, edges, atoms, number.whole, counted, priced.guarantee)
-
-        return PricedRequest(priced.guarantee, make)
+        return PricedRequest(priced.guarantee, lambda statistic: self._answer(priced.make(statistic)))

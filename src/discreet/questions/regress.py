@@ -146,7 +146,7 @@ class RegressionSums(SumsRequest):
         notes = guess.notes(model.design.excludes, regression=True)
         records = guess.answered(n, model.design.excludes)
         fit, shrink, split = rehearsed(
-            model, records, seed, guess.typical, float(guess.correlation), guess.spread
+            model, records, seed, guess.typical, float(guess.correlation), guess.spread, guess.shares
         )
         low, high = fit.interval(level)
         return PlannedWidth(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -32,6 +33,7 @@ def rehearsed(
     typical: float | None = None,
     correlation: float = 0.0,
     spread: float | None = None,
+    shares: Mapping[str, Sequence[float]] | None = None,
 ) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
     """(a fit to made-up records, what its widths are to be multiplied by, how μ² is split).
 
@@ -46,7 +48,7 @@ def rehearsed(
     alone = replace(asked, n=None, person=None, per_person=None, aim=aim)
     people = asked.per_person or 1
     vars(alone)["mu_squared"] = asked.mu_squared * Fraction(n, size) / people**2
-    frame = made_up(asked.design, asked.family, size, seed, typical, correlation, spread)
+    frame = made_up(asked.design, asked.family, size, seed, typical, correlation, spread, shares)
     return alone.fit(frame, source=SeededEntropy(seed)), math.sqrt(size / n), _split(schedule)
 
 
@@ -58,10 +60,12 @@ def made_up(
     typical: float | None = None,
     correlation: float = 0.0,
     spread: float | None = None,
+    shares: Mapping[str, Sequence[float]] | None = None,
 ) -> Any:
     """A table of records with one rank correlation of their columns, which explain nothing.
 
-    Numbers are spread evenly, or have a symmetric Beta law whose deviation is ``spread`` of their range.
+    Numbers are spread evenly, or have a symmetric Beta law whose deviation is ``spread`` of their range;
+    values of a category are equally frequent, or have the ``shares`` of their column.
     """
     import pandas as pd
 
@@ -70,10 +74,27 @@ def made_up(
     own = generator.normal(size=(n, len(design.variables))) * math.sqrt(1 - max(correlation, 0.0))
     places = ndtr(shared + own)
     shape = 1.0 if spread is None else (1 / (4 * spread**2) - 1) / 2
+    given = dict(shares or {})
     columns = {}
     for variable, place in zip(design.variables, places.T, strict=True):
-        at = betaincinv(shape, shape, place) if variable.numeric else place
-        columns[variable.name] = variable.values((at * (variable.coder.size - 1e-9)).astype(np.int64))
+        size = variable.coder.size
+        if variable.numeric:
+            codes = (betaincinv(shape, shape, place) * (size - 1e-9)).astype(np.int64)
+        else:
+            parts = given.pop(variable.name, (1 / size,) * size)
+            if len(parts) != size:
+                raise InvalidInput(
+                    f"shares of {variable.name!r} must be {size} numbers, one for each of its values, not "
+                    f"{len(parts)}"
+                )
+            codes = np.searchsorted(np.cumsum(parts)[:-1], place, side="right")
+        columns[variable.name] = variable.values(codes)
+    if given:
+        categories = [variable.name for variable in design.variables if not variable.numeric]
+        raise InvalidInput(
+            f"shares of {next(iter(given))!r} are guessed, which is no category of the formula: "
+            f"{', '.join(categories) or 'it has none'}"
+        )
     return pd.DataFrame({**columns, design.response.name: _response(design, family, n, typical, generator)})
 
 

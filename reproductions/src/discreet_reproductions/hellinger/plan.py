@@ -27,7 +27,7 @@ from discreet.declarations import (
 from discreet.distributions.beta_dirichlet import dirichlet
 from discreet.documents.answer import as_probability
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
-from discreet.inference.expected_width import width_without
+from discreet.inference.made_up_counts import width_without
 from discreet.mechanisms import MECHANISMS, automatic
 from discreet.numerics.search import boundary
 from discreet.planning.progress import watched
