@@ -907,6 +907,20 @@ def test_data_that_do_not_fit_are_found_before_the_first_charge(
     assert Path("two-results/report.html").exists()
 
 
+def test_a_report_replaces_no_document_of_another_kind(tmp_path: Path) -> None:
+    schema = discreet.Schema({"smoker": ["no", "yes"]}, n=10)
+    study = discreet.Study(["no"] * 10, schema, epsilon=1, ledger=tmp_path / "l.db", dataset="d")
+    answer = study.proportions("smoker", epsilon=1)
+    answer.save(tmp_path / "answer.json")
+    with pytest.raises(FileError, match=r"'answer\.json' beside it would replace .*choose another name"):
+        study.report(tmp_path / "answer.html")
+    assert discreet.load(tmp_path / "answer.json") == answer
+    assert not (tmp_path / "answer.html").exists()
+    for _ in range(2):  # its own it replaces
+        study.report(tmp_path / "study.html")
+    assert list(discreet.load(tmp_path / "study.json").answers.values()) == [answer]
+
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 

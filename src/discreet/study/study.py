@@ -441,14 +441,22 @@ class Study:
         Parameters
         ----------
         path : path, optional
-            Where the page is written; the JSON document of all answers is written beside it.
+            Where the page is written; the JSON document of all answers is written beside it. Another file of
+            that name, such as a single answer, is not replaced.
         title : str, optional
             The heading.
         """
         result = self.result(title)
+        if path is None:
+            return report(result)
+        document = Path(path).with_suffix(".json")
+        if document.exists() and f'"{result.format}"' not in document.read_text("utf-8", "replace"):
+            raise FileError(
+                f"path={str(path)!r}: the document {document.name!r} beside it would replace a file that "
+                "is not a study; choose another name"
+            )
         page = report(result, path=path)
-        if path is not None:
-            Path(path).with_suffix(".json").write_text(result.to_json(), "utf-8")
+        document.write_text(result.to_json(), "utf-8")
         return page
 
     def __repr__(self) -> str:
