@@ -686,7 +686,7 @@ def test_run_and_report_on_the_command_line(
     answer = documents[0]["release"]["answers"][2]["answer"]
     Path("given.json").write_text(json.dumps(answer))
     assert run("show", "given.json") == 0
-    assert "P(smoker | sex)" in capsys.readouterr().out
+    assert "Private shares of smoker within each sex" in capsys.readouterr().out
     assert run("report", "given.json", "--out", "given.html") == 0
     assert run("report", "given.json", "--out", "given.html") != 0  # it is not replaced
     assert run("report", "again/study.json", "--out", "study.html", "--ledger", "ledger.db") == 2
