@@ -26,7 +26,7 @@ SOUGHT = {
     "add/remove": "docs/relations",
     "OpenDP": "docs/tutorials/opendp-release",
     "budget": "docs/tutorials/team-ledger",
-    "release": "docs/reference/api/discreet.release",
+    "proportions": "docs/reference/api/discreet.proportions",
     "Ledger": "docs/reference/api/discreet.Ledger",
 }
 PARTS = ("docs", "proofs", "reproductions", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
