@@ -1,10 +1,10 @@
 """The documentation works as written.
 
-Every ```python block of README.md and docs/ is executed, and every ``$ discreet …`` line of a ```console
-block is run and must succeed. The blocks of one file share a namespace and an empty directory, in order. A
-page that begins with ``<!-- needs: … -->`` runs among the slow tests, where its component is started; without
-the component it is skipped with the reason, or fails where ``CI`` is set. The examples in docstrings, which
-the reference shows, are run too.
+Every ```python block of README.md, docs/ and proofs/ is executed, and every ``$ discreet …`` line of a
+```console block is run and must succeed. The blocks of one file share a namespace and an empty directory,
+in order. A page that begins with ``<!-- needs: … -->`` runs among the slow tests, where its component is
+started; without the component it is skipped with the reason, or fails where ``CI`` is set. The examples in
+docstrings, which the reference shows, are run too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pace import now_or_slow
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "proofs").glob("*.md"))]
 NEEDS = re.compile(r"<!-- needs: (\w+) -->")
 FENCE = re.compile(r"^([ ]*)```(\w*)[^\n]*\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 
