@@ -39,16 +39,16 @@ import numpy as np
 from scipy import stats
 
 import discreet
+from discreet._declarations import Domain
+from discreet._inference.add_remove import LogUniform
+from discreet._inference.noise_aware import noise_aware
+from discreet._inference.polya_tree import SMOOTH, STEPS, slopes_within, within
+from discreet._inference.pooled import noisy_groups, pooled
+from discreet._inference.quantiles import BinnedDistribution, Bins
+from discreet._numerics import noises
+from discreet._randomness.entropy import SeededEntropy
 from discreet.answers.release import publish
-from discreet.declarations import Domain
-from discreet.inference.add_remove import LogUniform
-from discreet.inference.noise_aware import noise_aware
-from discreet.inference.polya_tree import SMOOTH, STEPS, slopes_within, within
-from discreet.inference.pooled import noisy_groups, pooled
-from discreet.inference.quantiles import BinnedDistribution, Bins
-from discreet.mechanisms.outputs import Output
-from discreet.numerics import noises
-from discreet.randomness.entropy import SeededEntropy
+from discreet.mechanisms._outputs import Output
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # many processes: none is to take a graphics card
 # coverage.py in this folder is not the package of that name, which PyMC loads by way of numba.

@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 
 import discreet
-from discreet.inference.add_remove import LogUniform
-from discreet.inference.noise_aware import noise_aware
-from discreet.inference.sparse import SparsePosterior
+from discreet._inference.add_remove import LogUniform
+from discreet._inference.noise_aware import noise_aware
+from discreet._inference.sparse import SparsePosterior
+from discreet._randomness.entropy import SeededEntropy
 from discreet.mechanisms.sparse import Sparse
-from discreet.randomness.entropy import SeededEntropy
 
 SETTINGS = (
     (2, 100, "0.1"),

@@ -182,7 +182,7 @@ class Population:
     """A design with its question at hand: coefficients, and records of any number."""
 
     def __init__(self, made: RandomDesign) -> None:
-        from discreet.regression.newton.fit import regression
+        from discreet.regression._newton.fit import regression
 
         self.made = made
         generator = np.random.default_rng(made.seed)
@@ -306,9 +306,9 @@ class Population:
 
 def fitted(population: Population, asked: Any, epsilon: float, seed: list[int]) -> dict[str, Any]:
     """One fit of new records: which intervals hold, how wide they are, and what the ordinary ones do."""
-    from discreet.randomness.entropy import SeededEntropy
-    from discreet.regression.newton.records import RecordSource
-    from discreet.regression.newton.sums import exact_sums, records
+    from discreet._randomness.entropy import SeededEntropy
+    from discreet.regression._newton.records import RecordSource
+    from discreet.regression._newton.sums import exact_sums, records
 
     generator = np.random.default_rng(seed)
     made, design = population.made, asked.design

@@ -24,8 +24,8 @@ import numpy as np
 from scipy import stats
 
 import discreet
-from discreet.inference.pooled import noisy_groups, pooled
-from discreet.numerics import noises
+from discreet._inference.pooled import noisy_groups, pooled
+from discreet._numerics import noises
 
 GROUPS, SIZE = 200, 50
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.regression.chain import loss_gradient, one_thread
+from discreet.regression._chain import loss_gradient, one_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the loader of Adult is an experiment's
 from benchmarks.environments import DIFFPRIVLIB, find

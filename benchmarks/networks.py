@@ -28,7 +28,7 @@ import discreet
 from discreet._typing import FloatArray, IntArray
 from discreet.answers.network import NetworkRelease
 from discreet.answers.release import publish
-from discreet.distributions.networks import NetworkDraws
+from discreet.distributions._networks import NetworkDraws
 from discreet.mechanisms.base import simulated_output
 from discreet.questions.network import NetworkTables
 

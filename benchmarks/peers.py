@@ -442,7 +442,7 @@ def noise_aware_intervals(
     tool: str, epsilon: float, released: Array, noisy: list[list[int]] | None, theta: Array
 ) -> tuple[Array, Array]:
     """The same from the posterior that accounts for the noise."""
-    from discreet.inference.noise_aware import noise_aware
+    from discreet._inference.noise_aware import noise_aware
 
     k, n = theta.shape[1], int(released[0].sum())
     with warnings.catch_warnings():

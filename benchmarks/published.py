@@ -32,8 +32,8 @@ def slope(options: argparse.Namespace) -> None:
     """Coverage, width, size and power by n and ε."""
     import pandas as pd
 
-    from discreet.randomness.entropy import SeededEntropy
-    from discreet.regression.newton.fit import regression
+    from discreet._randomness.entropy import SeededEntropy
+    from discreet.regression._newton.fit import regression
 
     print("| n | ε | fits | 95 % interval holds | width | size | power | warn | s a fit |")
     print("| --- " * 9 + "|")
@@ -107,8 +107,8 @@ def simulated(n: int, generator: np.random.Generator) -> Any:
 
 def cubic(options: argparse.Namespace) -> None:
     """Each coefficient of the cubic: coverage, overlap with ordinary intervals, sign."""
-    from discreet.randomness.entropy import SeededEntropy
-    from discreet.regression.newton.fit import regression
+    from discreet._randomness.entropy import SeededEntropy
+    from discreet.regression._newton.fit import regression
 
     bounds = {"exp": (0, 48), "wage": (math.log(1000), math.log(500_000))}
     given = {"sex": ("m", "f"), "degree": ("no", "yes")}

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import optimize, stats
 
-from discreet.inference.quantiles import BinnedDistribution, Bins
-from discreet.numerics.noises import DiscreteLaplace, LatticeNoise
+from discreet._inference.quantiles import BinnedDistribution, Bins
+from discreet._numerics.noises import DiscreteLaplace, LatticeNoise
 
 Rng = np.random.Generator
 DECILES = np.arange(1, 10) / 10

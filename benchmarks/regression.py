@@ -39,16 +39,16 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from discreet.data.grids import Grid
-from discreet.data.levels import Levels
-from discreet.declarations import Domain, Relation
+from discreet._data.grids import Grid
+from discreet._data.levels import Levels
+from discreet._declarations import Domain, Relation
+from discreet._randomness.entropy import SeededEntropy
 from discreet.privacy.curves import largest_gaussian
-from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton.design import Column, Design, Variable, shortened
-from discreet.regression.newton.models import model_of
-from discreet.regression.newton.posterior import CoefficientPrior, PublicSetting
-from discreet.regression.newton.rounds import Schedule, ask
-from discreet.regression.newton.sums import RowBlock, exact_sums
+from discreet.regression._newton.design import Column, Design, Variable, shortened
+from discreet.regression._newton.models import model_of
+from discreet.regression._newton.posterior import CoefficientPrior, PublicSetting
+from discreet.regression._newton.rounds import Schedule, ask
+from discreet.regression._newton.sums import RowBlock, exact_sums
 
 DELTA = Fraction(1, 10**6)
 SIMULATED = ("uniform", "normal", "binary", "skewed", "mixed")

@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 
 import discreet
+from discreet._declarations import Domain
+from discreet._inference.noise_aware import noise_aware
+from discreet._inference.sparse import SparsePosterior
+from discreet._randomness.entropy import OSEntropy
 from discreet.answers.release import Release
 from discreet.answers.selected import SparseRelease
-from discreet.declarations import Domain
 from discreet.errors import NoiseWarning
-from discreet.inference.noise_aware import noise_aware
-from discreet.inference.sparse import SparsePosterior
-from discreet.randomness.entropy import OSEntropy
 
 
 @dataclass
@@ -87,8 +87,8 @@ _COUNT = """
 import resource, statistics, sys, time
 path, column, levels = sys.argv[1], sys.argv[2], sys.argv[3].split(",")
 import duckdb
-from discreet.declarations import Domain
-from discreet.data import count_levels
+from discreet._declarations import Domain
+from discreet._data import count_levels
 
 domain = Domain(levels, other=levels[-1])
 def ours():
@@ -160,7 +160,7 @@ def counting(records: int = 4_000_000) -> Iterator[Row]:
     import duckdb
     import pandas as pd
 
-    from discreet.data import count_levels
+    from discreet._data import count_levels
 
     names = [f"code {i}" for i in range(1_000)]
     texts, numbers = Domain(names), Domain(range(1_000))
@@ -212,7 +212,7 @@ def in_turns(ours: Callable[[], object], theirs: Callable[[], object], times: in
 def starting() -> Iterator[Row]:
     for what, command in (
         ("import discreet", [sys.executable, "-c", "import discreet"]),
-        ("discreet --help", [sys.executable, "-m", "discreet.cli", "--help"]),
+        ("discreet --help", [sys.executable, "-m", "discreet._cli", "--help"]),
     ):
         yield Row("start", what, seconds(lambda c=command: subprocess.run(c, capture_output=True)), "s")
 
@@ -398,7 +398,7 @@ def levels() -> Iterator[Row]:
     """Warm releases from counts beside OpenDP's vector noise of the same scale; then many levels."""
     import opendp.prelude as dp
 
-    from discreet.randomness.bulk import lattice_noise
+    from discreet._randomness.bulk import lattice_noise
 
     dp.enable_features("contrib")
     noise = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), scale=2.0)

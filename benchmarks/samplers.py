@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.numerics import noises
+from discreet._numerics import noises
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 SHAPE = (4, 4, 12)
@@ -148,7 +148,7 @@ def speed(epsilon: float, warmup: int, draws: int) -> None:
             cells += f"{figure * unit:11.{1 if unit == 1 else 0}f}"
             cells += f"{'' if beside is None else f'{figure / one:.2f}':>11}"
         print(f"{name:32}{cells}{steps:11d}", flush=True)
-    from discreet.inference.likelihoods.bridging import table
+    from discreet._inference._likelihoods.bridging import table
 
     for what, law, total in (
         ("NoisyPoisson", noises.DiscreteLaplace(2 / epsilon + 1e-9), None),

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import discreet
-from discreet.regression.chain import draw_design
+from discreet.regression._chain import draw_design
 from discreet_reproductions.hellinger.optimal import optimal_error
 from discreet_reproductions.hellinger.plan import plan
 

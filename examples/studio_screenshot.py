@@ -11,8 +11,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from discreet.studio.app import bound, configured, create_app
-from discreet.studio.guard import StudioSettings
+from discreet._studio.app import bound, configured, create_app
+from discreet._studio.guard import StudioSettings
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]

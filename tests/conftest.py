@@ -60,7 +60,7 @@ LONG_TABLES = {
 @pytest.fixture(autouse=True)
 def _uncounted_calls_are_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls without a ledger say nothing here: what they say has a test of its own."""
-    monkeypatch.setattr("discreet.questions.asking._warned_uncounted", True)
+    monkeypatch.setattr("discreet.questions._asking._warned_uncounted", True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

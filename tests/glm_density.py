@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from discreet.regression.chain import loss_gradient
+from discreet.regression._chain import loss_gradient
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -28,12 +28,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from discreet.data import binned, clipped_sum, contingency, count_codes, count_levels, count_texts
-from discreet.declarations import Domain, Relation
+from discreet._data import binned, clipped_sum, contingency, count_codes, count_levels, count_texts
+from discreet._declarations import Domain, Relation
 from discreet.errors import DiscreetError
+from discreet.regression._newton.fit import Regression, regression
+from discreet.regression._newton.records import read
 from discreet.regression.means import MeanDesign
-from discreet.regression.newton.fit import Regression, regression
-from discreet.regression.newton.records import read
 
 # ---- hostile values ----------------------------------------------------------------------------------------
 

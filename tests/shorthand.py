@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import discreet
-from discreet.declarations import Domain
+from discreet._declarations import Domain
 from discreet.ledger.charging import Charge
 from discreet.schema import VALUE
 

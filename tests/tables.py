@@ -16,8 +16,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import discreet.data
-from discreet.declarations import Domain
+import discreet._data
+from discreet._declarations import Domain
 
 Row = tuple[str | None, float | None, int | None, str]
 """Text, real number, whole number, person."""
@@ -66,10 +66,10 @@ def _csv(rows: Sequence[Row], path: Path) -> Path:
     return path
 
 
-def _csv_glob(rows: Sequence[Row], folder: Path) -> discreet.data.Glob:
+def _csv_glob(rows: Sequence[Row], folder: Path) -> discreet._data.Glob:
     for i, part in enumerate(_parts(rows)):
         _csv(part, folder / f"part-{i}.csv")
-    return discreet.data.Glob(str(folder / "part-*.csv"))
+    return discreet._data.Glob(str(folder / "part-*.csv"))
 
 
 def _plain(value: Any) -> Any:
@@ -109,7 +109,7 @@ TABLES: dict[str, Callable[[Sequence[Row], Path], Any]] = {
     "polars lazy": lambda rows, _: pl.DataFrame(arrow(rows)).lazy(),
     "arrow": lambda rows, _: arrow(rows),
     "duckdb": _relation,
-    "sql": lambda rows, _: discreet.data.sql("SELECT * FROM t WHERE true", t=arrow(rows)),
+    "sql": lambda rows, _: discreet._data.sql("SELECT * FROM t WHERE true", t=arrow(rows)),
     "parquet": _parquet,
     "parquet folder": _parquet_folder,
     "csv": lambda rows, folder: _csv(rows, folder / "t.csv"),
@@ -180,39 +180,39 @@ def _moments(codes: list[int]) -> tuple[int, int, int]:
     return len(codes), sum(codes), sum(c * c for c in codes)
 
 
-def _sums(result: discreet.data.ClippedSum) -> tuple[int, int, int]:
+def _sums(result: discreet._data.ClippedSum) -> tuple[int, int, int]:
     return result.n, result.grid_sum, result.grid_squares
 
 
 STATISTICS: dict[str, Statistic] = {
     "levels": (
-        lambda t, **k: discreet.data.count_levels(t, LEVELS, column="text", **k),
+        lambda t, **k: discreet._data.count_levels(t, LEVELS, column="text", **k),
         text_code,
         lambda codes: histogram(codes, 4),
     ),
     "contingency": (
         lambda t, **k: tuple(
-            discreet.data.contingency(t, {"text": LEVELS, "whole": WHOLES}, **k).ravel().tolist()
+            discreet._data.contingency(t, {"text": LEVELS, "whole": WHOLES}, **k).ravel().tolist()
         ),
         cell_code,
         lambda codes: histogram(codes, 16),
     ),
     "clipped sum": (
         lambda t, **k: _sums(
-            discreet.data.clipped_sum(t, column="real", bounds=BOUNDS, steps=STEPS, missing=FILL, **k)
+            discreet._data.clipped_sum(t, column="real", bounds=BOUNDS, steps=STEPS, missing=FILL, **k)
         ),
         grid_code,
         _moments,
     ),
     "clipped counts": (
         lambda t, **k: _sums(
-            discreet.data.clipped_sum(t, column="whole", bounds=(-2, 5), integers=True, missing=0, **k)
+            discreet._data.clipped_sum(t, column="whole", bounds=(-2, 5), integers=True, missing=0, **k)
         ),
         count_code,
         _moments,
     ),
     "binned": (
-        lambda t, **k: discreet.data.binned(
+        lambda t, **k: discreet._data.binned(
             t, column="real", edges=EDGES, outside="level", missing="level", **k
         ),
         bin_code,

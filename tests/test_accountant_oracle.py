@@ -16,7 +16,7 @@ from typing import Any
 import flint
 import pytest
 
-from discreet.numerics.enclosures import down
+from discreet._numerics.enclosures import down
 from discreet.privacy.composition import compose
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee

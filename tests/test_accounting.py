@@ -11,7 +11,7 @@ import pytest
 
 import discreet
 from discreet import Guarantee, Odometer, compose, parallel
-from discreet.declarations import Relation
+from discreet._declarations import Relation
 from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
 from discreet.privacy.composite_curves import Composed
 from discreet.privacy.curves import Gaussian

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import betainc, gammaln
 
+from discreet._inference.add_remove import AddRemovePosterior, LogUniform, gauss_rule
+from discreet._numerics.noises import DiscreteLaplace, RoundedGaussian
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference.add_remove import AddRemovePosterior, LogUniform, gauss_rule
-from discreet.numerics.noises import DiscreteLaplace, RoundedGaussian
 
 RANGE = LogUniform(1.0, 1e4)
 
@@ -154,7 +154,7 @@ def test_wrong_things_are_refused() -> None:
 
 def test_noise_that_drowns_everything_is_refused_at_once() -> None:
     """It would take time in proportion to the noise; the release itself prints its plug-in, and says so."""
-    from discreet.inference.add_remove import AddRemovePosterior
+    from discreet._inference.add_remove import AddRemovePosterior
 
     with pytest.raises(TooLargeError, match="moves a count by about 1,414,214"):
         AddRemovePosterior((40, 60), 1.0, epsilon=1e-6)

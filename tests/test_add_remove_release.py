@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 import discreet
 import shorthand
+from discreet._cli import app
+from discreet._declarations import Domain
+from discreet._inference.add_remove import AddRemovePosterior
+from discreet._reporting.report import report
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
-from discreet.cli import app
-from discreet.declarations import Domain
 from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput
-from discreet.inference.add_remove import AddRemovePosterior
 from discreet.mechanisms.independent import GaussianCounts, Geometric
-from discreet.reporting.report import report
 from effort import processor_seconds
 from shorthand import groups_request, table_request
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import discreet
 from discreet import _registry
 from discreet.mechanisms.base import Mechanism
 from discreet.posterior_sampling.family import Family
@@ -24,34 +25,39 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "discreet"
 REPRODUCTIONS = ROOT / "reproductions" / "src" / "discreet_reproductions"
 
-BASE = {"errors", "declarations", "_typing", "_text", "_json", "_html", "_version", "_registry", "_interop"}
-BELOW_MAKERS = BASE | {"numerics", "randomness", "privacy", "distributions", "ledger", "documents"}
+BASE = {"errors", "_declarations", "_typing", "_text", "_json", "_html", "_version", "_registry", "_interop"}
+BELOW_MAKERS = BASE | {"_numerics", "_randomness", "privacy", "distributions", "ledger", "_documents"}
 MAKERS = {"mechanisms", "posterior_sampling", "regression"}
-BELOW_ANSWERS = BELOW_MAKERS | MAKERS | {"inference"}
+BELOW_ANSWERS = BELOW_MAKERS | MAKERS | {"_inference"}
 ALLOWED: dict[str, set[str]] = {
-    "numerics": BASE,
-    "randomness": BASE | {"numerics"},
-    "privacy": BASE | {"numerics"},
-    "distributions": BASE | {"numerics"},
+    "_numerics": BASE,
+    "_randomness": BASE | {"_numerics"},
+    "privacy": BASE | {"_numerics"},
+    "distributions": BASE | {"_numerics"},
     "ledger": BASE | {"privacy"},
-    "documents": BASE | {"privacy", "ledger"},
+    "_documents": BASE | {"privacy", "ledger"},
     "schema": BASE,
-    "data": BASE | {"schema"},
+    "_data": BASE | {"schema"},
     "mechanisms": BELOW_MAKERS,
-    "posterior_sampling": BELOW_MAKERS | {"data"},
-    "regression": BELOW_MAKERS | {"data"},
-    "inference": BELOW_MAKERS | MAKERS,
+    "posterior_sampling": BELOW_MAKERS | {"_data"},
+    "regression": BELOW_MAKERS | {"_data"},
+    "_inference": BELOW_MAKERS | MAKERS,
     "answers": BELOW_ANSWERS,
-    "questions": BELOW_ANSWERS | {"schema", "answers", "data"},
+    "questions": BELOW_ANSWERS | {"schema", "answers", "_data"},
     "planning": BELOW_ANSWERS | {"schema", "answers", "questions"},
-    "reporting": BELOW_ANSWERS | {"answers", "questions", "planning"},
-    "study": BELOW_ANSWERS | {"schema", "answers", "questions", "planning", "reporting"},
-    "studio": BELOW_ANSWERS | {"schema", "answers", "questions", "planning", "reporting", "study", "data"},
-    "cli": BELOW_ANSWERS
-    | {"schema", "answers", "questions", "planning", "reporting", "study", "studio", "data", "(facade)"},
+    "_reporting": BELOW_ANSWERS | {"answers", "questions", "planning"},
+    "study": BELOW_ANSWERS | {"schema", "answers", "questions", "planning", "_reporting"},
+    "_studio": BELOW_ANSWERS | {"schema", "answers", "questions", "planning", "_reporting", "study", "_data"},
+    "_cli": BELOW_ANSWERS
+    | {"schema", "answers", "questions", "planning", "_reporting", "study", "_studio", "_data", "(facade)"},
 }
 DOORS = {"plots", "numpyro", "pymc", "stan"}
 """Thin public doors, flat, which may look at anything and at which nobody looks but the facade."""
+
+
+def is_module(name: str) -> bool:
+    """Whether a private name is that of a module or package: ours alone, and open to all of it."""
+    return any(PACKAGE.rglob(f"{name}.py")) or any(path.is_dir() for path in PACKAGE.rglob(name))
 
 
 def room_of(module: str) -> str:
@@ -83,7 +89,7 @@ def private_names(source: str) -> list[str]:
         name
         for _, target, names in imports(source)
         for name in [*target.split(".")[1:], *names]
-        if name.startswith("_") and name != "__version__"
+        if name.startswith("_") and name != "__version__" and not is_module(name)
     ]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
@@ -106,9 +112,7 @@ def problems_of(module: str, source: str) -> list[str]:
         room = room_of(target)
         if target == "(relative)" or (allowed is not None and room not in allowed):
             found.append(f"{module}: line {line}: {own} imports {room if target != '(relative)' else target}")
-        private = [
-            n for n in [*names, *target.split(".")[2:]] if n.startswith("_") and not n.startswith("__")
-        ]
+        private = [n for n in names if n.startswith("_") and not n.startswith("__") and not is_module(n)]
         found += [f"{module}: line {line}: {name} is private to another module" for name in private]
     return found
 
@@ -117,7 +121,7 @@ def modules() -> Iterator[tuple[str, Path]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = ["discreet", *path.relative_to(PACKAGE).with_suffix("").parts]
         if parts[-1] == "__main__" and len(parts) == 2:
-            parts = ["discreet", "cli", "__main__"]
+            parts = ["discreet", "_cli", "__main__"]
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
@@ -134,8 +138,8 @@ def test_rooms_import_what_they_may() -> None:
 def test_reproductions_take_no_private_name() -> None:
     sources = {path: private_names(path.read_text("utf-8")) for path in REPRODUCTIONS.rglob("*.py")}
     assert not {path.name: names for path, names in sources.items() if names}
-    seen = private_names("from discreet._typing import FloatArray\nsetting._law(self._rows)")
-    assert seen == ["_typing", "_law"]
+    seen = private_names("from discreet._typing import _Hidden\nsetting._law(self._rows)")
+    assert seen == ["_Hidden", "_law"]
 
 
 def test_the_rule_is_not_much_wider_than_the_use() -> None:
@@ -150,17 +154,17 @@ def test_the_rule_is_not_much_wider_than_the_use() -> None:
 @pytest.mark.parametrize(
     ("module", "source", "count"),
     [
-        ("discreet.errors", "from discreet.randomness.integers import geometric", 1),
-        ("discreet.randomness.integers", "from discreet.declarations import Relation", 0),
-        ("discreet.data.files", "if TYPE_CHECKING:\n    from discreet.cli import main", 1),
-        ("discreet.data.files", "def f():\n    import discreet.answers.release", 1),
+        ("discreet.errors", "from discreet._randomness.integers import geometric", 1),
+        ("discreet._randomness.integers", "from discreet._declarations import Relation", 0),
+        ("discreet._data.files", "if TYPE_CHECKING:\n    from discreet._cli import main", 1),
+        ("discreet._data.files", "def f():\n    import discreet.answers.release", 1),
         ("discreet.mechanisms.lattice", "from discreet.mechanisms.base import Mechanism", 0),
         ("discreet.mechanisms.lattice", "from discreet.mechanisms.base import _as_json", 1),
         ("discreet.mechanisms.lattice", "from discreet.posterior_sampling.family import Family", 1),
-        ("discreet.numerics.search", "from . import enclosures", 1),
+        ("discreet._numerics.search", "from . import enclosures", 1),
         ("discreet.answers.release", "from discreet import plots", 1),
         ("discreet.answers.release", "from discreet import release", 1),
-        ("discreet.cli.releasing", "import discreet", 0),
+        ("discreet._cli.releasing", "import discreet", 0),
         ("discreet.plots", "from discreet.answers.release import Release", 0),
     ],
 )
@@ -190,6 +194,18 @@ def test_the_product_stays_small() -> None:
     assert code_lines('"""What."""\n\nx = """a\nb"""  # why\n\n# so\n') == 2
     assert 10_000 < code < 29_000
     assert lines < 42_000
+
+
+def test_few_names_are_public() -> None:
+    """Functions and classes of modules without an underscore, in the whole package and in the facade."""
+    count = 0
+    for module, path in modules():
+        if not any(part.startswith("_") for part in module.split(".")):
+            body = ast.parse(path.read_text("utf-8")).body
+            names = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+            count += sum(not name.startswith("_") for name in names)
+    assert 100 < count <= 300, count
+    assert len(discreet.__all__) <= 45
 
 
 def test_every_address_of_a_kind_resolves() -> None:

@@ -15,13 +15,13 @@ import pytest
 import discreet
 from conformance.cases import CASES, Case
 from conformance.oracle import datasets, law_matrix, neighbours, worst_delta, worst_loss
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import candidate_distances, gap_table
+from discreet._numerics.neighbours import neighbouring_rows
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.independent import LSHist
 from discreet.mechanisms.lattice import Lattice
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.hellinger import candidate_distances, gap_table
-from discreet.numerics.neighbours import neighbouring_rows
 from discreet.planning import audit as auditing
 
 
@@ -417,7 +417,7 @@ def test_neighbouring_rows(n: int, k: int) -> None:
 
 @pytest.mark.parametrize("a", [0.001, 1.0, 37.5])
 def test_gap_table(a: float) -> None:
-    from discreet.numerics.log_gamma import log_gamma_gap
+    from discreet._numerics.log_gamma import log_gamma_gap
 
     counts = np.arange(301.0)
     expected = log_gamma_gap(a + counts[:, None], a + counts, counts[:, None] - counts)

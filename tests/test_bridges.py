@@ -14,8 +14,7 @@ from scipy.special import logsumexp
 
 import discreet
 import shorthand
-from discreet.errors import InvalidInput
-from discreet.inference.likelihoods import (
+from discreet._inference._likelihoods import (
     Binomial,
     Multinomial,
     PoissonCells,
@@ -23,8 +22,9 @@ from discreet.inference.likelihoods import (
     likelihood,
     noises,
 )
-from discreet.inference.likelihoods.bridging import ENOUGH
-from discreet.inference.likelihoods.transform import Transform
+from discreet._inference._likelihoods.bridging import ENOUGH
+from discreet._inference._likelihoods.transform import Transform
+from discreet.errors import InvalidInput
 from evidence.components import need
 
 NOISES = [

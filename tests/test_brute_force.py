@@ -18,9 +18,9 @@ import pandas as pd
 import pytest
 
 from discreet.regression import means
-from discreet.regression.newton import rounds
-from discreet.regression.newton import sums as newton_sums
-from discreet.regression.newton.sums import RoundSums
+from discreet.regression._newton import rounds
+from discreet.regression._newton import sums as newton_sums
+from discreet.regression._newton.sums import RoundSums
 from shorthand import mean_request, regress_request
 
 EPSILON, DELTA = Fraction(1, 2), Fraction(1, 10**6)

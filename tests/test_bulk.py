@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, ks_2samp
 
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.enclosures import Ball, above, ball, enclose, round_up
-from discreet.randomness import bulk
-from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.enclosures import Ball, above, ball, enclose, round_up
+from discreet._randomness import bulk
+from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
 

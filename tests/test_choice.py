@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from discreet.randomness.entropy import SeededEntropy
-from discreet.randomness.weights import IntegerWeights, dyadic
+from discreet._randomness.entropy import SeededEntropy
+from discreet._randomness.weights import IntegerWeights, dyadic
 from statistical.goodness import ALPHA, chi_square
 
 

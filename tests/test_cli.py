@@ -17,8 +17,8 @@ import pytest
 
 import discreet
 import shorthand
+from discreet._cli import EXIT_CODES, main
 from discreet.answers.release import Release
-from discreet.cli import EXIT_CODES, main
 
 SECRET = "S3CRET-value-of-a-record"
 BOX = set("─│┌┐└┘━┃┏┓┗┛╭╮╰╯═║")
@@ -107,7 +107,7 @@ class TestRelease:
         self, discreet_: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(
-            "discreet.questions.asking.BoundQuestion.answer",
+            "discreet.questions._asking.BoundQuestion.answer",
             lambda *_: pytest.fail("the data were opened"),
         )
         for place in ("none/release.json", "."):
@@ -653,7 +653,7 @@ class TestOutput:
         def broken(*_: Any, **__: Any) -> None:
             raise RuntimeError(SECRET)
 
-        monkeypatch.setattr("discreet.questions.asking.BoundQuestion.answer", broken)
+        monkeypatch.setattr("discreet.questions._asking.BoundQuestion.answer", broken)
         failed = discreet_(*SURVEY, "--out", "release.json")
         assert failed.code == 70
         assert "internal error (RuntimeError)" in failed.err
@@ -664,7 +664,7 @@ class TestOutput:
         def interrupted(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("discreet.questions.asking.BoundQuestion.answer", interrupted)
+        monkeypatch.setattr("discreet.questions._asking.BoundQuestion.answer", interrupted)
         failed = discreet_(*SURVEY, "--out", "release.json")
         assert failed.code == 130
         assert sorted(os.listdir()) == FILES
@@ -676,7 +676,7 @@ class TestProcess:
     def test_help_loads_nothing_heavy(self) -> None:
         program = """
 import sys
-from discreet.cli import main
+from discreet._cli import main
 try:
     main(["--help"])
 except SystemExit as stop:
@@ -688,7 +688,7 @@ assert not heavy, heavy
         subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
     def test_a_reader_that_leaves_is_no_error(self) -> None:
-        program = f"{sys.executable} -m discreet.cli mechanisms --json"
+        program = f"{sys.executable} -m discreet._cli mechanisms --json"
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", f"{program} | true"], capture_output=True, text=True, check=False
         )
@@ -696,7 +696,7 @@ assert not heavy, heavy
 
     def test_shell_completion(self) -> None:
         words = {"_DISCREET_COMPLETE": "complete_bash", "COMP_WORDS": "discreet mech", "COMP_CWORD": "1"}
-        program = "from discreet.cli import main; main()"
+        program = "from discreet._cli import main; main()"
         command = [sys.executable, "-c", program]
         done = subprocess.run(
             command, capture_output=True, text=True, env={**os.environ, **words}, check=True
@@ -710,7 +710,7 @@ assert not heavy, heavy
         )
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
         for option in ((), ("--json",)):
-            command = [sys.executable, "-m", "discreet.cli", "show", str(path), *option]
+            command = [sys.executable, "-m", "discreet._cli", "show", str(path), *option]
             done = subprocess.run(command, capture_output=True, env=environment, check=True)
             assert done.stderr == b""
             assert not option or json.loads(done.stdout)["release"]["levels"] == ["a", "é"]

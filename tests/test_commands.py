@@ -20,15 +20,15 @@ import pytest
 from typer.main import get_command
 
 import discreet
+from discreet._cli import app, main
+from discreet._documents.answer import Answer, Row, Table, Words, load_answer
 from discreet._registry import DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS, SENTENCES
-from discreet.cli import app, main
-from discreet.documents.answer import Answer, Row, Table, Words, load_answer
 from discreet.mechanisms.independent import LSHist
 from discreet.posterior_sampling.families.rates import Poisson
 from discreet.privacy.guarantee import Guarantee
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import FLAG, NAMES, TEXT, WHOLE, plan_in_words
 from discreet.questions.base import Question, optional, parameter
-from discreet.questions.request import PricedRequest, Request
-from discreet.questions.text import FLAG, NAMES, TEXT, WHOLE, plan_in_words
 from discreet.schema import Schema
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0"

@@ -10,8 +10,8 @@ import pytest
 from scipy.special import gammaln
 
 import shorthand
+from discreet._inference.comparisons import JointDraws, independence
 from discreet.errors import InvalidInput
-from discreet.inference.comparisons import JointDraws, independence
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,10 @@ import pytest
 
 import discreet
 import shorthand
-from discreet.cli import main
-from discreet.declarations import Relation
+from discreet._cli import main
+from discreet._declarations import Relation
+from discreet._documents.answer import load_answer
 from discreet.distributions.beta_dirichlet import beta_summaries
-from discreet.documents.answer import load_answer
 from discreet.errors import CorruptLedgerError, CorruptReleaseError, RequestConflictError
 
 pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import discreet
-from discreet.cli import main
-from discreet.documents.answer import load_answer
+from discreet._cli import main
+from discreet._documents.answer import load_answer
 from discreet.errors import CorruptReleaseError, GuaranteeMismatchError, InvalidInput, RequestConflictError
 from test_compatibility import Run, ask, assert_agrees, refused, spent
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from conformance.oracle import datasets
+from discreet._numerics.count_vectors import Separable, compositions, number_of_compositions
+from discreet._randomness.bulk import uniform_composition
+from discreet._randomness.entropy import SeededEntropy
+from discreet._randomness.weights import IntegerSeparable
 from discreet.errors import InvalidInput
-from discreet.numerics.count_vectors import Separable, compositions, number_of_compositions
-from discreet.randomness.bulk import uniform_composition
-from discreet.randomness.entropy import SeededEntropy
-from discreet.randomness.weights import IntegerSeparable
 from statistical.goodness import ALPHA, chi_square
 
 

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.privacy import convolution
+from discreet.privacy import _convolution as convolution
+from discreet.privacy._convolution import Composition, discretise
 from discreet.privacy.composite_curves import Largest, composed
-from discreet.privacy.convolution import Composition, discretise
 from discreet.privacy.curves import Approximate, Gaussian
 
 
@@ -132,7 +132,7 @@ def test_epsilon_is_where_delta_falls_to_it() -> None:
 
 def test_cutting_and_transforms_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same history with direct convolutions of whole laws: nothing is cut, nothing transformed."""
-    from discreet.privacy import convolution
+    from discreet.privacy import _convolution as convolution
 
     parts = [(Approximate(Fraction(i + 3, 4001)), 2) for i in range(40)]
     fast = {e: composed(parts).delta_at(e) for e in (0.01, 0.3, 0.6)}

@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 import shorthand
-from discreet.declarations import Domain, Relation, as_counts, as_epsilon, as_integer, as_prior
+from discreet._declarations import Domain, Relation, as_counts, as_epsilon, as_integer, as_prior
 from discreet.errors import DataError, DiscreetError, InvalidInput
 from discreet.privacy.guarantee import Guarantee
 

@@ -15,8 +15,8 @@ import discreet
 from discreet.errors import InvalidInput
 from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
 from discreet.posterior_sampling.families.rates import Exponential, Poisson
+from discreet.privacy._convolution import discretise
 from discreet.privacy.composite_curves import Composed, Group, Largest, composed
-from discreet.privacy.convolution import discretise
 from discreet.privacy.curves import Approximate, Curve, Gaussian
 
 HALF = Approximate(Fraction(1, 2))
@@ -271,7 +271,7 @@ def test_composition_never_costs_less_than_a_part() -> None:
 
 def test_profiles_of_tiny_priors_in_floats_are_those_of_balls() -> None:
     """Where enclosures are quick, down to parameters of 0.001."""
-    from discreet.numerics.enclosures import above, enclose
+    from discreet._numerics.enclosures import above, enclose
 
     family, poisson = DirichletFamily(), Poisson((0, 10))
     for model, eta, r in (
@@ -318,7 +318,7 @@ def test_composed_pairs_keep_their_delta() -> None:
 
 
 def test_exact_values_are_rounded_to_the_safe_side() -> None:
-    from discreet.numerics.enclosures import down, round_up, up
+    from discreet._numerics.enclosures import down, round_up, up
 
     more = Fraction(1, 2) + Fraction(1, 10**20)
     twice = discreet.compose([discreet.Guarantee(more)] * 2)

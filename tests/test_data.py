@@ -25,8 +25,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.data import count_levels
-from discreet.declarations import Domain
+from discreet._data import count_levels
+from discreet._declarations import Domain
 from discreet.errors import DataError, FileError, InvalidInput
 
 SMOKER = Domain(("never", "former", "current"))
@@ -724,8 +724,8 @@ def test_no_data_frame_library_is_needed(tmp_path: Path) -> None:
         import sys
         for name in ("pandas", "polars", "pyarrow"):
             sys.modules[name] = None
-        from discreet.declarations import Domain
-        from discreet.data import count_levels
+        from discreet._declarations import Domain
+        from discreet._data import count_levels
         import numpy
         domain = Domain(("never", "former"), missing="former")
         assert count_levels({str(path)!r}, domain, column="v") == (1, 2)

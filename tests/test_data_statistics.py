@@ -23,11 +23,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tables
-from discreet.data import ClippedSum, Glob, binned, clipped_sum, contingency, count_levels, sql
-from discreet.data import engines as engines_module
-from discreet.data import files as files_module
-from discreet.data.grids import Grid
-from discreet.declarations import Domain
+from discreet._data import ClippedSum, Glob, binned, clipped_sum, contingency, count_levels, sql
+from discreet._data import engines as engines_module
+from discreet._data import files as files_module
+from discreet._data.grids import Grid
+from discreet._declarations import Domain
 from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
 from tables import EDGES, LEVELS, STATISTICS, STEPS, TABLES, Row, expected, measured
 

@@ -17,9 +17,9 @@ from scipy.special import gammaln
 import discreet
 import shorthand
 from conformance.oracle import datasets, neighbours
+from discreet._numerics.log_gamma import log_rising
 from discreet.answers.release import Release
 from discreet.mechanisms.lattice import Decoder, Lattice, round_to_total
-from discreet.numerics.log_gamma import log_rising
 
 
 def prior_predictive(points: np.ndarray, prior: tuple[float, ...]) -> np.ndarray:

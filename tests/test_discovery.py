@@ -16,14 +16,14 @@ from typer.testing import CliRunner
 
 import discreet
 import shorthand
+from discreet._cli import app
+from discreet._data import count_texts, read_rows
+from discreet._documents.answer import load_answer
+from discreet._documents.base import write_document
+from discreet._reporting.report import report
 from discreet.answers.selected import Discovered
-from discreet.cli import app
-from discreet.data import count_texts, read_rows
-from discreet.documents.answer import load_answer
-from discreet.documents.base import write_document
 from discreet.errors import CorruptReleaseError, FileError, InvalidInput, PrivacyWarning, TooLargeError
 from discreet.mechanisms.discovery import Discovery
-from discreet.reporting.report import report
 
 WORDS = ["tea"] * 400 + ["coffee"] * 90 + [None] * 7 + [f"once-{i}" for i in range(50)]
 ASKED: dict[str, Any] = {"levels": "discover", "epsilon": 1, "delta": "1e-6", "hidden": True}

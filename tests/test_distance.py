@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet
+from discreet._numerics.log_gamma import log_gamma_gap, stirling_remainder
 from discreet.errors import InvalidInput
-from discreet.numerics.log_gamma import log_gamma_gap, stirling_remainder
 
 
 def exact_gap(a: float, b: float) -> float:

@@ -27,7 +27,7 @@ import pytest
 import typer
 
 import discreet
-from discreet.cli import EXIT_CODES, app, main
+from discreet._cli import EXIT_CODES, app, main
 from discreet.mechanisms import MECHANISMS
 from evidence import postgres
 from evidence.components import need

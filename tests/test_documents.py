@@ -11,12 +11,12 @@ import pytest
 
 import discreet
 import shorthand
+from discreet._cli import main
+from discreet._documents.answer import load_answer
+from discreet._documents.base import checksum, only, parse, read_document, read_text, writable, write_document
 from discreet._json import DEEPEST, LONGEST, MOST_VALUES, Unreadable, read_json
-from discreet.cli import main
-from discreet.documents.answer import load_answer
-from discreet.documents.base import checksum, only, parse, read_document, read_text, writable, write_document
+from discreet._reporting.report import report
 from discreet.errors import CorruptReleaseError, TooLargeError
-from discreet.reporting.report import report
 from effort import processor_seconds
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0" / "documents"

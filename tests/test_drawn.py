@@ -15,17 +15,17 @@ from scipy.special import gammaln, logsumexp
 
 import discreet
 import shorthand
+from discreet._documents.base import write_document
+from discreet._numerics.count_vectors import compositions
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import BetaMixture, GammaMixture, Mixture, Rescaled
 from discreet.distributions.normal import Normal
-from discreet.documents.base import write_document
 from discreet.errors import TooLargeError
-from discreet.numerics.count_vectors import compositions
+from discreet.posterior_sampling._given_draws import weighed_statistics
 from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
 from discreet.posterior_sampling.families.means import GaussianMean, GaussianVector
 from discreet.posterior_sampling.families.rates import Exponential, Poisson
 from discreet.posterior_sampling.family import Family
-from discreet.posterior_sampling.given_draws import weighed_statistics
 from discreet.posterior_sampling.sample import Sample
 
 SCALINGS = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.2)]

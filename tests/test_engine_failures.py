@@ -16,8 +16,8 @@ import pytest
 
 import discreet
 import shorthand
-from discreet.cli import main
-from discreet.data import (
+from discreet._cli import main
+from discreet._data import (
     binned,
     clipped_sum,
     contingency,
@@ -28,13 +28,13 @@ from discreet.data import (
     rows,
     sql,
 )
-from discreet.data.withheld import fetch, ours, withheld
-from discreet.declarations import Domain
+from discreet._data.withheld import fetch, ours, withheld
+from discreet._declarations import Domain
+from discreet._randomness.entropy import SeededEntropy
+from discreet._studio.shell import problem
 from discreet.errors import DataError, EngineFailure, FileError
-from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton import records as newton
-from discreet.regression.newton.fit import regression
-from discreet.studio.shell import problem
+from discreet.regression._newton import records as newton
+from discreet.regression._newton.fit import regression
 from shorthand import mean_request
 from workbooks import workbook
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import discreet
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.log_gamma import log_gamma_gap
+from discreet._randomness.entropy import SeededEntropy
+from discreet._randomness.weights import dyadic
 from discreet.errors import TooLargeError
-from discreet.mechanisms.hellinger.envelope import Envelope, height, largest_windows
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.log_gamma import log_gamma_gap
-from discreet.randomness.entropy import SeededEntropy
-from discreet.randomness.weights import dyadic
+from discreet.mechanisms.hellinger._envelope import Envelope, height, largest_windows
 from shorthand import shares_request
 from statistical.goodness import ALPHA, chi_square
 

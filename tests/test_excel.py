@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import shorthand
-from discreet.cli import main
-from discreet.data import (
+from discreet._cli import main
+from discreet._data import (
     binned,
     clipped_sum,
     contingency,
@@ -22,7 +22,7 @@ from discreet.data import (
     read_rows,
     sql,
 )
-from discreet.declarations import Domain
+from discreet._declarations import Domain
 from discreet.errors import DiscreetError, FileError, InvalidInput, TooLargeError
 from workbooks import workbook
 
@@ -98,7 +98,7 @@ def test_hostile_workbooks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             count_levels(path, SMOKER, column="smoker")
         assert "yes" not in str(caught.value)
 
-    monkeypatch.setattr("discreet.data.excel._MOST_ROWS", 1000)  # of 2²⁰, which take a second
+    monkeypatch.setattr("discreet._data.excel._MOST_ROWS", 1000)  # of 2²⁰, which take a second
     refused(made('<row r="3"', f'<row r="{10**6}"'), "a row below 1,000")
     entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
     laughs = f'<!DOCTYPE w [<!ENTITY e0 "yes">{entities}]><worksheet'
@@ -106,14 +106,14 @@ def test_hostile_workbooks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     refused(path, "not a well-formed")
     outside = '<!DOCTYPE w [<!ENTITY e SYSTEM "file:///etc/hostname">]><worksheet'
     refused(_edited(made(">yes<", ">&e;<"), "<worksheet", outside), "not a well-formed")
-    monkeypatch.setattr("discreet.data.excel._MOST_BYTES", 10_000)
+    monkeypatch.setattr("discreet._data.excel._MOST_BYTES", 10_000)
     refused(made("</sheetData>", " " * 10_000 + "</sheetData>"), "unpacks to more")
     wide = tmp_path / "wide.xlsx"
     head = tuple(f"c{i}" for i in range(26))
     workbook(wide, {"a": [head, *[(None,) * 25 + (1,)] * 8]})
     count_levels(wide, Domain((1, 2)), column="c25")
     workbook(wide, {"a": [head, *[(None,) * 25 + (1,)] * 80]})
-    monkeypatch.setattr("discreet.data.excel._MOST_BYTES", 12_500)
+    monkeypatch.setattr("discreet._data.excel._MOST_BYTES", 12_500)
     refused(wide, "unpacks to more")
 
 

@@ -13,11 +13,11 @@ import pytest
 import discreet
 import shorthand
 from conformance.oracle import law_matrix, worst_delta, worst_loss
+from discreet._numerics.log_gamma import log_gamma_gap
 from discreet.answers.release import Release
 from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError, TooLargeError
-from discreet.mechanisms.hellinger.envelope import height
+from discreet.mechanisms.hellinger._envelope import height
 from discreet.mechanisms.hellinger.exponential import log_error
-from discreet.numerics.log_gamma import log_gamma_gap
 
 
 def build(name: str, **parameters) -> discreet.Mechanism:  # type: ignore[no-untyped-def]
@@ -280,7 +280,7 @@ def test_extreme_rates_give_the_right_answer(name: str) -> None:
 
 def test_the_two_samplers_share_one_law() -> None:
     """Enumeration and envelope of the same mechanism: the same integer weight for every candidate."""
-    from discreet.randomness.weights import dyadic
+    from discreet._randomness.weights import dyadic
 
     m = build("ehds", prior=(0.7, 1.2, 2), n=15, epsilon=2)
     counts = (3, 4, 8)
@@ -299,7 +299,7 @@ def test_epsilon_is_exact_in_the_guarantee() -> None:
 
 def test_defects_that_were_found_by_review() -> None:
     """Each of these once overflowed, hung, or answered with a bare exception."""
-    from discreet.randomness.entropy import SeededEntropy
+    from discreet._randomness.entropy import SeededEntropy
 
     concentrated = build("ehdl", prior=(1, 1), n=10**9, epsilon=1)
     e = concentrated.envelope((5 * 10**8, 5 * 10**8))  # type: ignore[attr-defined]

@@ -14,10 +14,12 @@ from scipy.special import gammaln, polygamma
 
 import shorthand
 from discreet import posterior_sampler
+from discreet._numerics.enclosures import above
+from discreet._randomness.entropy import SeededEntropy
 from discreet.distributions.beta_dirichlet import Beta
 from discreet.distributions.gamma import Gamma
 from discreet.errors import DataError, InvalidInput
-from discreet.numerics.enclosures import above
+from discreet.posterior_sampling._public import plan_public
 from discreet.posterior_sampling.families import defined
 from discreet.posterior_sampling.families.categorical import (
     BetaFamily,
@@ -30,9 +32,7 @@ from discreet.posterior_sampling.families.categorical import (
 from discreet.posterior_sampling.families.means import GaussianMean, NormalFamily
 from discreet.posterior_sampling.families.rates import Exponential, GammaTimes, Poisson
 from discreet.posterior_sampling.family import Family, renyi
-from discreet.posterior_sampling.public import plan_public
 from discreet.posterior_sampling.sample import Sample
-from discreet.randomness.entropy import SeededEntropy
 from test_drawn import check
 
 SCALINGS = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.2)]

@@ -12,11 +12,11 @@ import pytest
 
 import discreet
 import shorthand
-from discreet.data.withheld import withheld
-from discreet.declarations import Relation
+from discreet._data.withheld import withheld
+from discreet._declarations import Relation
 from discreet.distributions.law import PlugInInterval
 from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput, UnknownDatasetError
-from discreet.ledger.chain import scope_after
+from discreet.ledger._chain import scope_after
 from discreet.questions.widths import POINTS, as_within
 from discreet.study.study import read_study
 
@@ -126,7 +126,7 @@ def test_a_network_that_is_declared_as_text() -> None:
 
 
 def test_warnings_point_at_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.questions.asking._warned_uncounted", True)
+    monkeypatch.setattr("discreet.questions._asking._warned_uncounted", True)
     grouped = discreet.Schema({**LEVELS, "sex": discreet.Category(["f", "m"], public=True)}, n="public")
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")

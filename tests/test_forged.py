@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet._declarations import as_epsilon, as_rational, people_assumption, people_bound
+from discreet._documents.answer import Answer, load_answer
+from discreet._documents.base import checksum
+from discreet._numerics.summation import climb
 from discreet._registry import DOCUMENTS
-from discreet.declarations import as_epsilon, as_rational, people_assumption, people_bound
-from discreet.documents.answer import Answer, load_answer
-from discreet.documents.base import checksum
 from discreet.errors import CorruptLedgerError, CorruptReleaseError, DiscreetError, InvalidInput
-from discreet.numerics.summation import climb
-from discreet.regression.newton.fit import Regression
-from discreet.regression.newton.formulas import check_formula
+from discreet.regression._newton.fit import Regression
+from discreet.regression._newton.formulas import check_formula
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -12,11 +12,11 @@ import pytest
 from flint import arb, ctx
 from scipy.stats import chi2
 
+from discreet._numerics.enclosures import ball
+from discreet._randomness import gaussian as module
+from discreet._randomness.entropy import OSEntropy, SeededEntropy
+from discreet._randomness.gaussian import rounded_gaussian, rounded_gaussians
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import ball
-from discreet.randomness import gaussian as module
-from discreet.randomness.entropy import OSEntropy, SeededEntropy
-from discreet.randomness.gaussian import rounded_gaussian, rounded_gaussians
 
 
 class Scripted:

@@ -27,7 +27,7 @@ from discreet.errors import (
 )
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian
-from discreet.regression.chain import (
+from discreet.regression._chain import (
     EXACT_BASIS,
     FLOATS,
     DrawDesign,
@@ -36,7 +36,7 @@ from discreet.regression.chain import (
     langevin,
     loss_gradient,
 )
-from discreet.regression.doubles import PrivateNoise, SeededNoise
+from discreet.regression._doubles import PrivateNoise, SeededNoise
 from discreet.regression.release import LogisticRelease, clipped
 from statistical.goodness import ALPHA
 
@@ -255,7 +255,7 @@ def test_a_step_is_the_one_of_the_proof() -> None:
 def test_private_noise_is_normal_and_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a fixed stream of bits in place of the operating system's; two tests at ALPHA."""
     stream = np.random.default_rng(11)
-    monkeypatch.setattr("discreet.regression.doubles.os.urandom", stream.bytes)
+    monkeypatch.setattr("discreet.regression._doubles.os.urandom", stream.bytes)
     noise = PrivateNoise()
     normals = noise.normals((1000, 200)).ravel()
     assert ks_1samp(normals, norm.cdf).pvalue > ALPHA / 2
@@ -263,10 +263,10 @@ def test_private_noise_is_normal_and_uniform(monkeypatch: pytest.MonkeyPatch) ->
     uniforms = noise.uniforms((100_000,))
     assert 0 < uniforms.min() <= uniforms.max() < 1
     assert ks_1samp(uniforms, lambda x: x).pvalue > ALPHA / 2
-    monkeypatch.setattr("discreet.regression.doubles.os.urandom", lambda size: b"\xff" * size)
+    monkeypatch.setattr("discreet.regression._doubles.os.urandom", lambda size: b"\xff" * size)
     assert np.isfinite(noise.normals((2,))).all()
     assert (noise.uniforms((2,)) < 1).all()
-    monkeypatch.setattr("discreet.regression.doubles.os.urandom", lambda size: b"\x00" * size)
+    monkeypatch.setattr("discreet.regression._doubles.os.urandom", lambda size: b"\x00" * size)
     assert abs(noise.normals((1,))[0]) == pytest.approx(16.0, abs=0.1)
     assert (noise.uniforms((2,)) > 0).all()
 
@@ -281,7 +281,7 @@ def from_bits(number: int, monkeypatch: pytest.MonkeyPatch) -> float:
         used[0] += size
         return stream[used[0] - size : used[0]]
 
-    monkeypatch.setattr("discreet.regression.doubles.os.urandom", take)
+    monkeypatch.setattr("discreet.regression._doubles.os.urandom", take)
     return float(PrivateNoise().normals((1,))[0])
 
 
@@ -304,7 +304,7 @@ def test_normals_are_denser_than_the_grid(place: float, monkeypatch: pytest.Monk
 
 def test_tails_of_private_noise_have_no_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """About 230 numbers beyond 3.5 deviations: Φ(−|z|)·2⁵³ is no whole number and a half, but anything."""
-    monkeypatch.setattr("discreet.regression.doubles.os.urandom", np.random.default_rng(5).bytes)
+    monkeypatch.setattr("discreet.regression._doubles.os.urandom", np.random.default_rng(5).bytes)
     size = np.abs(PrivateNoise().normals((500_000,)))
     tail = size[size > 3.5]
     assert len(tail) > 100
@@ -325,7 +325,7 @@ def test_a_chain_takes_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(1)
         return loss_gradient(signed, weights)
 
-    monkeypatch.setattr("discreet.regression.chain.loss_gradient", counted)
+    monkeypatch.setattr("discreet.regression._chain.loss_gradient", counted)
     for made in (make(n=50, dimension=2), make(n=50, dimension=2, steps=1)):
         seen.clear()
         langevin(made, rows_of(50, 2), SeededNoise(0))
@@ -394,7 +394,7 @@ def test_clipping_never_exceeds_the_bound() -> None:
 
 def test_without_scikit_learn_the_error_names_the_extra() -> None:
     program = (
-        "import sys\nsys.modules['sklearn'] = None\nimport discreet\nimport discreet.regression.chain\n"
+        "import sys\nsys.modules['sklearn'] = None\nimport discreet\nimport discreet.regression._chain\n"
         "from discreet.errors import DiscreetError\n"
         "try:\n    discreet.PrivateLogisticRegression\n"
         "except DiscreetError as error:\n    print(error)\n"
@@ -454,7 +454,7 @@ def test_release_round_trip_and_damage() -> None:
         LogisticRelease.from_json(text.replace("0.125", "0.25"))
     content = json.loads(text)["release"]
     del content["intercepts"]
-    from discreet.documents.base import write_document
+    from discreet._documents.base import write_document
 
     with pytest.raises(CorruptReleaseError, match="lacks a part"):
         LogisticRelease.from_json(write_document("discreet/logistic", 1, content))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.privacy.curves import Gaussian
-from discreet.regression.chain import chain_mu_squared
+from discreet.regression._chain import chain_mu_squared
 from glm_density import FloatArray, evolved, worst_excess
 
 EPSILONS = np.linspace(0, 3, 13)

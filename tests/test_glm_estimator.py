@@ -25,11 +25,11 @@ from discreet import (
     PrivateLogisticRegression,
     PrivatePoissonRegression,
 )
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import DataError, InvalidInput, NoiseWarning, PrivacyWarning
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.doubles import SeededNoise
-from discreet.regression.newton.fit import Fit
+from discreet.regression._doubles import SeededNoise
+from discreet.regression._newton.fit import Fit
 from discreet.regression.release import LogisticRelease
 from pace import now_or_slow
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from discreet.declarations import Relation, as_epsilon, as_rational
+from discreet._declarations import Relation, as_epsilon, as_rational
 from discreet.errors import BudgetExceededError, InvalidInput
 from discreet.privacy.composite_curves import Composed, Group, Inexact, Largest, Tabulated
 from discreet.privacy.composition import Odometer, compose, parallel

@@ -9,12 +9,12 @@ from scipy.stats import beta as scipy_beta
 import discreet
 import shorthand
 from conformance.oracle import datasets
+from discreet._declarations import Domain
+from discreet._inference.noise_aware import noise_aware
+from discreet._numerics.noises import Clamped, FloorLaplace
 from discreet.answers.release import publish
-from discreet.declarations import Domain
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
-from discreet.inference.noise_aware import noise_aware
-from discreet.numerics.noises import Clamped, FloorLaplace
 
 SETTINGS = [
     ("lattice", (1.0, 1.0), 14, {}),

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 import shorthand
 from discreet import Guarantee, Ledger
-from discreet.declarations import Relation
+from discreet._declarations import Relation
 from discreet.errors import (
     BudgetExceededError,
     CorruptLedgerError,
@@ -34,7 +34,9 @@ from discreet.errors import (
     RequestConflictError,
     UnknownDatasetError,
 )
-from discreet.ledger import Budget, book, budgets, chain, store
+from discreet.ledger import Budget, book, budgets
+from discreet.ledger import _chain as chain
+from discreet.ledger import _store as store
 from discreet.privacy.curves import Gaussian
 from effort import processor_seconds
 from evidence import drivers

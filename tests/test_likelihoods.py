@@ -10,21 +10,21 @@ import pytest
 from scipy import stats
 from scipy.special import digamma, gammaln, logsumexp
 
-from discreet.distributions.given_total import GivenTotal
-from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
-from discreet.inference.likelihoods.kinds import Listed, RandomisedResponse, likelihood, likelihood_of
-from discreet.inference.likelihoods.models import (
+from discreet._inference._likelihoods.kinds import Listed, RandomisedResponse, likelihood, likelihood_of
+from discreet._inference._likelihoods.models import (
     Binomial,
     DirichletMultinomial,
     Multinomial,
     NegativeBinomial,
     PoissonCells,
 )
+from discreet._numerics import noises
+from discreet._numerics.count_vectors import Separable
+from discreet._numerics.log_gamma import log_rising
+from discreet._numerics.summation import gauss_rule
+from discreet.distributions._given_total import GivenTotal
+from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
 from discreet.mechanisms import mechanism
-from discreet.numerics import noises
-from discreet.numerics.count_vectors import Separable
-from discreet.numerics.log_gamma import log_rising
-from discreet.numerics.summation import gauss_rule
 
 TOTAL = 12
 ALL = np.array([c for c in itertools.product(range(TOTAL + 1), repeat=3) if sum(c) == TOTAL])

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet._numerics.enclosures import ball
+from discreet._randomness import log_concave
+from discreet._randomness.entropy import SeededEntropy
+from discreet._randomness.log_concave import LogConcave
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import ball
-from discreet.randomness import log_concave
-from discreet.randomness.entropy import SeededEntropy
-from discreet.randomness.log_concave import LogConcave
 from statistical.goodness import ALPHA, chi_square
 
 INF = math.inf

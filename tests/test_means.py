@@ -11,9 +11,9 @@ import pytest
 
 import discreet
 import shorthand
-from discreet.declarations import Relation
+from discreet._declarations import Relation
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import DataError, InvalidInput
-from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanNoise
 
 pd = pytest.importorskip("pandas")

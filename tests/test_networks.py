@@ -17,12 +17,19 @@ import discreet
 import shorthand
 from benchmarks.networks import SHAPES, covered, simulated, truth_of
 from conformance.test_newcomers import browsed
+from discreet._data import contingencies, contingency
+from discreet._declarations import Domain
+from discreet._documents.answer import load_answer
+from discreet._documents.base import write_document
 from discreet.answers.network import NetworkRelease
-from discreet.data import contingencies, contingency
-from discreet.declarations import Domain
-from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
-from discreet.documents.answer import load_answer
-from discreet.documents.base import write_document
+from discreet.distributions._networks import (
+    NetworkDraws,
+    agreeing,
+    homes,
+    largest_families,
+    layers,
+    resampled,
+)
 from discreet.errors import CorruptReleaseError, InvalidInput, TooLargeError
 from shorthand import network_request
 

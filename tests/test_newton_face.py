@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import InvalidInput
-from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton.fit import Fit, regression
+from discreet.regression._newton.fit import Fit, regression
 
 N = 4000
 RNG = np.random.default_rng(3)

@@ -11,12 +11,12 @@ from scipy.special import expit
 from scipy.stats import binom
 
 import shorthand
-from discreet.declarations import Domain, Relation
+from discreet._declarations import Domain, Relation
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput
-from discreet.randomness.entropy import SeededEntropy
+from discreet.regression._newton.design import design
+from discreet.regression._newton.fit import Fit, Regression, regression
 from discreet.regression.means import mixture_quantile
-from discreet.regression.newton.design import design
-from discreet.regression.newton.fit import Fit, Regression, regression
 from pace import now_or_slow
 
 formulaic = pytest.importorskip("formulaic")
@@ -398,7 +398,7 @@ def test_intervals_hold_the_truth(family: str) -> None:
 
 
 def test_the_shares_of_the_budget_are_fixed_and_add_up() -> None:
-    from discreet.regression.newton.rounds import Schedule
+    from discreet.regression._newton.rounds import Schedule
 
     for family, formula in (
         ("binomial", "vote ~ age"),
@@ -413,8 +413,8 @@ def test_the_shares_of_the_budget_are_fixed_and_add_up() -> None:
 
 def test_very_many_records_are_predicted_in_few_passes() -> None:
     """By declared numbers; rows are not shortened then, and a plan is made for the same rounds."""
-    from discreet.regression.newton.rounds import Schedule
-    from discreet.regression.rehearsal import rehearsed
+    from discreet.regression._newton.rounds import Schedule
+    from discreet.regression._rehearsal import rehearsed
 
     names = [f"x{i}" for i in range(10)]
 

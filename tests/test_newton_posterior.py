@@ -12,20 +12,20 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import expit
 
-from discreet.declarations import Relation
+from discreet._declarations import Relation
+from discreet._randomness.entropy import SeededEntropy
 from discreet.privacy.curves import largest_gaussian
-from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton import curvature as engine
-from discreet.regression.newton.curvature import (
+from discreet.regression._newton import curvature as engine
+from discreet.regression._newton.curvature import (
     LastRound,
     LatentCurvature,
     clipped_moments,
     row_law,
     symmetric,
 )
-from discreet.regression.newton.design import Column, Design, Variable, design
-from discreet.regression.newton.models import PoissonModel, model_of, windowed
-from discreet.regression.newton.posterior import (
+from discreet.regression._newton.design import Column, Design, Variable, design
+from discreet.regression._newton.models import PoissonModel, model_of, windowed
+from discreet.regression._newton.posterior import (
     CoefficientPrior,
     Evidence,
     Posterior,
@@ -34,11 +34,11 @@ from discreet.regression.newton.posterior import (
     posterior,
     quick_law,
 )
-from discreet.regression.newton.rounds import Outcome, ask
-from discreet.regression.newton.sums import RowBlock, exact_sums
+from discreet.regression._newton.rounds import Outcome, ask
+from discreet.regression._newton.sums import RowBlock, exact_sums
 
-grids = pytest.importorskip("discreet.data.grids")
-levels = pytest.importorskip("discreet.data.levels")
+grids = pytest.importorskip("discreet._data.grids")
+levels = pytest.importorskip("discreet._data.levels")
 
 
 @pytest.mark.parametrize("window", [1, 3, 30])

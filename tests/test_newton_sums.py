@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.declarations import Relation
+from discreet._declarations import Relation
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import DataError
-from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton.design import Design, design, shortened
-from discreet.regression.newton.models import Link, ResponseModel, model_of
-from discreet.regression.newton.records import read
-from discreet.regression.newton.sums import (
+from discreet.regression._newton.design import Design, design, shortened
+from discreet.regression._newton.models import Link, ResponseModel, model_of
+from discreet.regression._newton.records import read
+from discreet.regression._newton.sums import (
     RoundNoise,
     RoundSums,
     RowBlock,
@@ -270,8 +270,8 @@ def test_what_does_not_fit_in_memory_is_read_again_in_every_round(monkeypatch: p
     model = model_of("gaussian", made)
     with read(made, frame) as those:
         expected = [those.sums(model, link, True) for link in links(model, made, 0.2)]
-    monkeypatch.setattr("discreet.regression.newton.records._KEPT_BYTES", 1000)
-    monkeypatch.setattr("discreet.regression.newton.records._BATCH", 64)
+    monkeypatch.setattr("discreet.regression._newton.records._KEPT_BYTES", 1000)
+    monkeypatch.setattr("discreet.regression._newton.records._BATCH", 64)
     with read(made, duckdb.connect().from_df(frame)) as those:
         assert those.blocks is None, "nothing is kept"
         assert [those.sums(model, link, True) for link in links(model, made, 0.2)] == expected
@@ -287,9 +287,9 @@ def test_a_large_file_takes_little_memory(tmp_path: Any) -> None:
     )
     program = f"""
 import resource
-from discreet.regression.newton.design import design
-from discreet.regression.newton.models import model_of
-from discreet.regression.newton.records import read
+from discreet.regression._newton.design import design
+from discreet.regression._newton.models import model_of
+from discreet.regression._newton.records import read
 import duckdb, numpy, pandas
 names = [f"x{{i}}" for i in range(7)]
 made = design("y ~ " + " + ".join(names), family="gaussian", bounds={{n: (0, 1) for n in [*names, "y"]}})
@@ -340,7 +340,7 @@ def test_doubles_are_put_on_the_grid_as_by_every_engine() -> None:
 
 def test_arrays_are_summed_in_pieces_as_a_table_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept or made again in every round, in pieces that do not divide the records."""
-    from discreet.regression.newton import records
+    from discreet.regression._newton import records
 
     generator = np.random.default_rng(3)
     values, codes = generator.uniform(-2, 2, (1000, 2)), generator.integers(0, 2, 1000)
@@ -361,7 +361,7 @@ def test_arrays_are_summed_in_pieces_as_a_table_is_whole(monkeypatch: pytest.Mon
 
 def test_no_record_is_lost_or_counted_twice_where_pieces_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of records, also a last piece of one; nothing is taken from pieces but in their order."""
-    from discreet.regression.newton import records as module
+    from discreet.regression._newton import records as module
 
     generator = np.random.default_rng(5)
     values, counts = generator.uniform(0, 10, 10), generator.integers(0, 7, 10)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet._randomness import gaussian
 from discreet.mechanisms import independent, lattice
-from discreet.randomness import gaussian
 
 COUNTS = (5, 0, 3, 9)
 

@@ -10,10 +10,10 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import discreet
+from discreet._inference.add_remove import AddRemovePosterior, LogUniform
+from discreet._inference.published import as_noise, noisy_counts
+from discreet._numerics import noises
 from discreet.errors import FileError, InvalidInput, TooLargeError
-from discreet.inference.add_remove import AddRemovePosterior, LogUniform
-from discreet.inference.published import as_noise, noisy_counts
-from discreet.numerics import noises
 
 
 def test_the_door_is_open():

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import discreet
-from discreet.cli import main
+from discreet._cli import main
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import InvalidInput
 from discreet.planning.plan import Guess
-from discreet.randomness.entropy import SeededEntropy
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
 SCHEMA = discreet.Schema(

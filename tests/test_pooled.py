@@ -13,9 +13,9 @@ from scipy.special import betaln, gammaln, logsumexp
 
 import discreet
 import shorthand
+from discreet._inference.pooled import Labels, PooledDraws, noisy_groups, pooled, released_groups
+from discreet._numerics import noises
 from discreet.errors import InvalidInput
-from discreet.inference.pooled import Labels, PooledDraws, noisy_groups, pooled, released_groups
-from discreet.numerics import noises
 
 pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
 

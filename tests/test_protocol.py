@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet._documents.answer import Answer, Estimates, Row, decimals, with_interval, written
 from discreet._registry import DOCUMENTS
-from discreet.documents.answer import Answer, Estimates, Row, decimals, with_interval, written
 from discreet.errors import InvalidInput
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyWarning")
@@ -190,11 +190,11 @@ def test_what_was_computed_is_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -
     for path in (
         "discreet.distributions.noise_aware.quantiles",
         "discreet.distributions.noise_aware.mean_and_deviation",
-        "discreet.inference.pooled.PooledPairs.ends",
+        "discreet._inference.pooled.PooledPairs.ends",
         "discreet.regression.means.mixture_quantile",
-        "discreet.regression.newton.posterior.Posterior.interval",
+        "discreet.regression._newton.posterior.Posterior.interval",
         "discreet.answers.network.NetworkRelease.networks",
-        "discreet.inference.sparse.SparsePosterior.interval",
+        "discreet._inference.sparse.SparsePosterior.interval",
     ):
         monkeypatch.setattr(path, computed)
     assert str(one) == printed
@@ -324,7 +324,7 @@ def test_the_base_class_answers_what_a_kind_lacks() -> None:
             return [Row("a", 1.0), Row("b", 2.0, 1.0, 0.0, 4.0)]
 
         def words(self) -> Any:
-            from discreet.documents.answer import Words
+            from discreet._documents.answer import Words
 
             return Words("Two numbers", "two numbers")
 

@@ -17,14 +17,14 @@ import pytest
 
 import discreet
 import shorthand
+from discreet._reporting.report import report
 from discreet.errors import DiscreetError, InvalidInput
+from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.independent import IndependentNoise
 from discreet.mechanisms.lattice import Lattice
-from discreet.mechanisms.outputs import Output
 from discreet.regression import means
-from discreet.regression.newton import rounds
-from discreet.regression.newton.sums import RoundSums
-from discreet.reporting.report import report
+from discreet.regression._newton import rounds
+from discreet.regression._newton.sums import RoundSums
 
 DECLARED: dict[str, Any] = {
     "gaussian": {"bounds": {"x": (0, 10), "y": (-5, 5)}},
@@ -189,8 +189,8 @@ def test_the_empty_dataset_is_answered_where_its_size_is_private(family: str) ->
 def test_data_of_which_every_record_is_left_out_are_summed(pushdown: bool) -> None:
     """How many records are left out is private, so that all are must not show."""
     duckdb = pytest.importorskip("duckdb")
-    from discreet.regression.newton.fit import regression
-    from discreet.regression.newton.records import read
+    from discreet.regression._newton.fit import regression
+    from discreet.regression._newton.records import read
 
     asked = regression(
         "y ~ x", family="binomial", **DECLARED["binomial"], missing={"x": "exclude"}, epsilon=1, delta="1e-6"

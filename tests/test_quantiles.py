@@ -10,13 +10,13 @@ import pytest
 from scipy.special import betaln, gammaln
 
 import shorthand
+from discreet._inference import polya_tree, quantiles
+from discreet._inference.add_remove import LogUniform
+from discreet._inference.polya_tree import SMOOTH, STEPS, Message, PolyaTree, Together
+from discreet._inference.quantiles import BinnedDistribution, Bins
+from discreet._numerics.noises import DiscreteGaussian, DiscreteLaplace, LatticeNoise
 from discreet.answers.release import Release
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference import polya_tree, quantiles
-from discreet.inference.add_remove import LogUniform
-from discreet.inference.polya_tree import SMOOTH, STEPS, Message, PolyaTree, Together
-from discreet.inference.quantiles import BinnedDistribution, Bins
-from discreet.numerics.noises import DiscreteGaussian, DiscreteLaplace, LatticeNoise
 
 TOP = np.array([1 / 3] * 3 + [0] * 6)
 

@@ -18,8 +18,9 @@ import pytest
 import discreet
 from discreet._registry import QUESTIONS, SENTENCES
 from discreet.errors import InvalidInput, PrivacyWarning
-from discreet.questions import asking, counts
-from discreet.questions.asking import BoundQuestion
+from discreet.questions import _asking as asking
+from discreet.questions import _counts as counts
+from discreet.questions._asking import BoundQuestion
 from discreet.questions.base import question_of
 
 SCHEMA = discreet.Schema(

@@ -14,17 +14,17 @@ import pytest
 
 import discreet
 import shorthand
-from discreet.errors import InvalidInput, NotPrivateError
-from discreet.randomness import bulk
-from discreet.randomness import integers as randomness
-from discreet.randomness.entropy import OSEntropy, SeededEntropy, Source, private_source
-from discreet.randomness.integers import (
+from discreet._randomness import bulk
+from discreet._randomness import integers as randomness
+from discreet._randomness.entropy import OSEntropy, SeededEntropy, Source, private_source
+from discreet._randomness.integers import (
     bernoulli_exp,
     categorical,
     discrete_laplace,
     floor_laplace,
     geometric,
 )
+from discreet.errors import InvalidInput, NotPrivateError
 from statistical.goodness import ALPHA, chi_square
 
 
@@ -244,7 +244,7 @@ def test_private_draws_consume_the_operating_systems_entropy(
     for generator in ("randbelow", "token_bytes"):
         real = getattr(secrets, generator)
         monkeypatch.setattr(
-            f"discreet.randomness.entropy.secrets.{generator}",
+            f"discreet._randomness.entropy.secrets.{generator}",
             lambda n, real=real: (asked.append(n), real(n))[1],
         )
     m.draw((400, 600))

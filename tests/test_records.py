@@ -13,13 +13,13 @@ import pytest
 
 import independence
 import shorthand
-from discreet.data import contingency, count_levels, count_texts, sql
-from discreet.declarations import Domain
+from discreet._data import contingency, count_levels, count_texts, sql
+from discreet._declarations import Domain
 from discreet.errors import ContributionError, InvalidInput
-from discreet.regression.checks import checked_labels
-from discreet.regression.newton import design as designs
-from discreet.regression.newton.fit import Regression, regression
-from discreet.regression.newton.records import _SqlSums, read
+from discreet.regression._checks import checked_labels
+from discreet.regression._newton import design as designs
+from discreet.regression._newton.fit import Regression, regression
+from discreet.regression._newton.records import _SqlSums, read
 from shorthand import mean_request, regress_request
 
 # ---- no row is longer than the noise is made for -----------------------------------------------------------
@@ -152,7 +152,7 @@ def test_a_lookup_returns_as_many_rows_as_it_got() -> None:
     import narwhals as nw
     import polars as pl
 
-    from discreet.data.engines import _lookup
+    from discreet._data.engines import _lookup
 
     class Twice(dict[str, int]):
         def __iter__(self) -> Any:

@@ -17,13 +17,13 @@ import pytest
 from scipy.stats import chi2
 
 import discreet
+from discreet._randomness.cells import Uniform
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import InvalidInput, NotPrivateError
 from discreet.privacy.curves import Curve
-from discreet.randomness.cells import Uniform
-from discreet.randomness.entropy import SeededEntropy
 from discreet.regression import LogisticRelease
-from discreet.regression.chain import DrawDesign, draw_design
-from discreet.regression.rejection import Candidate, Tangent, rejection
+from discreet.regression._chain import DrawDesign, draw_design
+from discreet.regression._rejection import Candidate, Tangent, rejection
 from glm_density import worst_excess
 from statistical.goodness import ALPHA, chi_square
 

@@ -9,10 +9,10 @@ import pytest
 import discreet
 import shorthand
 from conformance.cases import REPLACE_ONE
+from discreet._documents import base as documents
 from discreet.answers.release import Release
-from discreet.documents import base as documents
 from discreet.errors import CorruptReleaseError, InvalidInput
-from discreet.questions import counts
+from discreet.questions import _counts as counts
 
 ANSWERS = ["no"] * 70 + ["yes"] * 30
 

@@ -15,11 +15,11 @@ import pytest
 import discreet
 import shorthand
 from discreet._registry import MECHANISMS
+from discreet._reporting.figures import _ticks
+from discreet._reporting.report import report
 from discreet.answers.release import Release
 from discreet.errors import FileError, InvalidInput
 from discreet.posterior_sampling.sample import DRAW_METHODS
-from discreet.reporting.figures import _ticks
-from discreet.reporting.report import report
 
 
 def survey(epsilon: float = 1.0, **options: object) -> Release:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from discreet._cli import main
 from discreet._interop import reproductions
-from discreet.cli import main
-from discreet.studio.guard import StudioSettings
-from discreet.studio.pages.evidence import exhibits
+from discreet._studio.guard import StudioSettings
+from discreet._studio.pages.evidence import exhibits
 from evidence.components import need
 from test_studio import running
 

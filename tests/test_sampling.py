@@ -16,7 +16,8 @@ import pytest
 import discreet
 import shorthand
 from discreet import posterior_sampler
-from discreet.declarations import Relation
+from discreet._declarations import Relation
+from discreet._randomness.entropy import OSEntropy, SeededEntropy
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.normal import Normal
 from discreet.errors import (
@@ -31,7 +32,6 @@ from discreet.errors import (
 from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler
-from discreet.randomness.entropy import OSEntropy, SeededEntropy
 
 MODELS: list[tuple[str, dict[str, Any], Any]] = [
     ("beta", {"prior": (6, 12)}, 30),

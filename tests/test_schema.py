@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 from discreet import Category, Number, Schema, Weight
-from discreet.data.codebook import misfits, schema_template
-from discreet.declarations import Relation
+from discreet._data.codebook import misfits, schema_template
+from discreet._declarations import Relation
 from discreet.errors import FileError, InvalidInput
 from discreet.schema import as_schema
 

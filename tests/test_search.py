@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from discreet.numerics.search import RETREATS, boundary, certain, largest_scale, least
+from discreet._numerics.search import RETREATS, boundary, certain, largest_scale, least
 
 
 @pytest.mark.parametrize("edge", [-7, 0, 1, 2, 99, 10**30])

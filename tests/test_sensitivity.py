@@ -13,6 +13,7 @@ from flint import arb, ctx, fmpq, fmpq_poly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet._numerics.hellinger import hellinger
 from discreet.errors import InvalidInput
 from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
@@ -21,7 +22,6 @@ from discreet.mechanisms.hellinger.sensitivity import (
     smooth_sensitivity,
     step_distance,
 )
-from discreet.numerics.hellinger import hellinger
 
 
 @cache

@@ -16,16 +16,16 @@ from typer.testing import CliRunner
 
 import discreet
 import shorthand
+from discreet._cli import app
+from discreet._data import count_codes
+from discreet._documents.answer import load_answer
+from discreet._documents.base import write_document
+from discreet._inference.sparse import SparsePosterior, number_near
+from discreet._randomness.entropy import SeededEntropy
+from discreet._reporting.report import report
 from discreet.answers.selected import EVERYTHING_ELSE, SparseRelease
-from discreet.cli import app
-from discreet.data import count_codes
-from discreet.documents.answer import load_answer
-from discreet.documents.base import write_document
 from discreet.errors import CorruptReleaseError, DataError, InvalidInput, TooLargeError
-from discreet.inference.sparse import SparsePosterior, number_near
 from discreet.mechanisms.sparse import Sparse, SparseOutput
-from discreet.randomness.entropy import SeededEntropy
-from discreet.reporting.report import report
 
 CODES = [4711] * 400 + [90210] * 90 + list(range(10_000, 10_050))
 ASKED: dict[str, Any] = {
@@ -176,8 +176,8 @@ def test_command_line_and_study(tmp_path: Path) -> None:
 )
 def test_the_studio_takes_it_too(column: str, texts: dict[str, str]) -> None:
     pytest.importorskip("starlette")
-    from discreet.studio.forms import ReleaseForm
-    from discreet.studio.schemas import Schemas
+    from discreet._studio.forms import ReleaseForm
+    from discreet._studio.schemas import Schemas
 
     given = {**texts, "epsilon": "1", "columns": "c"}
     kept = Schemas().keep(f"[columns]\nc = {column}\n", "codes")

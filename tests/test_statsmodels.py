@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.newton.fit import regression
+from discreet._randomness.entropy import SeededEntropy
+from discreet.regression._newton.fit import regression
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")

@@ -30,26 +30,26 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 
 import discreet
+from discreet._cli import main
+from discreet._declarations import Relation
+from discreet._documents.answer import Answer as Released
+from discreet._documents.answer import Row, Words, load_answer
 from discreet._registry import DOCUMENTS, QUESTIONS
+from discreet._studio.app import bound, configured, create_app
+from discreet._studio.forms import ReleaseForm
+from discreet._studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
+from discreet._studio.pages.evidence import AuditQuestion
+from discreet._studio.pages.plan import PlanForm
+from discreet._studio.pages.release import _promise
+from discreet._studio.releasing import Releases, hear_warnings, new_request
+from discreet._studio.schemas import Schemas
 from discreet.answers.release import Release
-from discreet.cli import main
-from discreet.declarations import Relation
-from discreet.documents.answer import Answer as Released
-from discreet.documents.answer import Row, Words, load_answer
 from discreet.errors import GuaranteeMismatchError, InvalidInput, RequestConflictError
 from discreet.privacy.guarantee import Guarantee
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import NUMBER, TEXT
 from discreet.questions.base import Question, parameter
-from discreet.questions.request import PricedRequest, Request
-from discreet.questions.text import NUMBER, TEXT
 from discreet.schema import Schema
-from discreet.studio.app import bound, configured, create_app
-from discreet.studio.forms import ReleaseForm
-from discreet.studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
-from discreet.studio.pages.evidence import AuditQuestion
-from discreet.studio.pages.plan import PlanForm
-from discreet.studio.pages.release import _promise
-from discreet.studio.releasing import Releases, hear_warnings, new_request
-from discreet.studio.schemas import Schemas
 from workbooks import workbook
 
 pytestmark = pytest.mark.filterwarnings(
@@ -1096,7 +1096,7 @@ def test_values_that_do_not_fit_are_not_shown(inside: Browser) -> None:
 
 
 def test_price_and_release_read_the_data_once(inside: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    from discreet.questions.counts import ColumnCounts
+    from discreet.questions._counts import ColumnCounts
 
     read: list[str] = []
     plain = ColumnCounts.read
@@ -1450,7 +1450,7 @@ def test_an_unforeseen_error_shows_nothing(
     def broken(*_: object) -> None:
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr("discreet.studio.pages.plan.PlanForm.width", broken)
+    monkeypatch.setattr("discreet._studio.pages.plan.PlanForm.width", broken)
     answer = inside.get("/plan")
     assert answer.status == 500
     assert SECRET not in answer.text
@@ -1690,7 +1690,7 @@ def test_a_port_in_use_is_said() -> None:
 
 
 def test_the_command_starts_and_ends(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--data", str(tmp_path)]
+    words = [sys.executable, "-m", "discreet._cli", "studio", "--no-browser", "--data", str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as studio:
         assert studio.stdout is not None
         address = urlsplit(studio.stdout.readline().strip())
@@ -1708,8 +1708,8 @@ def test_the_command_starts_and_ends(tmp_path: Path) -> None:
 def test_the_command_line_stays_quick_and_says_what_is_missing() -> None:
     program = (
         "import sys\n"
-        "from discreet.cli import main\n"
-        "heavy = ('fastapi', 'uvicorn', 'jinja2', 'discreet.studio')\n"
+        "from discreet._cli import main\n"
+        "heavy = ('fastapi', 'uvicorn', 'jinja2', 'discreet._studio')\n"
         "print([name for name in heavy if name in sys.modules])\n"
         "sys.modules['fastapi'] = None\n"
         "main(['studio', '--no-browser'])\n"

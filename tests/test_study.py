@@ -18,12 +18,13 @@ import pytest
 import discreet
 import shorthand
 from discreet import Study
+from discreet._cli import main
+from discreet._declarations import Domain, Relation
+from discreet._documents.answer import load_answer
+from discreet._documents.base import write_document
+from discreet._reporting.report import report
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
-from discreet.cli import main
-from discreet.declarations import Domain, Relation
-from discreet.documents.answer import load_answer
-from discreet.documents.base import write_document
 from discreet.errors import (
     BudgetExceededError,
     CorruptReleaseError,
@@ -34,8 +35,7 @@ from discreet.errors import (
     NoiseWarning,
     RequestConflictError,
 )
-from discreet.questions import counts
-from discreet.reporting.report import report
+from discreet.questions import _counts as counts
 from discreet.study.study import read_study, run_study
 
 pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
@@ -446,7 +446,7 @@ def test_people_and_records_have_different_relations(folder: Path) -> None:
 
 
 def test_equal_values_that_print_differently_do_not_decide_for_each_other() -> None:
-    from discreet.data import count_levels
+    from discreet._data import count_levels
 
     domain = Domain(("(1,)", "(True,)"))
     for first, others in (((1,), (True,)), ((True,), (1,))):

@@ -7,7 +7,7 @@ import numpy  # noqa: F401
 import polars as pl
 import pytest
 
-from discreet.data.withheld import connect
+from discreet._data.withheld import connect
 
 
 def test_pools_are_small() -> None:

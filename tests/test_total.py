@@ -19,21 +19,21 @@ from typer.testing import CliRunner
 
 import discreet
 import shorthand
+from discreet._cli import app
+from discreet._data import binned, clipped_sum, contingency, count_levels, count_texts
+from discreet._declarations import Domain
+from discreet._inference.noise_aware import MixedShares, Respondents, noise_aware
+from discreet._numerics.noises import DiscreteLaplace
 from discreet.answers.release import Release
-from discreet.cli import app
-from discreet.data import binned, clipped_sum, contingency, count_levels, count_texts
-from discreet.declarations import Domain
-from discreet.distributions.given_total import GivenTotal
+from discreet.distributions._given_total import GivenTotal
 from discreet.errors import DataError, InvalidInput
-from discreet.inference.noise_aware import MixedShares, Respondents, noise_aware
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.independent import GaussianCounts, Geometric
 from discreet.mechanisms.lattice import Lattice
-from discreet.numerics.noises import DiscreteLaplace
 from discreet.posterior_sampling.sampler import PosteriorSampler
 from discreet.regression import means
-from discreet.regression.newton import rounds
-from discreet.regression.newton.sums import released
+from discreet.regression._newton import rounds
+from discreet.regression._newton.sums import released
 from pace import now_or_slow
 
 LEVELS = ("no", "yes", "maybe")
@@ -363,7 +363,7 @@ def test_a_total_run_is_the_same_whatever_a_record_holds(
 ) -> None:
     Frozen(monkeypatch)
     # Made from the document alone, which is compared: most of the time of a run.
-    monkeypatch.setattr("discreet.reporting.report.report", lambda result: "page")
+    monkeypatch.setattr("discreet._reporting.report.report", lambda result: "page")
     one = ran(tmp_path / "base", BASE, ending, relation, kinds)
     assert one["code"] == 0, one["printed"]
     hidden = relation == "add-remove"
@@ -428,7 +428,7 @@ def test_bytes_of_parquet_that_are_no_text_count_as_missing(tmp_path: Path) -> N
 
 
 def test_infinite_numbers_of_a_sheet_count_as_missing() -> None:
-    from discreet.data.excel import _plain
+    from discreet._data.excel import _plain
 
     assert [_plain(value) for value in (math.inf, -math.inf, math.nan, 2.0)] == [None, None, None, 2]
 

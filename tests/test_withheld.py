@@ -16,9 +16,9 @@ import pytest
 
 import discreet
 import shorthand
-from discreet.cli import main
-from discreet.data import Glob, binned, clipped_sum, contingency, count_levels, read_rows, sql
-from discreet.declarations import Domain
+from discreet._cli import main
+from discreet._data import Glob, binned, clipped_sum, contingency, count_levels, read_rows, sql
+from discreet._declarations import Domain
 from discreet.errors import DataError, DiscreetError
 from workbooks import workbook
 
@@ -204,7 +204,7 @@ def test_several_files_and_folders_say_no_more(tmp_path: Path) -> None:
 
 
 def test_whatever_is_raised_leaves_without_what_it_says() -> None:
-    from discreet.data.withheld import withheld
+    from discreet._data.withheld import withheld
 
     class PanicException(BaseException):
         pass

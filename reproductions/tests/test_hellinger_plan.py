@@ -16,9 +16,9 @@ from scipy.special import gammaln, psi
 
 import discreet
 from conformance.oracle import datasets
-from discreet.declarations import Relation
+from discreet._declarations import Relation
+from discreet._inference.made_up_counts import imagined_counts
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.inference.made_up_counts import imagined_counts
 from discreet.mechanisms import automatic
 from discreet.mechanisms.base import simulated_output
 from discreet_reproductions.hellinger import expected_error as expectations

@@ -16,11 +16,11 @@ from scipy.stats import chi2, ks_1samp, ks_2samp, norm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import DiscreetError, InvalidInput, NoiseWarning, PrivacyWarning
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Gaussian
-from discreet.randomness.entropy import SeededEntropy
-from discreet.regression.chain import (
+from discreet.regression._chain import (
     FLOATS,
     DrawDesign,
     acceptance_floor,
@@ -28,8 +28,8 @@ from discreet.regression.chain import (
     langevin,
     loss_gradient,
 )
-from discreet.regression.doubles import SeededNoise
-from discreet.regression.rejection import hessian, loss, mode
+from discreet.regression._doubles import SeededNoise
+from discreet.regression._rejection import hessian, loss, mode
 from discreet.regression.release import clipped
 from discreet_reproductions.logistic import exact as samplers
 from discreet_reproductions.logistic.baselines import (
@@ -427,7 +427,7 @@ def test_output_perturbation_has_exact_noise(
 ) -> None:
     """A private fit takes no noise in doubles. 8 draws of 31 numbers are N(ŵ, 1/m): three tests at ALPHA."""
     monkeypatch.setattr("discreet_reproductions.logistic.baselines.OS_ENTROPY", SeededEntropy(0))
-    monkeypatch.setattr("discreet.regression.doubles.os.urandom", None)
+    monkeypatch.setattr("discreet.regression._doubles.os.urandom", None)
     model = OutputPerturbationLogisticRegression(**TARGET, prior_precision=4, draws=8).fit(*cancer)
     drawn = np.append(model.coef_draws_[:, 0], 2 * model.release_.intercepts, axis=1)
     assert model.release_.private

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.neighbours import HellingerLaws
 from discreet.mechanisms import mechanism
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.neighbours import HellingerLaws
 from discreet_reproductions.paper_a import lower
 from discreet_reproductions.paper_a.pair import Pair
 from discreet_reproductions.paper_b import lemma

@@ -14,9 +14,9 @@ import pytest
 import discreet
 from conformance.cases import MECHANISMS, Case
 from conformance.oracle import law_matrix, neighbours, worst_loss
+from discreet._inference.noise_aware import noise_aware
+from discreet._numerics.enclosures import ball
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
-from discreet.inference.noise_aware import noise_aware
-from discreet.numerics.enclosures import ball
 from discreet_reproductions.hellinger import optimal
 from discreet_reproductions.hellinger.optimal import TOTAL, Optimal, optimal_error, optimal_mechanism
 from test_decoding import expected_error, least_error

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discreet import hellinger
-from discreet.declarations import as_epsilon
+from discreet._declarations import as_epsilon
 from discreet.mechanisms.hellinger.exponential import EHD, EHDL
 from discreet.mechanisms.independent import LSHist, LSZhang
 from discreet_reproductions.paper_a import comparison, corollaries, optimality, theorem, utility

@@ -12,12 +12,12 @@ import pytest
 from scipy.special import chdtri
 
 import discreet
+from discreet._numerics.count_vectors import compositions
 from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
     local_sensitivity,
     smooth_sensitivity,
 )
-from discreet.numerics.count_vectors import compositions
 from discreet_reproductions.paper_b import (
     accuracy,
     bounds,

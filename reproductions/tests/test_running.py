@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from discreet.cli import app
+from discreet._cli import app
 from discreet.errors import FileError, InvalidInput
 from discreet_reproductions import catalogue, gallery, index, report, running
 from discreet_reproductions.catalogue import EXPERIMENTS, PAPERS, Experiment, chosen

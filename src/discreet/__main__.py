@@ -2,4 +2,4 @@
 
 import runpy
 
-runpy.run_module("discreet.cli", run_name="__main__")
+runpy.run_module("discreet._cli", run_name="__main__")

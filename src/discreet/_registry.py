@@ -113,9 +113,9 @@ FAMILIES = Registry(
         "normal": "discreet.posterior_sampling.families.means:NormalFamily",
     },
     withdrawn={
-        "soft-categories": "discreet.posterior_sampling.families.withdrawn:SoftCategories",
-        "correlated-vector": "discreet.posterior_sampling.families.withdrawn:CorrelatedVector",
-        "defined-vector": "discreet.posterior_sampling.families.withdrawn:DefinedVector",
+        "soft-categories": "discreet.posterior_sampling.families._withdrawn:SoftCategories",
+        "correlated-vector": "discreet.posterior_sampling.families._withdrawn:CorrelatedVector",
+        "defined-vector": "discreet.posterior_sampling.families._withdrawn:DefinedVector",
     },
 )
 
@@ -135,7 +135,7 @@ MECHANISMS = Registry(
         "geometric": "discreet.mechanisms.independent:Geometric",
         "gaussian": "discreet.mechanisms.independent:GaussianCounts",
     },
-    withdrawn={"optimal": "discreet.mechanisms.withdrawn:Optimal"},
+    withdrawn={"optimal": "discreet.mechanisms._withdrawn:Optimal"},
 )
 
 DOCUMENTS = Registry(
@@ -150,10 +150,10 @@ DOCUMENTS = Registry(
         "discreet/sparse": "discreet.answers.selected:SparseRelease",
         "discreet/sample": "discreet.posterior_sampling.sample:Sample",
         "discreet/logistic": "discreet.regression.release:LogisticRelease",
-        "discreet/regression": "discreet.regression.newton.fit:Fit",
+        "discreet/regression": "discreet.regression._newton.fit:Fit",
         "discreet/mean": "discreet.regression.means:Mean",
         "discreet/means": "discreet.regression.means:Means",
-        "discreet/study": "discreet.documents.study:StudyResult",
+        "discreet/study": "discreet._documents.study:StudyResult",
     },
 )
 

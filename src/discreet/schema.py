@@ -20,9 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeAlias
 
-from discreet._text import nearest
-from discreet._typing import ColumnLike, SchemaLike
-from discreet.declarations import (
+from discreet._declarations import (
     EXCLUDE,
     BinnedDomain,
     Domain,
@@ -32,6 +30,8 @@ from discreet.declarations import (
     as_positive,
     as_size,
 )
+from discreet._text import nearest
+from discreet._typing import ColumnLike, SchemaLike
 from discreet.errors import FileError, InvalidInput
 
 PUBLIC = "public"

@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import chi2
 
 import discreet
-from discreet.declarations import Relation
+from discreet._declarations import Relation
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import InvalidInput
 from discreet.mechanisms.independent import GaussianCounts, Geometric, IndependentNoise
 from discreet.privacy.curves import Gaussian
-from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
 PRIORS = ((1.0, 1.0), (0.5, 2.0), (1.0, 1.0, 1.0))

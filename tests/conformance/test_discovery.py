@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from discreet._randomness.entropy import SeededEntropy
 from discreet.mechanisms.discovery import Discovery
-from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
 CASES = [

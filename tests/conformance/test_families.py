@@ -15,13 +15,13 @@ from scipy.special import gammaincc, gammainccinv, ndtri
 
 import discreet
 from conformance.families import ROWS, Row
+from discreet._numerics.enclosures import above, enclose
+from discreet._randomness.entropy import SeededEntropy
 from discreet._registry import FAMILIES
-from discreet.numerics.enclosures import above, enclose
 from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
 from discreet.posterior_sampling.families.rates import Exponential, Poisson
 from discreet.posterior_sampling.family import Natural, Pair, renyi
 from discreet.privacy.curves import Curve, Gaussian
-from discreet.randomness.entropy import SeededEntropy
 from pace import now_or_slow
 from statistical.goodness import ALPHA, chi_square
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.data import contingencies
+from discreet._data import contingencies
 from discreet.mechanisms.base import Mechanism
 from discreet.questions.network import NetworkTables
 from shorthand import network_request

@@ -19,25 +19,25 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet._cli import main
+from discreet._data import clipped_sum
+from discreet._documents.answer import Answer, Row, Words, load_answer
+from discreet._numerics.count_vectors import compositions
+from discreet._randomness.bulk import uniform_composition
+from discreet._randomness.entropy import private_source
+from discreet._randomness.integers import discrete_laplace
 from discreet._registry import DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS
 from discreet.answers.release import Release
-from discreet.cli import main
-from discreet.data import clipped_sum
-from discreet.documents.answer import Answer, Row, Words, load_answer
 from discreet.errors import InvalidInput
+from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.outputs import Output
-from discreet.numerics.count_vectors import compositions
 from discreet.posterior_sampling.families.means import GaussianMean
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.guarantee import Guarantee
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import NUMBER, TEXT
 from discreet.questions.base import Question, parameter
-from discreet.questions.request import PricedRequest, Request
-from discreet.questions.text import NUMBER, TEXT
-from discreet.randomness.bulk import uniform_composition
-from discreet.randomness.entropy import private_source
-from discreet.randomness.integers import discrete_laplace
 from discreet.schema import _toml
 from discreet.study.study import run_study
 from test_studio import running, sent_by

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from discreet._numerics.enclosures import ball
+from discreet._randomness.bulk import successes
+from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.mechanisms.sparse import Sparse
-from discreet.numerics.enclosures import ball
-from discreet.randomness.bulk import successes
-from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, chi_square
 
 
@@ -168,7 +168,7 @@ def test_successes_of_many_trials() -> None:
 
 
 def test_what_is_hit_too_often_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from discreet.randomness import bulk
+    from discreet._randomness import bulk
 
     monkeypatch.setattr(bulk, "round_up", lambda value: Fraction(2))  # hits 86 of 100 trials
     found = successes(40_000, lambda: (-ball(1)).exp(), SeededEntropy(8))

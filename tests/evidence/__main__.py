@@ -215,7 +215,7 @@ def hostile(rng: random.Random, value: Any) -> Any:
 
 def resealed(document: dict[str, Any]) -> str:
     """The document as text, under a checksum that is right."""
-    from discreet.documents.base import checksum
+    from discreet._documents.base import checksum
 
     if isinstance(document["release"], dict):
         document["checksum"] = checksum(document["release"])
@@ -225,7 +225,7 @@ def resealed(document: dict[str, Any]) -> str:
 @functools.cache
 def as_written_now(path: Path) -> bytes:
     """A document; a regression is asked again, because older ones are refused for their columns at once."""
-    from discreet.regression.newton.fit import Regression
+    from discreet.regression._newton.fit import Regression
 
     text = path.read_bytes()
     if not path.name.startswith("regress"):
@@ -237,7 +237,7 @@ def as_written_now(path: Path) -> bytes:
 def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
     """Damaged text, or a damaged or hostile part under a checksum that is right: what lies behind it is tried
     too."""
-    from discreet.documents.answer import load_answer
+    from discreet._documents.answer import load_answer
 
     text = as_written_now(rng.choice(DOCUMENTS))
     if (way := rng.random()) < 0.8:
@@ -305,8 +305,8 @@ class Requests:
     FIELDS = ("levels", "column", "epsilon", "source", "request", "dataset", "kind", "name", "csrf", "token")
 
     def __init__(self, place: Path) -> None:
-        from discreet.studio.app import create_app
-        from discreet.studio.guard import StudioSettings
+        from discreet._studio.app import create_app
+        from discreet._studio.guard import StudioSettings
 
         settings = StudioSettings(port=8765, ledger=f"sqlite:///{place / 'studio.db'}")
         self._app, self._host, self._origin = create_app(settings), settings.hosts[0], settings.origins[0]

@@ -20,7 +20,7 @@ from pathlib import Path
 import duckdb
 
 import shorthand
-from discreet.data.withheld import connections
+from discreet._data.withheld import connections
 from discreet.errors import DiscreetError, EngineFailure, PrivacyWarning
 
 LEVELS = ("never", "former", "current")

@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from discreet.ledger.store import Store, configure_sqlite
+from discreet.ledger._store import Store, configure_sqlite
 
 SECTOR = 512
 

@@ -27,7 +27,7 @@ from urllib.parse import urlencode, urlsplit
 
 import discreet
 import shorthand
-from discreet.documents.answer import load_answer
+from discreet._documents.answer import load_answer
 from test_studio import KINDS, Browser
 
 EPSILON = Fraction(1)
@@ -105,7 +105,7 @@ def soak(minutes: float, url: str = "") -> Counter[str]:
         with discreet.Ledger(ledger) as book:
             for dataset, more in BUDGETS.items():
                 book.create(dataset, epsilon=10**6, **more)
-        words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--ledger", ledger]
+        words = [sys.executable, "-m", "discreet._cli", "studio", "--no-browser", "--ledger", ledger]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as studio:
             try:
                 assert studio.stdout is not None

@@ -24,8 +24,8 @@ import pytest
 
 import independence
 import shorthand
-from discreet.data import binned, clipped_sum, contingency, count_levels, count_texts
-from discreet.declarations import Domain
+from discreet._data import binned, clipped_sum, contingency, count_levels, count_texts
+from discreet._declarations import Domain
 from discreet.errors import DataError, InvalidInput
 from evidence.components import need
 from shorthand import mean_request
@@ -310,9 +310,9 @@ DYING = """
     warnings.simplefilter("ignore")
     sys.path.insert(0, {tests!r})
     from evidence.test_engines import start
-    from discreet.declarations import Domain
+    from discreet._declarations import Domain
     from discreet.errors import DiscreetError
-    from discreet.data import count_levels
+    from discreet._data import count_levels
     session = start()
     java = session.sparkContext._gateway.proc.pid
     table = session.range(4_000_000_000, numPartitions=64).selectExpr("cast(id % 2 as string) as v")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp, norm
 
-from discreet.regression.chain import DrawDesign, draw_design, langevin
-from discreet.regression.doubles import SeededNoise
-from discreet.regression.rejection import hessian, mode
+from discreet.regression._chain import DrawDesign, draw_design, langevin
+from discreet.regression._doubles import SeededNoise
+from discreet.regression._rejection import hessian, mode
 from discreet_reproductions.logistic.exact import draw, exact_design
 from discreet_reproductions.paper_c.regression import NORM_SQUARED, load
 from glm_density import evolved, worst_excess

@@ -19,7 +19,8 @@ import pytest
 
 from discreet import Guarantee, Ledger
 from discreet.errors import LedgerError
-from discreet.ledger import Budget, book, store
+from discreet.ledger import Budget, book
+from discreet.ledger import _store as store
 from evidence import drivers, postgres
 from evidence.components import need
 

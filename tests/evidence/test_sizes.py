@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet._inference.noise_aware import noise_aware
 from discreet.errors import DiscreetError
-from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import MECHANISMS
 from discreet_reproductions.hellinger.optimal import optimal_error
 from discreet_reproductions.hellinger.plan import plan

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from discreet import stan
-from discreet.inference.likelihoods import Binomial, Multinomial, PoissonCells, likelihood, noises
+from discreet._inference._likelihoods import Binomial, Multinomial, PoissonCells, likelihood, noises
 from evidence.components import need
 from test_bridges import blocks_of, grid_of_line, noisy_line
 

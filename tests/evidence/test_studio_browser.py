@@ -27,8 +27,8 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 import discreet
+from discreet._documents.answer import load_answer
 from discreet.answers.release import Release
-from discreet.documents.answer import load_answer
 from evidence.components import need
 from test_studio import EXAMPLE, SMOKERS
 
@@ -137,7 +137,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
         book.create("panel", epsilon=100)
         book.create("drawn", epsilon=100, delta="0.001")
         book.create("within", epsilon=100, relation="within-group")
-    words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--ledger", ledger]
+    words = [sys.executable, "-m", "discreet._cli", "studio", "--no-browser", "--ledger", ledger]
     began = time.monotonic()
     with ExitStack() as stack:
         log = stack.enter_context((place / "log").open("w"))

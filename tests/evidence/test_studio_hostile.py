@@ -35,9 +35,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 import discreet
+from discreet._studio.guard import StudioSettings
 from discreet.answers.release import Release
 from discreet.errors import InvalidInput
-from discreet.studio.guard import StudioSettings
 from evidence.components import need
 from test_studio import CSV, KINDS, NUMBERS, SCHEMAS, SMOKERS, Answer, Browser, schema_of
 
@@ -101,7 +101,7 @@ def started(place: Path, *options: str) -> Iterator[Target]:
         book.create("people", epsilon=1000, relation="replace-person")
         book.create("drawn", epsilon=1000, delta="0.01")
         book.create("within", epsilon=1000, relation="within-group")
-    words = [sys.executable, "-m", "discreet.cli", "studio", "--no-browser", "--ledger", ledger, *options]
+    words = [sys.executable, "-m", "discreet._cli", "studio", "--no-browser", "--ledger", ledger, *options]
     log = place / "log"
     with log.open("a") as file:
         process = subprocess.Popen(
@@ -807,7 +807,7 @@ def test_what_is_charged_is_what_the_command_line_charges(target: Target) -> Non
     words = ["proportions", str(file), str(declared), "smoker", "--prior", "1,2,3", "--epsilon", "1/3"]
     words += ["--ledger", str(target.settings.ledger), "--dataset", "survey"]
     run = subprocess.run(
-        [sys.executable, "-m", "discreet.cli", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "discreet._cli", *words], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     assert target.settings.ledger is not None
@@ -836,7 +836,7 @@ def test_every_kind_is_charged_as_on_the_command_line(target: Target, kind: str)
     words = [places.get(word, word) for word in shlex.split(copied[1])]
     words = [word for word in words if not word.startswith("--request-id")]
     run = subprocess.run(
-        [sys.executable, "-m", "discreet.cli", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "discreet._cli", *words], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     assert target.settings.ledger is not None

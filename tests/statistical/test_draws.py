@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from conformance.cases import CASES, EPSILONS, PRIORS, REPLACE_ONE, Case
+from discreet._randomness.entropy import SeededEntropy
 from discreet.mechanisms.lattice import Lattice
-from discreet.randomness.entropy import SeededEntropy
 from statistical.goodness import ALPHA, combined_p, fit
 
 DRAWS = 100_000

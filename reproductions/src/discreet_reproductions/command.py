@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.console import DATA, EPILOG, FILE, Json, print_json, print_table, printable
+from discreet._cli.console import DATA, EPILOG, FILE, Json, print_json, print_table, printable
 from discreet.errors import InvalidInput
 from discreet_reproductions import catalogue
 from discreet_reproductions.running import reproduce

@@ -19,7 +19,7 @@ from shutil import rmtree
 from typing import Any
 
 import discreet
-from discreet.declarations import as_integer
+from discreet._declarations import as_integer
 from discreet.errors import DiscreetError, FileError, InvalidInput
 from discreet_reproductions.catalogue import EXPERIMENTS, Experiment
 from discreet_reproductions.report import Row, digest, write_outcome
@@ -202,7 +202,7 @@ class _Task:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    from discreet.regression.chain import one_thread
+    from discreet.regression._chain import one_thread
 
     with one_thread():
         yield

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from discreet._declarations import Relation, as_positive
+from discreet._documents.answer import Answer, Figure, Row, Table, Words, as_count, groups_table, kept
 from discreet._typing import FloatArray
 from discreet.answers.release import Release
-from discreet.declarations import Relation, as_positive
 from discreet.distributions.beta_dirichlet import beta_summaries, dirichlet
-from discreet.documents.answer import Answer, Figure, Row, Table, Words, as_count, groups_table, kept
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from discreet._inference.comparisons import Shares
+    from discreet._inference.pooled import Pooled
     from discreet.distributions.quantity import Quantity
-    from discreet.inference.comparisons import Shares
-    from discreet.inference.pooled import Pooled
 
 _FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and cells for which that is quick
 
@@ -62,7 +62,7 @@ class ConditionalRelease(Answer):
         Shares of the groups are taken as draws from one Dirichlet law, which is integrated. Groups without
         records have the posterior of a new group. ``seed`` is that of the sampler for more than two levels.
         """
-        from discreet.inference.pooled import pooled, released_groups
+        from discreet._inference.pooled import pooled, released_groups
 
         if self.sizes is None:
             raise InvalidInput("pooled needs the sizes of the groups, which are private under add-remove")
@@ -103,7 +103,7 @@ class ConditionalRelease(Answer):
 
         A group without records has draws of the prior.
         """
-        from discreet.inference.comparisons import Shares
+        from discreet._inference.comparisons import Shares
 
         draws = self.draws(size, seed).reshape(size, len(self.groups), -1)
         return Shares(draws, self.outcome, self.given, self.groups, self._first.levels)

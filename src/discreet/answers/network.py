@@ -11,14 +11,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import gammaln
 
+from discreet._declarations import EXCLUDE, as_positive
+from discreet._documents.answer import Answer, Figure, Row, Table, Words, kept
 from discreet._interop import inference_data
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
-from discreet.declarations import EXCLUDE, as_positive
-from discreet.distributions.networks import NetworkDraws, agreeing, homes, largest_families, layers, resampled
+from discreet.distributions._networks import (
+    NetworkDraws,
+    agreeing,
+    homes,
+    largest_families,
+    layers,
+    resampled,
+)
 from discreet.distributions.quantity import Quantity
-from discreet.documents.answer import Answer, Figure, Row, Table, Words, kept
 from discreet.errors import InvalidInput
 from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee

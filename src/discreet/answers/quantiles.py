@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from discreet._documents.answer import Answer, Row, Words, kept, load_answer
+from discreet._inference.add_remove import LogUniform
+from discreet._inference.quantiles import BinnedDistribution, Bins, Quantiles
 from discreet._typing import FloatArray
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
-from discreet.documents.answer import Answer, Row, Words, kept, load_answer
 from discreet.errors import InvalidInput
-from discreet.inference.add_remove import LogUniform
-from discreet.inference.quantiles import BinnedDistribution, Bins, Quantiles
 from discreet.privacy.guarantee import Guarantee
 
 _READING = (

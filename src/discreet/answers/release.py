@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from discreet._declarations import EXCLUDE, Domain, Relation, as_prior
+from discreet._documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words, kept
+from discreet._inference._likelihoods.kinds import Bridged, Likelihood, likelihood_of
+from discreet._inference.add_remove import AddRemovePosterior, LogUniform
+from discreet._inference.noise_aware import MixedShares, noise_aware
 from discreet._json import as_json
 from discreet._registry import MECHANISMS
 from discreet._typing import FloatArray
-from discreet.declarations import EXCLUDE, Domain, Relation, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import UncertainShares
-from discreet.documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words, kept
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
-from discreet.inference.add_remove import AddRemovePosterior, LogUniform
-from discreet.inference.likelihoods.kinds import Bridged, Likelihood, likelihood_of
-from discreet.inference.noise_aware import MixedShares, noise_aware
 from discreet.mechanisms import Mechanism, Output
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from discreet._inference.comparisons import Independence, JointDraws, Shares
+    from discreet._inference.pooled import Pooled
+    from discreet._inference.quantiles import BinnedDistribution
     from discreet.distributions.quantity import Quantity
-    from discreet.inference.comparisons import Independence, JointDraws, Shares
-    from discreet.inference.pooled import Pooled
-    from discreet.inference.quantiles import BinnedDistribution
 
 _AWARE = (
     "The intervals account for sampling and for the noise of privacy; the column noise is its part of the "
@@ -406,7 +406,7 @@ class Release(Bridged, Answer):
 
         Levels that are no bins, such as one for missing values, are left out.
         """
-        from discreet.inference.quantiles import BinnedDistribution, Bins
+        from discreet._inference.quantiles import BinnedDistribution, Bins
 
         bins, apart = Bins.of_levels(self.levels)
         carried = self.built.count_noise(self.output.counts, self.output.noisy)
@@ -428,7 +428,7 @@ class Release(Bridged, Answer):
 
     def joint(self, size: int = 4000, seed: int | None = 0) -> JointDraws:
         """Joint noise-aware draws of the cells of a table, by the names of its columns."""
-        from discreet.inference.comparisons import JointDraws
+        from discreet._inference.comparisons import JointDraws
 
         known = self._kept_joint
         if seed is None or (size, seed) not in known:
@@ -446,7 +446,7 @@ class Release(Bridged, Answer):
 
         How large the groups are is private, and stays unknown. ``seed`` is that of the sampler.
         """
-        from discreet.inference.pooled import noisy_groups, pooled
+        from discreet._inference.pooled import noisy_groups, pooled
 
         axes = self._axes()
         if len(axes) != 2 or {outcome, given} != set(axes):
@@ -472,7 +472,7 @@ class Release(Bridged, Answer):
 
     def independence(self, first: str, second: str, size: int = 4000, seed: int | None = 0) -> Independence:
         """Of a table of two columns: the Bayes factor of dependence against independence."""
-        from discreet.inference.comparisons import independence
+        from discreet._inference.comparisons import independence
 
         axes = self._axes()
         if sorted(axes) != sorted((first, second)):

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from discreet._declarations import as_rational
+from discreet._documents.answer import LARGEST, VERSIONS, Answer, Row, Words, kept
 from discreet._json import fields_as_json
 from discreet._text import amount
 from discreet._typing import FloatArray
-from discreet.declarations import as_rational
-from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, kept
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from discreet.inference.sparse import SparsePosterior
+    from discreet._inference.sparse import SparsePosterior
 
 EVERYTHING_ELSE, ALL_RECORDS = "everything else", "all records"
 _DOUBT = (
@@ -215,7 +215,7 @@ class SparseRelease(Selected):
     @cached_property
     def posterior(self) -> SparsePosterior:
         """The numbers of records of the published levels, of everything else, and of all: free."""
-        from discreet.inference.sparse import SparsePosterior
+        from discreet._inference.sparse import SparsePosterior
 
         return SparsePosterior(self.counts, self.everything_else, self.mechanism)
 

@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from discreet._declarations import as_counts, as_prior
+from discreet._numerics.log_gamma import stirling_remainder
 from discreet._typing import FloatArray
-from discreet.declarations import as_counts, as_prior
 from discreet.distributions.law import IntervalKind, Law, PlugInInterval
 from discreet.errors import InvalidInput
-from discreet.numerics.log_gamma import stirling_remainder
 
 _NORMAL = 1e12  # above, a Beta is normal to 1e-6 of its standard deviation, and incomplete Betas lose digits
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
+from discreet._declarations import as_integer
 from discreet._typing import FloatArray
-from discreet.declarations import as_integer
 from discreet.errors import InvalidInput, TooLargeError
 
 _MOST_DRAWN = 1 << 29  # numbers in one answer: 4 GiB

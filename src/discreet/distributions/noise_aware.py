@@ -12,7 +12,7 @@ import numpy as np
 from discreet._interop import inference_data
 from discreet._text import aligned
 from discreet._typing import FloatArray, IntArray
-from discreet.distributions.beta_rows import (
+from discreet.distributions._beta_rows import (
     BetaPart,
     mean_and_deviation,
     padded,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from discreet._declarations import as_exact, as_numbers
 from discreet._typing import FloatArray
-from discreet.declarations import as_exact, as_numbers
 from discreet.distributions.law import Law
 from discreet.errors import InvalidInput
 

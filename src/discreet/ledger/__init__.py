@@ -5,8 +5,8 @@ is sound, ``store`` talks to SQLite and PostgreSQL, ``book`` is the :class:`Ledg
 tells, and ``charging`` is what a release does with it.
 """
 
+from discreet.ledger._chain import Entry
 from discreet.ledger.book import Account, Ledger, Price, Receipt, Verification
 from discreet.ledger.budgets import Budget
-from discreet.ledger.chain import Entry
 
 __all__ = ["Account", "Budget", "Entry", "Ledger", "Price", "Receipt", "Verification"]

@@ -13,9 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from discreet._declarations import Relation, as_relation, as_unit
 from discreet._json import LONGEST, fields_as_json
 from discreet._typing import EpsilonLike, Result
-from discreet.declarations import Relation, as_relation, as_unit
 from discreet.errors import (
     BudgetExceededError,
     CorruptLedgerError,
@@ -28,10 +28,10 @@ from discreet.errors import (
     UnknownDatasetError,
     warn,
 )
-from discreet.ledger import chain
+from discreet.ledger import _chain as chain
+from discreet.ledger._chain import Entry, Scope, as_canonical, digest, scope_after
+from discreet.ledger._store import ENTRIES, Store
 from discreet.ledger.budgets import Budget, price_of
-from discreet.ledger.chain import Entry, Scope, as_canonical, digest, scope_after
-from discreet.ledger.store import ENTRIES, Store
 from discreet.privacy.guarantee import Guarantee
 
 

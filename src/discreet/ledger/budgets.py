@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 
+from discreet._declarations import as_epsilon, as_rational
 from discreet._text import amount
 from discreet._typing import EpsilonLike
-from discreet.declarations import as_epsilon, as_rational
 from discreet.errors import GuaranteeMismatchError, InvalidInput, NotPrivateError
 from discreet.privacy.guarantee import Guarantee
 

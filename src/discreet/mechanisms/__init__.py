@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
+from discreet._declarations import Relation
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation
 from discreet.errors import InvalidInput, NoiseWarning, warn
+from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.outputs import Output
 
 
 def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:

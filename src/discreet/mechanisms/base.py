@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet._declarations import Relation, as_counts, as_epsilon, as_prior, as_size
+from discreet._numerics.count_vectors import compositions, number_of_compositions
+from discreet._numerics.log_gamma import log_predictive
+from discreet._randomness.entropy import OS_ENTROPY, OSEntropy, SeededEntropy, Source, private_source
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import Relation, as_counts, as_epsilon, as_prior, as_size
 from discreet.distributions.noise_aware import Enumerated, TrueCounts
 from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
-from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
-from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.log_gamma import log_predictive
+from discreet.mechanisms._outputs import CountNoise, Output, PublishedLoss
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
-from discreet.randomness.entropy import OS_ENTROPY, OSEntropy, SeededEntropy, Source, private_source
 
 MAX_OUTPUTS = 10_000_000
 MAX_SIMULATED_N = 2**53
@@ -139,7 +139,7 @@ class Mechanism(ABC):
         """The law of the true counts given what was released, the prior predictive before it."""
         carried = self.count_noise(counts, noisy)
         if carried is not None:
-            from discreet.distributions.given_total import GivenTotal
+            from discreet.distributions._given_total import GivenTotal
 
             if self.n >= 2**53:
                 raise TooLargeError(

@@ -16,14 +16,14 @@ from functools import cached_property
 
 import numpy as np
 
+from discreet._declarations import Relation
+from discreet._numerics.enclosures import Ball, ball, enclose
+from discreet._numerics.search import first_true
+from discreet._randomness.bulk import two_sided_geometric
+from discreet._randomness.entropy import OS_ENTROPY, Source
 from discreet._typing import FloatArray
-from discreet.declarations import Relation
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.numerics.enclosures import Ball, ball, enclose
-from discreet.numerics.search import first_true
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.bulk import two_sided_geometric
-from discreet.randomness.entropy import OS_ENTROPY, Source
 
 _MOST = 10**7  # thresholds above hide everything
 

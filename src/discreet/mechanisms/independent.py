@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from discreet._declarations import Relation, as_epsilon, as_size
+from discreet._randomness.bulk import two_sided_geometric
+from discreet._randomness.entropy import Source
+from discreet._randomness.integers import floor_laplace
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import Relation, as_epsilon, as_size
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import InvalidInput
+from discreet.mechanisms._outputs import CountNoise, Output, PublishedLoss
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.bulk import two_sided_geometric
-from discreet.randomness.entropy import Source
-from discreet.randomness.integers import floor_laplace
 
 if TYPE_CHECKING:
-    from discreet.numerics.noises import Noise
+    from discreet._numerics.noises import Noise
 
 _REACH = 36.0  # what lies beyond this many nats is below e^{−36} < 3e-16, and is counted with the end
 
@@ -109,7 +109,7 @@ class IndependentNoise(Mechanism):
 
     def clipped_law(self, count: int, upper: int) -> FloatArray:
         """Log-law on {0, …, upper} of one noisy count clipped to it: both ends take their whole tail."""
-        from discreet.numerics.noises import Clamped
+        from discreet._numerics.noises import Clamped
 
         law = Clamped(self.noise, 0, upper)
         return law.log_prob(np.arange(upper + 1.0), np.array(float(count)), np.array(self.noise_scale))
@@ -120,7 +120,7 @@ class IndependentNoise(Mechanism):
         return self._with_last(np.clip(noisy, 0, self.n or None).astype(np.int64))
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        from discreet.numerics.noises import Clamped, Partly
+        from discreet._numerics.noises import Clamped, Partly
 
         if self.keeps_noisy:
             return None if noisy is None else CountNoise(noisy, self.noise)
@@ -164,7 +164,7 @@ class Geometric(IndependentNoise):
 
     @cached_property
     def noise(self) -> Noise:
-        from discreet.numerics.noises import DiscreteLaplace
+        from discreet._numerics.noises import DiscreteLaplace
 
         return DiscreteLaplace(self.noise_scale)
 
@@ -244,12 +244,12 @@ class GaussianCounts(IndependentNoise):
 
     @cached_property
     def noise(self) -> Noise:
-        from discreet.numerics.noises import RoundedGaussian
+        from discreet._numerics.noises import RoundedGaussian
 
         return RoundedGaussian(self.noise_scale)
 
     def _noise(self, source: Source) -> list[int]:
-        from discreet.randomness.gaussian import rounded_gaussians
+        from discreet._randomness.gaussian import rounded_gaussians
 
         return list(rounded_gaussians(self.variance, self.k, source))
 
@@ -283,7 +283,7 @@ class FloorNoise(IndependentNoise):
 
     @cached_property
     def noise(self) -> Noise:
-        from discreet.numerics.noises import FloorLaplace
+        from discreet._numerics.noises import FloorLaplace
 
         return FloorLaplace(self.noise_scale)
 

@@ -26,22 +26,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions, number_of_compositions
+from discreet._numerics.hellinger import PairWindow, candidate_distances
+from discreet._numerics.log_gamma import log_predictive, log_rising
+from discreet._randomness.bulk import lattice_noise
+from discreet._randomness.entropy import Source
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
+from discreet.mechanisms._outputs import CountNoise, Output, PublishedLoss
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.outputs import CountNoise, Output, PublishedLoss
-from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.hellinger import PairWindow, candidate_distances
-from discreet.numerics.log_gamma import log_predictive, log_rising
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.bulk import lattice_noise
-from discreet.randomness.entropy import Source
 
 if TYPE_CHECKING:
-    from discreet.distributions.given_total import GivenTotal
-    from discreet.numerics.noises import LatticeNoise
+    from discreet._numerics.noises import LatticeNoise
+    from discreet.distributions._given_total import GivenTotal
 
 MAX_CANDIDATES = 2048
 """Up to this many candidate posteriors the minimiser is found among all of them."""
@@ -81,7 +81,7 @@ class Lattice(Mechanism):
     @cached_property
     def noise(self) -> LatticeNoise:
         """The law of the noise, in floats: for inference and plans."""
-        from discreet.numerics.noises import LatticeNoise
+        from discreet._numerics.noises import LatticeNoise
 
         return LatticeNoise(2 / float(self.epsilon))
 
@@ -120,7 +120,7 @@ class Lattice(Mechanism):
         q^{|s|}/(1−q²): the weight of one coordinate instead of two, so that the probability is that of
         k − 1 coordinates summing to zero over that of k, divided by (1 + q)².
         """
-        from discreet.numerics.noises import log_chance_of_zero
+        from discreet._numerics.noises import log_chance_of_zero
 
         epsilon = float(self.epsilon)
         ratio = log_chance_of_zero(epsilon / 4, self.k - 1) - log_chance_of_zero(epsilon / 4, self.k)
@@ -413,8 +413,8 @@ class Decoder:
 
     def true_counts(self, noisy: Sequence[int]) -> GivenTotal | None:
         """π(x|z), or None where there are too many possible counts to weigh."""
-        from discreet.distributions.given_total import GivenTotal
-        from discreet.numerics.noises import LatticeNoise
+        from discreet._numerics.noises import LatticeNoise
+        from discreet.distributions._given_total import GivenTotal
 
         if self.n >= 2**53:
             return None

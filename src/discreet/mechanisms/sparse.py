@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.declarations import Relation
+from discreet._declarations import Relation
+from discreet._numerics.enclosures import Ball, ball, enclose
+from discreet._numerics.search import first_true
+from discreet._randomness.bulk import geometric, successes, two_sided_geometric
+from discreet._randomness.entropy import OS_ENTROPY, Source
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.numerics.enclosures import Ball, ball, enclose
-from discreet.numerics.search import first_true
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.bulk import geometric, successes, two_sided_geometric
-from discreet.randomness.entropy import OS_ENTROPY, Source
 
 _MOST_LEVELS = 10**18  # positions are 64-bit integers
 _MOST_FALSE = 10**6

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.declarations import as_integer
+from discreet._declarations import as_integer
+from discreet._inference._likelihoods import bridging
+from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
+from discreet._inference._likelihoods.models import Binomial, Multinomial
+from discreet._inference.published import as_noise
+from discreet._numerics.noises import Noise
 from discreet.errors import InvalidInput, missing_extra
-from discreet.inference.likelihoods import bridging
-from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
-from discreet.inference.likelihoods.models import Binomial, Multinomial
-from discreet.inference.published import as_noise
-from discreet.numerics.noises import Noise
 
 try:
     import jax

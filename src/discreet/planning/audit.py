@@ -18,13 +18,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from discreet._html import card, facts, paragraph
+from discreet._numerics.count_vectors import compositions, number_of_compositions
+from discreet._numerics.neighbours import neighbouring_rows
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInput, TooLargeError
+from discreet.mechanisms._outputs import PublishedLoss
 from discreet.mechanisms.base import Mechanism, aligned
-from discreet.mechanisms.outputs import PublishedLoss
-from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.neighbours import neighbouring_rows
 from discreet.planning.progress import watched
 from discreet.privacy.composite_curves import Tabulated
 from discreet.privacy.guarantee import Guarantee

@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
+from discreet._declarations import as_epsilon, as_size
+from discreet._documents.answer import as_probability
 from discreet._html import card, paragraph, table
 from discreet._text import aligned, amount, nearest
 from discreet._typing import EpsilonLike, SchemaLike
-from discreet.declarations import as_epsilon, as_size
-from discreet.documents.answer import as_probability
 from discreet.errors import InvalidInput
 from discreet.questions.base import Question, question_of
 from discreet.questions.widths import POINTS, RECORDS, Guess, PlannedWidth, as_within, round_digits

@@ -13,7 +13,7 @@ from discreet.distributions.beta_dirichlet import Beta, Dirichlet
 from discreet.errors import InvalidInput, TooLargeError, missing_extra
 from discreet.planning.audit import Audit
 from discreet.posterior_sampling.sample import Sample
-from discreet.regression.newton.fit import Fit
+from discreet.regression._newton.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,19 +22,19 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from discreet._data import ClippedSum, clipped_sum, read_rows
+from discreet._data.grids import MOST_STEPS
+from discreet._data.rows import as_number
+from discreet._declarations import Relation, as_bounds, as_exact, as_rational, as_size, as_total
 from discreet._json import fields_as_json
+from discreet._numerics.enclosures import Ball, above, ball, enclose
+from discreet._numerics.search import boundary
+from discreet._randomness.entropy import Source
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
-from discreet.data import ClippedSum, clipped_sum, read_rows
-from discreet.data.grids import MOST_STEPS
-from discreet.data.rows import as_number
-from discreet.declarations import Relation, as_bounds, as_exact, as_rational, as_size, as_total
 from discreet.distributions.law import Law
 from discreet.errors import DataError, InvalidInput, TooLargeError
-from discreet.numerics.enclosures import Ball, above, ball, enclose
-from discreet.numerics.search import boundary
 from discreet.privacy.curves import Curve
-from discreet.randomness.entropy import Source
 
 Natural: TypeAlias = tuple[Fraction, ...]
 Pair: TypeAlias = tuple[Natural, Natural]
@@ -110,7 +110,7 @@ class Family(ABC):
     def read(self, data: Any, column: str | None, options: Given, **people: Any) -> tuple[Any, int]:
         """The exact sufficient statistic of records, and how many there are.
 
-        ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet.data.Contribution`.
+        ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet._data.Contribution`.
         """
         for option in options:
             if option not in self.reads:

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from discreet._declarations import Relation, as_bounds, as_rational, as_real, as_reals, people_bound
+from discreet._documents.answer import Answer, Figure, Row, Series, Table, Words, as_count, kept
 from discreet._typing import FloatArray
-from discreet.declarations import Relation, as_bounds, as_rational, as_real, as_reals, people_bound
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import Rescaled
-from discreet.documents.answer import Answer, Figure, Row, Series, Table, Words, as_count, kept
 from discreet.errors import InvalidInput, TooLargeError
 from discreet.posterior_sampling.family import Family, start
 from discreet.privacy.composite_curves import grouped

@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from discreet._declarations import Relation, as_epsilon, as_integer, as_positive, as_size, people_assumption
+from discreet._documents.answer import VERSIONS
+from discreet._numerics.search import RETREATS, certain, largest_scale
+from discreet._randomness.entropy import OSEntropy, private_source
 from discreet._registry import FAMILIES
 from discreet._text import nearest
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import Relation, as_epsilon, as_integer, as_positive, as_size, people_assumption
-from discreet.documents.answer import VERSIONS
 from discreet.errors import InvalidInput, PrivacyWarning
-from discreet.numerics.search import RETREATS, certain, largest_scale
 from discreet.posterior_sampling.family import Family, Natural, added, public_prior, start
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.privacy.composite_curves import grouped
@@ -36,7 +37,6 @@ from discreet.privacy.composition import compose
 from discreet.privacy.curves import Curve, Target
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
-from discreet.randomness.entropy import OSEntropy, private_source
 
 _SMALLEST = 2.0**-60
 _RELATIVE = 1e-9

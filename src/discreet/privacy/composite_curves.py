@@ -14,11 +14,11 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from discreet._declarations import as_rational
+from discreet._numerics.enclosures import up
 from discreet._typing import FloatArray
-from discreet.declarations import as_rational
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import up
-from discreet.privacy.convolution import Composition
+from discreet.privacy._convolution import Composition
 from discreet.privacy.curves import Approximate, Curve, Gaussian, as_delta
 
 Profiles: TypeAlias = Callable[[Curve, FloatArray], FloatArray]

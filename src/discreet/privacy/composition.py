@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Literal
 
+from discreet._declarations import Relation, as_epsilon, as_positive, as_relation, as_unit
+from discreet._numerics.search import boundary
 from discreet._typing import EpsilonLike
-from discreet.declarations import Relation, as_epsilon, as_positive, as_relation, as_unit
 from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
-from discreet.numerics.search import boundary
 from discreet.privacy.composite_curves import Largest, composed
 from discreet.privacy.curves import as_probability
 from discreet.privacy.guarantee import Guarantee

@@ -21,13 +21,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet._declarations import as_epsilon, as_float, as_rational, as_target_delta
 from discreet._json import fields_as_json
+from discreet._numerics.enclosures import Ball, above, ball, down, enclose, up
+from discreet._numerics.search import RETREATS, boundary, certain, least
 from discreet._registry import CURVES
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import as_epsilon, as_float, as_rational, as_target_delta
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import Ball, above, ball, down, enclose, up
-from discreet.numerics.search import RETREATS, boundary, certain, least
 
 _LARGEST_ORDER = 1e7
 _DEEPEST = 40

@@ -9,10 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from discreet._html import card, paragraph
-from discreet._text import amount
-from discreet._typing import EpsilonLike
-from discreet.declarations import (
+from discreet._declarations import (
     Relation,
     as_epsilon,
     as_positive,
@@ -21,8 +18,11 @@ from discreet.declarations import (
     as_unit,
     people_bound,
 )
+from discreet._html import card, paragraph
+from discreet._numerics.enclosures import down, round_up, up
+from discreet._text import amount
+from discreet._typing import EpsilonLike
 from discreet.errors import InvalidInput, TooLargeError
-from discreet.numerics.enclosures import down, round_up, up
 from discreet.privacy.composite_curves import Group, grouped
 from discreet.privacy.curves import Approximate, Curve, as_probability
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from discreet._numerics.enclosures import up
 from discreet.errors import InvalidInput, missing_extra
-from discreet.numerics.enclosures import up
 from discreet.privacy.composite_curves import Composed
 from discreet.privacy.curves import Approximate, Curve
 

@@ -16,13 +16,13 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, Self
 
+from discreet._declarations import as_epsilon
 from discreet._registry import QUESTIONS
 from discreet._text import nearest
 from discreet._typing import EpsilonLike
-from discreet.declarations import as_epsilon
 from discreet.errors import InvalidInput
-from discreet.questions.request import Request
-from discreet.questions.text import BUDGET, TextForm
+from discreet.questions._request import Request
+from discreet.questions._text import BUDGET, TextForm
 from discreet.schema import Schema
 
 PLAN_VERSION = 3

@@ -11,19 +11,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet._data import Contribution, clipped_sum, read_rows
+from discreet._data.rows import as_number
+from discreet._declarations import EXCLUDE, as_positive, as_size, people_assumption
 from discreet._registry import FAMILIES, SENTENCES
 from discreet._text import nearest
-from discreet.data import Contribution, clipped_sum, read_rows
-from discreet.data.rows import as_number
-from discreet.declarations import EXCLUDE, as_positive, as_size, people_assumption
 from discreet.errors import DataError, InvalidInput
 from discreet.posterior_sampling.family import Family, public_prior
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, check_target, posterior_sampler
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import NUMBERS, OPTIONS, TEXT, plain
 from discreet.questions.base import Question, optional, parameter
-from discreet.questions.request import PricedRequest, Request
-from discreet.questions.text import NUMBERS, OPTIONS, TEXT, plain
-from discreet.regression.newton.design import formula_columns
+from discreet.regression._newton.design import formula_columns
 from discreet.regression.release import LogisticRelease
 from discreet.schema import Category, Number, Schema
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from discreet._declarations import Relation, as_target_delta
+from discreet._documents.answer import Answer
+from discreet._randomness.entropy import SeededEntropy
 from discreet._registry import SENTENCES
-from discreet.declarations import Relation, as_target_delta
-from discreet.documents.answer import Answer
 from discreet.errors import InvalidInput
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.asking import check_delta
+from discreet.questions._asking import check_delta
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import TEXT
 from discreet.questions.base import Question, optional, parameter
-from discreet.questions.request import PricedRequest, Request
-from discreet.questions.text import TEXT
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
-from discreet.randomness.entropy import SeededEntropy
 from discreet.regression.means import MeanDesign
 from discreet.schema import OWN_BIN, Schema
 

@@ -9,16 +9,16 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from discreet._data import contingencies
+from discreet._declarations import Domain
 from discreet._registry import SENTENCES
 from discreet.answers.network import NetworkRelease, network_cost
-from discreet.data import contingencies
-from discreet.declarations import Domain
-from discreet.distributions.networks import homes, largest_families
+from discreet.distributions._networks import homes, largest_families
 from discreet.errors import InvalidInput
+from discreet.questions._counts import TableCounts
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import ARROWS, NUMBER, plain
 from discreet.questions.base import Question, optional, parameter
-from discreet.questions.counts import TableCounts
-from discreet.questions.request import PricedRequest, Request
-from discreet.questions.text import ARROWS, NUMBER, plain
 from discreet.schema import Schema
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 from discreet._registry import MECHANISMS, SENTENCES
 from discreet._text import nearest
 from discreet.errors import InvalidInput
-from discreet.questions.base import Question, check_names, optional, parameter
-from discreet.questions.counts import (
+from discreet.questions._counts import (
     ColumnCounts,
     GroupCounts,
     TableCounts,
     check_mechanism,
     mechanism_options,
 )
-from discreet.questions.request import Request
-from discreet.questions.selected import DiscoveredValues, SparseCounts
-from discreet.questions.text import NAMES, NUMBERS, OPTIONS, TEXT
+from discreet.questions._request import Request
+from discreet.questions._selected import DiscoveredValues, SparseCounts
+from discreet.questions._text import NAMES, NUMBERS, OPTIONS, TEXT
+from discreet.questions.base import Question, check_names, optional, parameter
 from discreet.schema import Category, Number, Schema
 
 EXPECTED_FALSE = "expected_false"

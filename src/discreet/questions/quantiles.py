@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from discreet._declarations import Domain
 from discreet._registry import SENTENCES
 from discreet.answers.quantiles import QuantileAnswer
-from discreet.declarations import Domain
 from discreet.errors import InvalidInput
+from discreet.questions._counts import ColumnCounts, CountRequest, GroupCounts
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import SERIES, TEXT
 from discreet.questions.base import Question, optional, parameter
-from discreet.questions.counts import ColumnCounts, CountRequest, GroupCounts
-from discreet.questions.request import PricedRequest, Request
-from discreet.questions.text import SERIES, TEXT
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.schema import Number, Schema
 

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 from discreet._registry import SENTENCES
 from discreet._text import nearest
 from discreet.errors import InvalidInput
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import LIMITS, OPTIONS, TEXT
 from discreet.questions.base import Question, optional, parameter
 from discreet.questions.mean import SumsRequest
-from discreet.questions.request import PricedRequest, Request
-from discreet.questions.text import LIMITS, OPTIONS, TEXT
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
-from discreet.regression.newton.design import formula_columns
-from discreet.regression.newton.fit import Regression, regression
-from discreet.regression.rehearsal import rehearsed
+from discreet.regression._newton.design import formula_columns
+from discreet.regression._newton.fit import Regression, regression
+from discreet.regression._rehearsal import rehearsed
 from discreet.schema import OWN_BIN, Category, Number, Schema
 
 FAMILIES = ("gaussian", "binomial", "multinomial", "poisson")

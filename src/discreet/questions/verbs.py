@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from discreet._typing import EpsilonLike, SchemaLike
-from discreet.questions.asking import BoundQuestion, warn_uncounted
+from discreet.questions._asking import BoundQuestion, warn_uncounted
 from discreet.schema import as_schema
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from discreet.ledger.charging import Charge
     from discreet.posterior_sampling.family import Family
     from discreet.questions.base import Question
-    from discreet.regression.newton.fit import Fit
+    from discreet.regression._newton.fit import Fit
 
 
 def ask(data: Any, question: Question, *, schema: SchemaLike, charge: Charge | None = None) -> Any:

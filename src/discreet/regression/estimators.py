@@ -20,14 +20,14 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from discreet._declarations import as_positive, as_size
+from discreet._documents.answer import VERSIONS
+from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._typing import FloatArray
-from discreet.declarations import as_positive, as_size
-from discreet.documents.answer import VERSIONS
 from discreet.errors import DataError, InvalidInput, PrivacyWarning, warn
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
-from discreet.regression.chain import (
+from discreet.regression._chain import (
     METHODS,
     DrawDesign,
     checked_target,
@@ -35,7 +35,7 @@ from discreet.regression.chain import (
     langevin,
     least_delta,
 )
-from discreet.regression.checks import (
+from discreet.regression._checks import (
     as_box,
     as_seed,
     checked_labels,
@@ -43,10 +43,10 @@ from discreet.regression.checks import (
     checked_targets,
     positive,
 )
-from discreet.regression.doubles import DoubleNoise, PrivateNoise, SeededNoise
-from discreet.regression.newton.fit import Fit, regression
-from discreet.regression.newton.records import in_arrays
-from discreet.regression.rejection import rejection
+from discreet.regression._doubles import DoubleNoise, PrivateNoise, SeededNoise
+from discreet.regression._newton.fit import Fit, regression
+from discreet.regression._newton.records import in_arrays
+from discreet.regression._rejection import rejection
 from discreet.regression.release import LogisticRelease, clipped
 
 Estimator = TypeVar("Estimator", bound=type)
@@ -192,7 +192,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     """Linear regression by private sums: :func:`discreet.regress` behind the face of scikit-learn.
 
     ``epsilon`` and ``delta`` are the budget of all that a fit publishes, under replace-one: the number of
-    records is public. ``release_`` is the :class:`~discreet.regression.newton.fit.Fit`, with
+    records is public. ``release_`` is the :class:`~discreet.regression._newton.fit.Fit`, with
     intervals.
 
     Parameters
@@ -433,7 +433,7 @@ class PrivateLogisticRegression(DrawingEstimator):
         Posterior means, or means over the draws (``coef_draws_``, draws × models × columns).
     guarantee_, release_
         The promise, and the document that may be published: a
-        :class:`~discreet.regression.newton.fit.Fit` by newton, else a
+        :class:`~discreet.regression._newton.fit.Fit` by newton, else a
         :class:`~discreet.regression.release.LogisticRelease`.
     """
 

@@ -22,15 +22,13 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from discreet._json import fields_as_json
-from discreet._typing import FloatArray
-from discreet.data import count_cells
-from discreet.data.files import coded
-from discreet.data.grids import Grid
-from discreet.data.levels import Levels
-from discreet.data.values import distinct
-from discreet.data.withheld import withheld
-from discreet.declarations import (
+from discreet._data import count_cells
+from discreet._data.files import coded
+from discreet._data.grids import Grid
+from discreet._data.levels import Levels
+from discreet._data.values import distinct
+from discreet._data.withheld import withheld
+from discreet._declarations import (
     EXCLUDE,
     Domain,
     Relation,
@@ -42,19 +40,21 @@ from discreet.declarations import (
     people_assumption,
     people_bound,
 )
+from discreet._documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_count, kept, with_interval
+from discreet._json import fields_as_json
+from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
+from discreet._randomness.gaussian import rounded_gaussian
+from discreet._randomness.integers import discrete_laplace
+from discreet._typing import FloatArray
 from discreet.distributions.quantity import Quantity
-from discreet.documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_count, kept, with_interval
 from discreet.errors import DataError, InvalidInput
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.entropy import OS_ENTROPY, SeededEntropy
-from discreet.randomness.gaussian import rounded_gaussian
-from discreet.randomness.integers import discrete_laplace
-from discreet.regression.newton.fit import as_level
-from discreet.regression.newton.sums import undeclared
+from discreet.regression._newton.fit import as_level
+from discreet.regression._newton.sums import undeclared
 
 if TYPE_CHECKING:
-    from discreet.randomness.entropy import Source
+    from discreet._randomness.entropy import Source
 
 _READING = (
     "The mean is that of the population from which the records come, clipped to the declared bounds; its "

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from discreet._declarations import as_positive, as_real, as_reals
+from discreet._documents.answer import FIRST, Answer, Row, Table, Words, as_count, kept
+from discreet._numerics.enclosures import round_up
 from discreet._typing import FloatArray
-from discreet.declarations import as_positive, as_real, as_reals
-from discreet.documents.answer import FIRST, Answer, Row, Table, Words, as_count, kept
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import round_up
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Approximate, Curve, Gaussian
 from discreet.privacy.guarantee import Guarantee
-from discreet.regression.chain import CHAIN_BASIS, EXACT_BASIS, FLOATS, chain_mu_squared
+from discreet.regression._chain import CHAIN_BASIS, EXACT_BASIS, FLOATS, chain_mu_squared
 
 _READING = (
     "Coefficients are draws from a private posterior, for the columns as the model saw them: scaled by "

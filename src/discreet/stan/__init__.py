@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet._inference._likelihoods import bridging
+from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
+from discreet._inference.published import as_noise
+from discreet._numerics.noises import Noise
 from discreet.errors import InvalidInput
-from discreet.inference.likelihoods import bridging
-from discreet.inference.likelihoods.kinds import Likelihood, NoisyCells
-from discreet.inference.published import as_noise
-from discreet.numerics.noises import Noise
 
 __all__ = ["Program", "brms_family", "functions", "observe"]
 

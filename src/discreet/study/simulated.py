@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.asking import BoundQuestion
+from discreet.questions._asking import BoundQuestion
 from discreet.schema import Category, Number, Schema
 
 SIMULATED_RECORDS = 1000

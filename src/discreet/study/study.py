@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from discreet._declarations import Relation
+from discreet._documents.study import StudyResult
+from discreet._reporting.report import report
 from discreet._text import aligned, nearest
 from discreet._typing import EpsilonLike, SchemaLike
-from discreet.declarations import Relation
-from discreet.documents.study import StudyResult
 from discreet.errors import (
     BudgetExceededError,
     DataError,
@@ -28,15 +29,14 @@ from discreet.errors import (
     UnknownDatasetError,
 )
 from discreet.ledger import Account, Budget, Ledger, Receipt
+from discreet.ledger._chain import scope_after
 from discreet.ledger.budgets import price_of
-from discreet.ledger.chain import scope_after
 from discreet.ledger.charging import Charge
 from discreet.planning.plan import DELTA_PARTS, Plan, Split, plan, split
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.asking import BoundQuestion
+from discreet.questions._asking import BoundQuestion
+from discreet.questions._text import plain
 from discreet.questions.base import Question, question_of
-from discreet.questions.text import plain
-from discreet.reporting.report import report
 from discreet.schema import Schema, as_schema
 from discreet.study.simulated import answer_from_simulation
 

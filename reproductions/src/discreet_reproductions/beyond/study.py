@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet._inference.noise_aware import noise_aware
+from discreet._numerics.hellinger import hellinger
 from discreet.errors import NoiseWarning
-from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import Mechanism, mechanism
 from discreet.mechanisms.lattice import Lattice, decoding_seconds
-from discreet.numerics.hellinger import hellinger
 from discreet_reproductions.arrays import FloatArray, IntArray
 from discreet_reproductions.beyond.columns import Column, bundled_columns, survey_columns
 from discreet_reproductions.hellinger.expected_error import seconds_per_dataset

@@ -19,18 +19,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from discreet.declarations import Relation
+from discreet._declarations import Relation
+from discreet._inference.made_up_counts import imagined_counts, width_without
+from discreet._inference.noise_aware import noise_aware
+from discreet._numerics.count_vectors import compositions, number_of_compositions
+from discreet._numerics.hellinger import candidate_distances, hellinger
+from discreet._numerics.log_gamma import entropy_curve, log_predictive, stirling_remainder
 from discreet.errors import NotPrivateError, TooLargeError
-from discreet.inference.made_up_counts import imagined_counts, width_without
-from discreet.inference.noise_aware import noise_aware
 from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism, simulated_output
 from discreet.mechanisms.hellinger.exponential import MAX_ENUMERATED
 from discreet.mechanisms.independent import IndependentNoise
 from discreet.mechanisms.lattice import Lattice, decoding_seconds
-from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.hellinger import candidate_distances, hellinger
-from discreet.numerics.log_gamma import entropy_curve, log_predictive, stirling_remainder
 from discreet_reproductions.arrays import FloatArray, IntArray
 
 Chosen: TypeAlias = list[tuple[str, dict[str, Any]]]

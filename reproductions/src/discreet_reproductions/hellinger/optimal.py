@@ -22,19 +22,19 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.declarations import as_epsilon, as_prior, as_size
+from discreet._declarations import as_epsilon, as_prior, as_size
+from discreet._numerics.count_vectors import compositions, number_of_compositions
+from discreet._numerics.enclosures import ball
+from discreet._numerics.log_gamma import log_predictive
+from discreet._numerics.neighbours import neighbouring_rows
+from discreet._randomness.bulk import enclosed_digits
+from discreet._randomness.entropy import Source
+from discreet._randomness.integers import categorical
 from discreet.errors import DiscreetError, TooLargeError
+from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice import decoder
-from discreet.mechanisms.outputs import Output
-from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.enclosures import ball
-from discreet.numerics.log_gamma import log_predictive
-from discreet.numerics.neighbours import neighbouring_rows
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.bulk import enclosed_digits
-from discreet.randomness.entropy import Source
-from discreet.randomness.integers import categorical
 from discreet_reproductions.arrays import EpsilonLike, FloatArray, IntArray
 
 MAX_N_OF_A_PAIR = 100

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from discreet.declarations import as_epsilon, as_prior, as_size
+from discreet._declarations import as_epsilon, as_prior, as_size
 from discreet.errors import DiscreetError
 from discreet_reproductions.arrays import EpsilonLike
 from discreet_reproductions.hellinger.expected_error import label

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import gammaln
 
-from discreet.declarations import (
+from discreet._declarations import (
     Relation,
     as_counts,
     as_epsilon,
@@ -24,12 +24,12 @@ from discreet.declarations import (
     as_relation,
     as_size,
 )
+from discreet._documents.answer import as_probability
+from discreet._inference.made_up_counts import width_without
+from discreet._numerics.search import boundary
 from discreet.distributions.beta_dirichlet import dirichlet
-from discreet.documents.answer import as_probability
 from discreet.errors import DiscreetError, InvalidInput, TooLargeError
-from discreet.inference.made_up_counts import width_without
 from discreet.mechanisms import MECHANISMS, automatic
-from discreet.numerics.search import boundary
 from discreet.planning.progress import watched
 from discreet.posterior_sampling.families.categorical import DirichletFamily
 from discreet.privacy.curves import largest_gaussian

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.declarations import as_epsilon, as_positive, as_target_delta
+from discreet._declarations import as_epsilon, as_positive, as_target_delta
+from discreet._randomness.cells import normal_cell
+from discreet._randomness.entropy import OS_ENTROPY
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.privacy.curves import Approximate, Target
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.cells import normal_cell
-from discreet.randomness.entropy import OS_ENTROPY
-from discreet.regression.chain import (
+from discreet.regression._chain import (
     FLOATS,
     DrawDesign,
     acceptance_floor,
@@ -24,10 +24,10 @@ from discreet.regression.chain import (
     loss_gradient,
     one_thread,
 )
-from discreet.regression.checks import positive
-from discreet.regression.doubles import DoubleNoise
+from discreet.regression._checks import positive
+from discreet.regression._doubles import DoubleNoise
+from discreet.regression._rejection import mode
 from discreet.regression.estimators import DrawingEstimator
-from discreet.regression.rejection import mode
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.logistic.exact import (
     ExactDesign,

@@ -2,7 +2,7 @@
 
 An exact draw is μ-GDP with μ² = Δ²/m (Gopi, Lee and Liu 2022), and so is ŵ + N(0, I/m) for the minimiser ŵ; a
 law within τ of it in total variation adds (1 + e^ε)τ to δ(ε). The package itself takes noisy gradient steps
-(:mod:`discreet.regression.chain`), whose running time is the same for all data. These return draws and
+(:mod:`discreet.regression._chain`), whose running time is the same for all data. These return draws and
 nothing else: acceptance rates, iterates and counts of attempts depend on the data and are never reported.
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.declarations import as_positive
+from discreet._declarations import as_positive
+from discreet._numerics.enclosures import round_up
+from discreet._numerics.search import boundary
 from discreet.errors import DiscreetError, InvalidInput, NotPrivateError
-from discreet.numerics.enclosures import round_up
-from discreet.numerics.search import boundary
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian, Target, largest_gaussian
-from discreet.regression.chain import (
+from discreet.regression._chain import (
     FLOATS,
     DrawDesign,
     acceptance_floor,
@@ -34,8 +34,8 @@ from discreet.regression.chain import (
     promised,
     scalings,
 )
-from discreet.regression.doubles import DoubleNoise
-from discreet.regression.rejection import hessian, loss, mode
+from discreet.regression._doubles import DoubleNoise
+from discreet.regression._rejection import hessian, loss, mode
 from discreet_reproductions.arrays import FloatArray
 
 __all__ = ["ExactDesign", "draw", "exact_design"]

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from discreet.regression.chain import loss_gradient
-from discreet.regression.doubles import DoubleNoise
-from discreet.regression.rejection import hessian, loss, mode
+from discreet.regression._chain import loss_gradient
+from discreet.regression._doubles import DoubleNoise
+from discreet.regression._rejection import hessian, loss, mode
 from discreet_reproductions.arrays import FloatArray
 
 __all__ = ["reference_draws"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.declarations import as_epsilon
+from discreet._declarations import as_epsilon
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.hellinger.exponential import EHD, EHDL, EHDS
 from discreet.mechanisms.hellinger.sensitivity import global_sensitivity

@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import candidate_distances
 from discreet.mechanisms.independent import LSHist
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.hellinger import candidate_distances
 from discreet_reproductions.arrays import FloatArray
 
 __all__ = ["ANSWERS", "CONSTANT", "PAPER_GS", "SAME", "Pair", "Prior", "noisy_counts", "prior_words"]

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.declarations import as_epsilon
+from discreet._declarations import as_epsilon
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import hellinger
 from discreet.mechanisms.independent import LSHist, LSZhang
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.hellinger import hellinger
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.hellinger.expected_error import kl_divergence
 from discreet_reproductions.paper_a.pair import PAPER_GS

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions, number_of_compositions
+from discreet._numerics.hellinger import candidate_distances, hellinger
 from discreet.mechanisms.hellinger.exponential import MBeta
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
-from discreet.numerics.count_vectors import compositions, number_of_compositions
-from discreet.numerics.hellinger import candidate_distances, hellinger
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.paper_b.laws import RATES, Counts, Prior, exponential, sensitivity, smoothing
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure

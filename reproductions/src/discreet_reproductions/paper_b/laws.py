@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.log_gamma import log_gamma_gap
 from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
     local_sensitivity,
     smooth_sensitivity,
 )
 from discreet.mechanisms.independent import LSHist
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.log_gamma import log_gamma_gap
 from discreet_reproductions.arrays import FloatArray, IntArray
 
 __all__ = [

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.hellinger import candidate_distances
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import candidate_distances
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.neighbours import HellingerLaws
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.neighbours import HellingerLaws
 from discreet_reproductions.paper_b.laws import (
     RATES,
     Prior,

@@ -12,8 +12,8 @@ from functools import partial
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions
 from discreet.mechanisms.hellinger.sensitivity import step_distance
-from discreet.numerics.count_vectors import compositions
 from discreet_reproductions.arrays import FloatArray, IntArray
 from discreet_reproductions.paper_b.laws import (
     RATES,

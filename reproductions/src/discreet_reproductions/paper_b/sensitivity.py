@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import candidate_distances
+from discreet._numerics.neighbours import neighbouring_rows
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.hellinger import candidate_distances
-from discreet.numerics.neighbours import neighbouring_rows
 from discreet_reproductions.arrays import FloatArray, IntArray
 from discreet_reproductions.paper_b.laws import Counts, Prior, exponential, sensitivity
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.numerics.count_vectors import number_of_compositions
+from discreet._numerics.count_vectors import number_of_compositions
 from discreet_reproductions.paper_b.laws import Law, Prior, uniform_counts
 from discreet_reproductions.paper_b.tradeoffs import LOOKS, MECHANISMS, Reading, Settings, answer, laws, ones
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.neighbours import HellingerLaws
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.neighbours import HellingerLaws
 from discreet_reproductions.arrays import FloatArray, IntArray
 from discreet_reproductions.paper_b.laws import Counts, Prior, exponential, floored_laplace, sensitivity
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure

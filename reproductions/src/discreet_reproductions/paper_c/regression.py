@@ -31,9 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import FileError, InvalidInput
-from discreet.regression.chain import one_thread
-from discreet.regression.doubles import SeededNoise
-from discreet.regression.rejection import mode
+from discreet.regression._chain import one_thread
+from discreet.regression._doubles import SeededNoise
+from discreet.regression._rejection import mode
 from discreet.regression.release import clipped
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.logistic.baselines import ops_radius, ops_weight

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import polygamma
 
-from discreet.numerics.search import boundary
+from discreet._numerics.search import boundary
 from discreet.posterior_sampling.families.categorical import BetaFamily
 from discreet.posterior_sampling.sampler import posterior_sampler
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure

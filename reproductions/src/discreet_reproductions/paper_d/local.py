@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from discreet.declarations import as_epsilon
+from discreet._declarations import as_epsilon
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import candidate_distances
+from discreet._numerics.neighbours import HellingerLaws
 from discreet.mechanisms.hellinger.exponential import EHDL
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.hellinger import candidate_distances
-from discreet.numerics.neighbours import HellingerLaws
 from discreet.planning.audit import audit
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure

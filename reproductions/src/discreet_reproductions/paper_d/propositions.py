@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import candidate_distances
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity, log_w, step_distance
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.hellinger import candidate_distances
 from discreet_reproductions.arrays import IntArray
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run

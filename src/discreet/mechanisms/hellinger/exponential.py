@@ -19,26 +19,26 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from discreet._declarations import as_epsilon, as_float
+from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import candidate_distances
+from discreet._numerics.log_gamma import log_gamma_gap
+from discreet._numerics.neighbours import HellingerLaws, exponential_laws, fits, log_normalisers
+from discreet._numerics.search import largest_scale
+from discreet._randomness.entropy import Source
+from discreet._randomness.weights import IntegerWeights
 from discreet._typing import FloatArray, IntArray
-from discreet.declarations import as_epsilon, as_float
 from discreet.errors import InvalidInput, TooLargeError
+from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
-from discreet.mechanisms.hellinger.envelope import Envelope, height, needs_narrow_windows
+from discreet.mechanisms.hellinger._envelope import Envelope, height, needs_narrow_windows
 from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
     local_sensitivity,
     log_w,
     smooth_sensitivity,
 )
-from discreet.mechanisms.outputs import Output
-from discreet.numerics.count_vectors import compositions
-from discreet.numerics.hellinger import candidate_distances
-from discreet.numerics.log_gamma import log_gamma_gap
-from discreet.numerics.neighbours import HellingerLaws, exponential_laws, fits, log_normalisers
-from discreet.numerics.search import largest_scale
 from discreet.privacy.guarantee import Guarantee
-from discreet.randomness.entropy import Source
-from discreet.randomness.weights import IntegerWeights
 
 MAX_ENUMERATED = 1_000_000
 MAX_LEVELS = 500

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from discreet._declarations import as_counts, as_epsilon, as_prior, as_size
+from discreet._numerics.hellinger import from_gap
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.declarations import as_counts, as_epsilon, as_prior, as_size
 from discreet.errors import InvalidInput
-from discreet.numerics.hellinger import from_gap
 
 _SERIES = (1 / 8, -1 / 192, 1 / 640, -17 / 14336, 31 / 18432, -691 / 180224, 5461 / 425984)
 _RAISE = 12

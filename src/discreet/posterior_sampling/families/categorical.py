@@ -29,17 +29,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from discreet._data import count_levels
+from discreet._declarations import Domain, as_counts, as_integer, as_positive, as_prior
+from discreet._numerics.count_vectors import Separable
+from discreet._numerics.enclosures import Ball, ball
+from discreet._numerics.log_gamma import log_gamma_step, log_rising
+from discreet._randomness.cells import exact_cell
+from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
-from discreet.data import count_levels
-from discreet.declarations import Domain, as_counts, as_integer, as_positive, as_prior
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
 from discreet.errors import DataError, InvalidInput, TooLargeError
-from discreet.numerics.count_vectors import Separable
-from discreet.numerics.enclosures import Ball, ball
-from discreet.numerics.log_gamma import log_gamma_step, log_rising
+from discreet.posterior_sampling._given_draws import weighed_statistics
 from discreet.posterior_sampling.family import (
     Family,
     Given,
@@ -54,9 +57,6 @@ from discreet.posterior_sampling.family import (
     numbers,
     record_rows,
 )
-from discreet.posterior_sampling.given_draws import weighed_statistics
-from discreet.randomness.cells import exact_cell
-from discreet.randomness.entropy import Source
 
 MAX_SHARES_N = 1_000_000
 _QUICK = 2_000_000  # records times levels up to which intervals of shares take seconds

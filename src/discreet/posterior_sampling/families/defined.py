@@ -26,10 +26,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet._data import clipped_sum
+from discreet._numerics.enclosures import Ball, ball
+from discreet._randomness.cells import power_of_two
+from discreet._randomness.entropy import Source
+from discreet._randomness.log_concave import LogConcave
 from discreet._typing import FloatArray
-from discreet.data import clipped_sum
 from discreet.errors import DataError, InvalidInput
-from discreet.numerics.enclosures import Ball, ball
+from discreet.posterior_sampling._formulas import compiled, in_balls, in_floats, outermost
 from discreet.posterior_sampling.family import (
     Family,
     Given,
@@ -42,10 +46,6 @@ from discreet.posterior_sampling.family import (
     record_rows,
     sum_on_grid,
 )
-from discreet.posterior_sampling.formulas import compiled, in_balls, in_floats, outermost
-from discreet.randomness.cells import power_of_two
-from discreet.randomness.entropy import Source
-from discreet.randomness.log_concave import LogConcave
 
 _CELLS, _NODES, _ROUNDS, _ZOOMS = 256, 400, 5, 12
 _SLACK = 1 + 1e-6

@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet._data import ClippedSum
+from discreet._declarations import as_bounds, as_exact, as_positive, as_total
+from discreet._numerics.enclosures import Ball, ball
+from discreet._randomness.cells import exact_cell, normal_cell, power_of_two
+from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
-from discreet.data import ClippedSum
-from discreet.declarations import as_bounds, as_exact, as_positive, as_total
 from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal, as_sigma
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import Ball, ball
 from discreet.posterior_sampling.family import (
     Family,
     Given,
@@ -32,8 +34,6 @@ from discreet.posterior_sampling.family import (
     record_rows,
 )
 from discreet.privacy.curves import Curve, Gaussian
-from discreet.randomness.cells import exact_cell, normal_cell, power_of_two
-from discreet.randomness.entropy import Source
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet._declarations import as_exact
+from discreet._numerics.enclosures import Ball, ball
+from discreet._numerics.log_gamma import log_rising
+from discreet._randomness.cells import exact_cell, power_of_two
+from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
-from discreet.declarations import as_exact
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import GammaMixture
 from discreet.errors import InvalidInput
-from discreet.numerics.enclosures import Ball, ball
-from discreet.numerics.log_gamma import log_rising
+from discreet.posterior_sampling._given_draws import weighed_statistics
 from discreet.posterior_sampling.family import Natural, NumberFamily, ProfiledFamily, RecordKind, keep, of_two
-from discreet.posterior_sampling.given_draws import weighed_statistics
-from discreet.randomness.cells import exact_cell, power_of_two
-from discreet.randomness.entropy import Source
 
 
 @dataclass(frozen=True)

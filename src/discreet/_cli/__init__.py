@@ -1,0 +1,138 @@
+"""The command line. Tables for people at a terminal, plain text when piped, ``--json`` for machines.
+
+Commands import what they need when they run, so that ``discreet --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from discreet._cli import commands, ledgers
+from discreet._cli.asking import Commands
+from discreet._cli.console import (
+    CORRUPT,
+    DATA,
+    EPILOG,
+    EXIT_CODES,
+    FILE,
+    INTERNAL,
+    LEDGER,
+    OK,
+    REFUSED,
+    USAGE,
+)
+from discreet._text import printable
+from discreet.errors import (
+    CorruptLedgerError,
+    CorruptReleaseError,
+    DataError,
+    DiscreetError,
+    EngineFailure,
+    FileError,
+    LedgerError,
+    LedgerRefusal,
+    NoiseWarning,
+    PrivacyWarning,
+)
+
+__all__ = ["EXIT_CODES", "app", "main"]
+
+app = typer.Typer(
+    name="discreet",
+    cls=Commands,
+    help="Private Bayesian inference: from a column of records to a posterior that may be published.",
+    epilog=EPILOG,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        commands.show_version()
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+commands.register(app)
+ledgers.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The ``discreet`` program: runs a command and exits with one of EXIT_CODES."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without ε must not cost a release
+    sys.exit(_run(arguments, as_json="--json" in arguments))
+
+
+def _run(arguments: Sequence[str], as_json: bool) -> int:
+    def report(kind: str, name: str, message: str) -> None:
+        text = json.dumps({kind: {"type": name, "message": message}}) if as_json else f"{kind}: {message}"
+        typer.echo(printable(text, keep="\n"), err=True)
+
+    def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        report("warning", category.__name__, str(message))
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", NoiseWarning)
+            warnings.simplefilter("always", PrivacyWarning)
+            warnings.showwarning = show_warning
+            code = app(arguments, prog_name="discreet", standalone_mode=False)
+            sys.stdout.flush()
+            return code or OK
+    except DiscreetError as error:
+        report("error", type(error).__name__, str(error))
+        return _exit_code(error)
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code != 1:  # 1 is what click makes of a broken pipe
+            raise
+        # The reader has gone, as in `| head`; Python must not complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except (KeyboardInterrupt, typer.Abort):
+        report("error", "Interrupted", "interrupted")
+        return 130
+    except OSError as error:
+        report("error", "FileError", f"a file cannot be read or written: {error.strerror}")
+        return FILE
+    except Exception as error:
+        usage: Any = error  # click's own error, whichever click typer brings
+        if hasattr(usage, "format_message"):
+            command = usage.ctx.command_path if getattr(usage, "ctx", None) else "discreet"
+            said = usage.format_message().rstrip(".")
+            report("error", "UsageError", f"{said}. Try '{command} --help'.")
+            return USAGE
+        if os.environ.get("DISCREET_DEBUG"):
+            raise
+        # The message of an unforeseen error may quote data, so only its type is shown.
+        hint = "set DISCREET_DEBUG=1 to see where, but do not publish that: it may quote data"
+        report("error", "InternalError", f"internal error ({type(error).__name__}); {hint}")
+        return INTERNAL
+
+
+def _exit_code(error: DiscreetError) -> int:
+    codes = (
+        (FileError, FILE),
+        (CorruptReleaseError, CORRUPT),
+        (CorruptLedgerError, CORRUPT),
+        (DataError, DATA),
+        (EngineFailure, INTERNAL),
+        (LedgerRefusal, REFUSED),
+        (LedgerError, LEDGER),
+    )
+    return next((code for kind, code in codes if isinstance(error, kind)), USAGE)

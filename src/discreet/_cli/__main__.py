@@ -1,0 +1,3 @@
+from discreet._cli import main
+
+main()

@@ -1,0 +1,355 @@
+"""The commands about no question in particular: documents, studies, plans, audits, and the studio."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import discreet
+from discreet._cli.console import (
+    LOSS,
+    REFUSED,
+    Delta,
+    Force,
+    Json,
+    LargeDelta,
+    LedgerUrl,
+    Level,
+    MechanismOptions,
+    Prior,
+    Records,
+    add_commands,
+    answers_of,
+    file_problems,
+    new_file,
+    note,
+    picture,
+    print_answers,
+    print_found,
+    print_json,
+    print_table,
+    print_text,
+)
+from discreet._interop import reproductions
+from discreet._registry import MECHANISMS
+from discreet._text import printable
+from discreet.errors import InvalidInput, missing_extra
+
+if TYPE_CHECKING:
+    from discreet.planning.audit import Audit
+
+
+def register(app: typer.Typer) -> None:
+    add_commands(app, show=_show, run=_run, split=_split, report=_report)
+    add_commands(
+        app, schema=_schema, check=_check, audit=_audit, mechanisms=_mechanisms, version=show_version
+    )
+    passed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command("reproduce", context_settings=passed_on, add_help_option=False)(_reproduce)
+    add_commands(app, studio=_studio)
+
+
+# ---- documents -----------------------------------------------------------------------------------------
+
+
+def _show(
+    file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
+    level: Level = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Show a release: posterior, guarantee, and what the guarantee means."""
+    if not 0 < level < 1:
+        raise InvalidInput(f"--level {level:g} must be between 0 and 1, such as 0.95")
+    text, result = _read(file)
+    signature = file.with_name(file.name + ".sig")  # of 0.2, which signed documents
+    if not as_json:
+        print_answers(result, level)
+        if signature.exists():
+            print_text(f"Signature {signature.name!r}: not checked.")
+        return
+    tables = {name: answer.shown_table(level) for name, answer in answers_of(result).items()}
+    told = {"signature": "not checked"} if signature.exists() else {}
+    print_json({"level": level, "table": tables.get("", tables), **told, **json.loads(text)})
+
+
+def _read(file: Path) -> tuple[str, Any]:
+    """The text of a document, and what it says."""
+    from discreet._documents.answer import load_answer
+    from discreet._documents.base import read_text
+
+    with file_problems("file", file, "read"):
+        text = read_text(file)
+
+    return text, load_answer(text)
+
+
+def _run(
+    file: Annotated[Path, typer.Argument(help="A study file: see the documentation.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for study.json and report.html; STUDY-results if not said.")
+    ] = None,
+    price: Annotated[
+        bool, typer.Option("--price", help="Say what it costs and whether it fits; spend nothing.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            help="Look whether the data fit every question before the first charge; --no-check where "
+            "others see the exit code, which then tells them.",
+        ),
+    ] = True,
+    acknowledge_large_delta: LargeDelta = False,
+    as_json: Json = False,
+) -> None:
+    """Answer the questions of a study file, each charged to its ledger.
+
+    Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
+    """
+    from discreet._reporting.report import report
+    from discreet.study.study import read_study, run_study
+
+    declared = read_study(file)
+    if price:
+        found = declared.open().price(declared.questions)
+        print_found(found.to_dict(), as_json, str(found))
+        if not found.fits:
+            raise typer.Exit(REFUSED)
+        return
+    count = itertools.count(1)
+
+    def progress(name: str, repeated: bool) -> None:
+        note(f"{next(count)}/{len(declared.questions)} {name}{': answered earlier' if repeated else ''}")
+
+    folder = out if out is not None else file.with_name(f"{file.stem}-results")
+
+    def keep(result: Any) -> None:
+        with file_problems("--out", folder, "written"):
+            folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (("study.json", result.to_json()), ("report.html", report(result))):
+            with new_file(folder / name, True, "--out") as write:
+                write(text)
+        if len(result.answers) < len(declared.questions):
+            note(f"What was answered is in {folder}")
+
+    with discreet.acknowledge_large_delta() if acknowledge_large_delta else nullcontext():
+        result = run_study(declared, progress=progress, check=check, keep=keep)
+    account = result.account
+    assert account is not None
+    if as_json:
+        made = {"study": str(folder / "study.json"), "report": str(folder / "report.html")}
+        print_json({**made, "budget": account.to_dict()})
+        return
+    print_answers(result)
+    note(f"Spent {account.spent} of {account.cap}. Saved to {folder}")
+
+
+def _split(
+    file: Annotated[Path, typer.Argument(help="A study file whose questions say within or weight.")],
+    as_json: Json = False,
+) -> None:
+    """Divide the budget of a study file among its questions; opens no data.
+
+    A question says within = "3 points", or weight = 2, instead of epsilon. `run` divides in the same way.
+    """
+    from discreet.study.study import read_study
+
+    found = read_study(file).split
+    if found is None:
+        raise InvalidInput(
+            'every question has its epsilon: leave it out, and say within = "3 points" or weight = 1'
+        )
+    print_found(found.to_dict(), as_json, str(found))
+
+
+def _report(
+    file: Annotated[Path, typer.Argument(help="A release of any kind.")],
+    out: Annotated[Path, typer.Option(help="Write the report to this new HTML file.")],
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="The ledger that was charged: its receipt becomes a part of the report."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Make a self-contained HTML report of a release: for people who decide, print and file."""
+    text, answer = _read(file)
+    with new_file(out, force, "--out") as write:
+        from discreet._reporting.report import report
+
+        if ledger is not None:
+            answer = _with_receipt(answer, text, ledger)
+        write(report(answer, title=title))
+    note(f"Saved to {out}")
+
+
+def _with_receipt(answer: Any, text: str, url: str) -> Any:
+    """The answer with the receipt of its charge, found by the document itself."""
+    if "" not in answers_of(answer):
+        raise InvalidInput("--ledger is for a single release: the document of a study has its receipts")
+    with discreet.Ledger(url) as book:
+        # As it stands first: an earlier version wrote fewer fields than this one writes again.
+        receipt = book.receipt_of(text) or book.receipt_of(answer.to_json())
+    if receipt is None:
+        raise InvalidInput(
+            "this release is not in the ledger: it was not charged there, or the document is another one. "
+            "Without --ledger the report is made without a receipt"
+        )
+    return replace(answer, receipt=receipt)
+
+
+# ---- without data ------------------------------------------------------------------------------------
+
+
+def _schema(
+    file: Records,
+    n: Annotated[str | None, typer.Option("--n", help="Public number of records, or public.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the template to this new TOML file.")] = None,
+    force: Force = False,
+) -> None:
+    """Write a template of a schema: the names of the columns, with empty declarations to fill in.
+
+    Types are shown where the format of the file stores them; the values are not looked at.
+    """
+    from discreet._data.codebook import schema_template
+
+    text = schema_template(file, n)
+    if out is None:
+        typer.echo(printable(text, keep="\n"), nl=False)
+        return
+    with new_file(out, force, "--out") as write:
+        write(text)
+    note(f"Saved to {out}: fill in values and bounds from what is publicly known, not from the data")
+
+
+def _check(
+    file: Records,
+    schema: Annotated[Path, typer.Argument(help="A schema: a .toml or .json file.", metavar="SCHEMA")],
+) -> None:
+    """Tell the curator, on a terminal only, how many records do not fit a schema. Nothing is written.
+
+    What it tells depends on the data. Bounds and values must not be changed because of it: they would then
+    tell something about the records.
+    """
+    from discreet._data.codebook import misfits
+
+    if not sys.stdout.isatty():
+        raise InvalidInput("check tells about records, so it writes to a terminal only; nothing was read")
+    declared = discreet.Schema.load(schema)
+    rows = [[name, *(f"{count:,}" for count in counts)] for name, counts in misfits(file, declared).items()]
+    print_table(["column", "missing", "undeclared or outside", "records"], rows)
+    print_text(
+        "These numbers are private: do not publish them, and do not change declared values or bounds because "
+        "of them."
+    )
+
+
+def _audit(
+    mechanism: Annotated[str, typer.Argument(help="See `discreet mechanisms`.")],
+    prior: Prior,
+    n: Annotated[int, typer.Option("--n", help="Number of records.")],
+    epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],
+    delta: Delta = None,
+    options: MechanismOptions = "",
+    csv: Annotated[Path | None, typer.Option(help="Write the curve delta(epsilon) to this new file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve into this new file.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compute the exact privacy loss of a mechanism over all datasets of n records."""
+    from discreet.questions._text import OPTIONS, SERIES
+
+    parameters = SERIES.read(prior, "--prior")
+    with new_file(csv, force, "--csv") as write_csv, new_file(plot, force, "--plot") as write_plot:
+        given = {**OPTIONS.read(options, "--options"), **({} if delta is None else {"delta": delta})}
+        found = discreet.audit(discreet.mechanism(mechanism, prior=parameters, n=n, epsilon=epsilon, **given))
+        if csv is not None:
+            rows = zip(*found.profile(), strict=True)
+            write_csv("epsilon,delta\n" + "".join(f"{float(e)!r},{float(d)!r}\n" for e, d in rows))
+        if plot is not None:
+            write_plot(picture(discreet.plots.profile(found), plot))
+    print_found(_audit_document(found), as_json, str(found))
+    for path in (csv, plot):
+        if path is not None:
+            note(f"Saved to {path}")
+    if not found.holds:
+        raise typer.Exit(LOSS)
+
+
+def _audit_document(audit: Audit) -> dict[str, Any]:
+    claimed = audit.claimed if audit.claimed.is_private else None
+    return {
+        "mechanism": audit.mechanism,
+        "claimed": None if claimed is None else claimed.to_dict(),
+        "epsilon": audit.epsilon,
+        "delta": None if claimed is None else audit.delta(claimed.epsilon),
+        "slack": None if claimed is None else audit.slack,
+        "holds": None if claimed is None else audit.holds,
+        "worst": {key: [int(count) for count in value] for key, value in audit.worst._asdict().items()},
+        "triples": audit.triples,
+    }
+
+
+def _mechanisms(as_json: Json = False) -> None:
+    """List the mechanisms that `--mechanism` takes."""
+    lines = {name: (cls.__doc__ or "").strip().partition("\n")[0] for name, cls in MECHANISMS.items()}
+    lines = {"auto": "Chosen by a rule on public parameters: the prior, n and epsilon.", **lines}
+    if as_json:
+        print_json({"mechanisms": [{"name": name, "description": text} for name, text in lines.items()]})
+    else:
+        print_table(["mechanism", "what it does"], [list(row) for row in lines.items()])
+
+
+def show_version(as_json: Json = False) -> None:
+    """Show the version."""
+    from discreet._version import __version__
+
+    print_found({"version": __version__}, as_json, f"discreet {__version__}")
+
+
+def _reproduce(context: typer.Context) -> None:
+    """Make the tables and figures of the papers anew, with a verdict on what each states."""
+    command = reproductions("command")
+    if command is None:
+        raise InvalidInput(
+            "discreet reproduce comes with a package of its own, which is not installed; in a checkout of "
+            "discreet: pip install ./reproductions"
+        )
+    raise typer.Exit(command(context.args, prog_name=context.command_path, standalone_mode=False) or 0)
+
+
+def _studio(
+    ledger: LedgerUrl = None,
+    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.")] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address; open no browser.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder whose files and DuckDB tables may be chosen on the page.")
+    ] = None,
+) -> None:
+    """Open a local page to plan, release, keep the budget and audit, without writing code.
+
+    It serves this machine only. The printed address holds a token that is new at every start.
+    """
+    try:
+        from discreet._studio.app import serve
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == "discreet":
+            raise
+        raise missing_extra(f"{error.name}, which the studio needs,", "web") from None
+    with suppress(KeyboardInterrupt):  # how a studio ends
+        serve(ledger=ledger, data=data, port=port, browser=not no_browser, say=_say)
+    typer.echo("The studio has ended; uploads are removed.", err=True)
+
+
+def _say(address: str) -> None:
+    typer.echo(printable(address))
+    typer.echo("Ctrl+C ends the studio.", err=True)

@@ -1,0 +1,282 @@
+"""``discreet ledger``: budgets of datasets, what was spent on them, and whether the books are sound."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import discreet
+from discreet._cli.console import (
+    EPILOG,
+    REFUSED,
+    CommandGroup,
+    Delta,
+    Force,
+    Json,
+    LedgerUrl,
+    add_commands,
+    new_file,
+    note,
+    print_found,
+    print_json,
+    print_table,
+)
+from discreet._declarations import Relation
+from discreet._text import nearest
+from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.ledger import Account
+    from discreet.ledger._chain import Entry
+
+Name = Annotated[str, typer.Argument(help="The dataset.")]
+Epsilon = Annotated[str | None, typer.Option(help="Pure epsilon, or that of (epsilon, delta): 1 or 1/2.")]
+Zcdp = Annotated[str | None, typer.Option(help="The rho of zero-concentrated differential privacy.")]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(
+        name="ledger", cls=CommandGroup, rich_markup_mode=None, epilog=EPILOG, invoke_without_command=True
+    )
+    group.callback()(_start)
+    add_commands(group, create=_create, show=_show, history=_history, price=_price, cap=_cap)
+    add_commands(group, verify=_verify, export=_export)
+    app.add_typer(group, help="Keep the privacy budgets of datasets.")
+
+
+def _start(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@contextmanager
+def _opened(url: str | None) -> Iterator[discreet.Ledger]:
+    if url is None:
+        raise InvalidInput("which ledger? Give --ledger sqlite:///ledger.db, or set DISCREET_LEDGER")
+    with discreet.Ledger(url) as ledger:
+        yield ledger
+
+
+def _create(
+    dataset: Name,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    zcdp: Zcdp = None,
+    relation: Annotated[Relation, typer.Option(help="What the budget protects.")] = Relation.REPLACE_ONE,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="With replace-person: the column that tells people apart; the first charge may fix it.",
+            metavar="COLUMN",
+        ),
+    ] = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Begin a dataset with a cap: --epsilon, --epsilon and --delta, or --zcdp."""
+    with _opened(ledger) as book:
+        amounts = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
+        _print_account(book.create(dataset, **amounts, relation=relation, unit=unit), as_json)
+
+
+def _cap(
+    dataset: Name,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    zcdp: Zcdp = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Change the cap of a dataset, not below what is spent; the change is recorded."""
+    with _opened(ledger) as book:
+        _print_account(book.set_cap(dataset, epsilon=epsilon, delta=delta, zcdp=zcdp), as_json)
+
+
+def _show(
+    dataset: Annotated[str | None, typer.Argument(help="The dataset; all of them if not said.")] = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Show cap, spent and remaining budget."""
+    with _opened(ledger) as book:
+        if dataset is not None:
+            _print_account(book.show(dataset), as_json)
+            return
+        accounts = [book.show(name) for name in book.datasets()]
+    if as_json:
+        print_json({"datasets": [account.to_dict() for account in accounts]})
+    else:
+        rows = [[a.dataset, str(a.cap), str(a.spent), str(a.remaining), str(a.entries)] for a in accounts]
+        print_table(["dataset", "cap", "spent", "remaining", "entries"], rows)
+
+
+_COLUMNS = ("row", "hour (UTC)", "price", "total", "request", "what was asked")
+
+
+def _history(
+    dataset: Name,
+    since: Annotated[
+        str | None, typer.Option(help="Entries from this day or moment (UTC) on.", metavar="2026-01-31")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Entries up to this day or moment (UTC).", metavar="2026-12-31")
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only create, cap or charge, or charges of one kind of question, such as table; repeat it."
+        ),
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the entries to this new CSV file.")] = None,
+    force: Force = False,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """List the entries of a dataset, oldest first: what was asked, when, its price, and the running total."""
+    first, last = _moment(since, "--since", 0), _moment(until, "--until", 1)
+    with new_file(csv, force, "--csv") as write:
+        with _opened(ledger) as book:
+            entries = book.history(dataset)
+        known = {"create", "cap", "charge"}.union(*map(_kinds, entries))
+        for name in kind or ():
+            if name not in known:
+                raise InvalidInput(f"--kind {name!r} is not in this history{nearest(name, known)}")
+        entries = [
+            entry
+            for entry in entries
+            if first <= datetime.fromisoformat(entry.time) < last and (not kind or _kinds(entry) & set(kind))
+        ]
+        rows = [_row(entry) for entry in entries]
+        write(_as_csv([[*_COLUMNS, "hash"], *([*row, e.hash] for row, e in zip(rows, entries, strict=True))]))
+    if as_json:
+        shown = [{k: v for k, v in entry.to_dict().items() if k != "result"} for entry in entries]
+        print_json({"dataset": dataset, "entries": shown})
+    elif rows:
+        print_table(_COLUMNS, [[row[0], row[1][:16].replace("T", " "), *row[2:]] for row in rows])
+    else:
+        note("no entries")
+    if csv is not None:
+        note(f"Saved to {csv}")
+
+
+def _row(entry: Entry) -> list[str]:
+    if entry.plan is None:
+        relation, unit = entry.scope
+        people = "" if unit is None else f", people by {unit!r}"
+        what = "Created" if entry.kind == "create" else "Cap changed"
+        price, asked = "–", f"{what}: cap {entry.cap}, {relation}{people}"
+    else:
+        from discreet.questions._text import plan_in_words
+
+        price, asked = str(entry.charged), plan_in_words(entry.plan)
+    return [str(entry.sequence), entry.time, price, str(entry.spent), entry.request_id or "–", asked]
+
+
+def _kinds(entry: Entry) -> set[str]:
+    """By which names an entry is found: its own kind, and that of the question."""
+    return {entry.kind} if entry.plan is None else {entry.kind, str(entry.plan.get("question", ""))}
+
+
+def _moment(text: str | None, option: str, days: int) -> datetime:
+    """A moment in UTC: of a day its beginning, or with ``days`` its end; far away if none is said."""
+    if text is None:
+        return (datetime.max if days else datetime.min).replace(tzinfo=UTC)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"{option} {text!r} must be a day, such as 2026-01-31, or a time of it") from None
+    whole = len(text.strip()) <= len("2026-01-31")
+    moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment + timedelta(days=days) if whole else moment
+
+
+def _as_csv(rows: list[list[str]]) -> str:
+    from csv import writer
+
+    text = io.StringIO()
+    writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _price(
+    dataset: Name,
+    ledger: LedgerUrl = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    zcdp: Zcdp = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a guarantee would cost and whether it fits; spends nothing. Exit code 7: it does not fit."""
+    with _opened(ledger) as book:
+        from discreet.ledger import Budget
+
+        asked: Any = Budget.cap(epsilon, delta, zcdp)
+        if asked.zcdp is None:
+            account = book.show(dataset)
+            relation, part = Relation(account.relation), asked.delta or Fraction(0)
+            asked = discreet.Guarantee(asked.epsilon, relation, unit=account.unit, exact_delta=part)
+        found = book.price(dataset, asked)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        verdict = "yes" if found.fits else "no"
+        rows = [["asked", str(found.asked)], ["spent", str(found.spent)], ["cap", str(found.cap)]]
+        print_table(["", found.dataset], [*rows, ["fits", verdict]])
+    if not found.fits:
+        raise typer.Exit(REFUSED)
+
+
+def _verify(
+    file: Annotated[Path | None, typer.Option(help="Verify this export and not a ledger.")] = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(help="Hash of an entry that must be there, as a receipt shows it; repeat it."),
+    ] = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute every hash and every sum; names the first row that is wrong."""
+    if file is not None:
+        found = discreet.Ledger.verify_export(file, expect=expect or ())
+    else:
+        with _opened(ledger) as book:
+            found = book.verify(expect=expect or ())
+    notes = (f"note: {text}" for text in found.notes)
+    print_found(found.to_dict(), as_json, f"sound: {found.entries} entries, head {found.head}", *notes)
+
+
+def _export(
+    out: Annotated[Path, typer.Argument(help="The new file.")],
+    force: Force = False,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Verify the ledger and write all of it to a file: a line of JSON per entry."""
+    with _opened(ledger) as book:
+        found = book.export(out, overwrite=force)
+    print_found(found.to_dict(), as_json, f"{found.entries} entries, head {found.head}")
+    if not as_json:
+        note(f"Saved to {out}")
+
+
+def _print_account(account: Account, as_json: bool) -> None:
+    if as_json:
+        print_json(account.to_dict())
+        return
+    rows = [
+        ["cap", str(account.cap)],
+        ["spent", str(account.spent)],
+        ["remaining", str(account.remaining)],
+        ["relation", account.relation],
+        *([] if account.unit is None else [["unit", account.unit]]),
+        ["entries", str(account.entries)],
+        ["head", account.head],
+    ]
+    print_table(["", "budget"], [["dataset", account.dataset], *rows])

@@ -1,0 +1,35 @@
+"""Records on any engine and a public declaration → exact whole numbers.
+
+Each record becomes a code that depends on that record and the declaration alone: the position of a level, a
+point of a grid between declared bounds, a bin. Python values are coded here, one by one; tables are coded,
+grouped and summed where they live, through narwhals; files are opened by an embedded DuckDB and then are
+tables too. Only aggregates leave an engine, and no message quotes a record.
+
+Privacy needs that what a record counts as depends on no other record. Whoever makes a typed column of mixed
+values decides earlier, out of our hands: ``numpy.array([1.0, "q"])`` holds the text ``"1.0"``, a ``Counter``
+holds 1 and True as one key, and a query on an engine may infer a type from all records. Fix the type of such
+a column before looking at the records.
+"""
+
+from discreet._data import engines, files, rows, statistics
+from discreet._data.files import FORMATS as FORMATS
+from discreet._data.files import Glob as Glob
+from discreet._data.grids import ClippedSum as ClippedSum
+from discreet._data.statistics import Contribution as Contribution
+from discreet._data.values import Tally as Tally
+from discreet._data.withheld import withheld
+
+# The door: whatever is called from outside goes through here, and no engine's words come back.
+as_frame = withheld(engines.as_frame)
+as_table = withheld(engines.as_table)
+count_cells = withheld(engines.count_cells)
+of_columns = withheld(engines.of_columns)
+sql = withheld(files.sql)
+read_rows = withheld(rows.read_rows)
+binned = withheld(statistics.binned)
+clipped_sum = withheld(statistics.clipped_sum)
+contingencies = withheld(statistics.contingencies)
+contingency = withheld(statistics.contingency)
+count_levels = withheld(statistics.count_levels)
+count_texts = withheld(rows.count_texts)
+count_codes = withheld(rows.count_codes)

@@ -1,0 +1,560 @@
+"""Tables where they live: codes, the bound on records per person, and sums, all inside the engine.
+
+One way through narwhals for every engine. A table becomes a column of codes (see :class:`Coder`) and perhaps
+one of person keys; these are grouped, capped and added up by the engine, and only the result is fetched.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from discreet._data.levels import WHITE, Levels
+from discreet._data.values import Coder, Tally, alike, count_weighted, distinct, is_missing, wrong_type
+from discreet._data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch, ours
+from discreet._declarations import as_plain
+from discreet.errors import DataError, EngineFailure, InvalidInput, how_to_install
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+_BETWEEN = "\x1f"  # the separator of units, of ASCII
+_CHAIN = 8  # up to so many levels comparisons are faster than a join
+_SPLIT = 2**20
+PERSON_TYPES = "a person key must be text or whole numbers"
+
+
+Lookup = Callable[["nw.LazyFrame[Any]"], "nw.LazyFrame[Any]"]
+
+
+@dataclass(frozen=True)
+class EngineTable:
+    """A table of which each wanted column has a declaration.
+
+    ``codes`` holds an expression for each, ``texts`` the same column as text where it is text. ``person`` is
+    the name of the key column. ``groups``: to group by the raw columns before anything else is known to be
+    cheap, since the codes of a few distinct values cost less than those of all records. ``objects`` are the
+    columns, by position, that are codes already, as pandas has them. ``lookups`` each add a column of places
+    before codes are taken, and return as many rows as they got. ``sparing`` turns a tight limit on the
+    engine's memory on and off: where it is, ``groups`` is an attempt that may fail.
+    """
+
+    raw: nw.LazyFrame[Any]
+    coders: tuple[Coder, ...]
+    codes: tuple[nw.Expr, ...]
+    texts: tuple[nw.Expr | None, ...]
+    person: str | None = None
+    groups: bool = False
+    objects: Mapping[int, Any] = field(default_factory=dict)
+    lookups: Sequence[Lookup] = ()
+    sparing: Callable[[bool], None] | None = None
+
+    @cached_property
+    def frame(self) -> nw.LazyFrame[Any]:
+        """The records, with all that the codes are made of."""
+        return self.looked_up(self.raw)
+
+    def looked_up(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """A frame with the column of places that each lookup adds."""
+        for lookup in self.lookups:
+            frame = lookup(frame)
+        return frame
+
+
+def _lookup(
+    frame: nw.LazyFrame[Any], name: str, value: nw.Expr, wanted: Mapping[Any, int], dtype: Any
+) -> Lookup | None:
+    """The positions of levels by a hash join, in a column that is called after the value's; None where it
+    would not pay.
+
+    A record that met two levels would count twice. So text is compared as bytes (:func:`compared_exactly`),
+    Polars is told to fail where a level stands twice, and DuckDB takes a scalar subquery, of which there is
+    one value for each row, whatever equals what.
+    """
+    import narwhals as nw
+
+    if len(wanted) <= _CHAIN:
+        return None
+    key, place = f"{name}_key", f"{name}_place"
+    if frame.implementation.is_polars():
+        kind = dtype if dtype.is_integer() else nw.Float64() if dtype.is_numeric() else nw.String()
+        listed = {key: list(wanted), place: list(wanted.values())}
+        levels = nw.from_dict(listed, {key: kind, place: nw.Int64()}, backend="polars").lazy().to_native()
+
+        def joined(records: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+            native = records.with_columns(**{key: value}).to_native()
+            return _lazy(native.join(levels, on=key, how="left", validate="m:1"))
+
+        return joined
+    text = _BETWEEN.join(map(str, wanted))
+    if not frame.implementation.is_duckdb() or "\0" in text or text.count(_BETWEEN) != len(wanted) - 1:
+        return None
+    # A table that reads no record; one long text is quicker to parse than many.
+    native = frame.to_native()
+    whole = native.types[native.columns.index(name)]
+    typed = whole if dtype.is_integer() else "DOUBLE" if dtype.is_numeric() else "VARCHAR"
+    places = _BETWEEN.join(map(str, wanted.values()))
+    table = ", ".join(
+        f"unnest(string_split({quoted(texts)}, '{_BETWEEN}'))::{kind} AS {label}"
+        for label, texts, kind in (("level", text, typed), ("place", places, "BIGINT"))
+    )
+    found = f"*, (SELECT place FROM (SELECT {table}) WHERE level = {key}) AS {place}"
+
+    def single(records: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return _lazy(records.with_columns(**{key: value}).to_native().project(found))
+
+    return single
+
+
+def _lazy(native: Any) -> nw.LazyFrame[Any]:
+    import narwhals as nw
+
+    frame: nw.LazyFrame[Any] = nw.from_native(native).lazy()
+    return frame
+
+
+def quoted(text: str) -> str:
+    """SQL: a text as it is."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """SQL: the name of a column."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """Records by cell, a tuple with one code per column: all of them, and those that the bound keeps."""
+
+    records: Mapping[tuple[int, ...], int]
+    kept: Mapping[tuple[int, ...], int]
+
+
+def count_cells(table: EngineTable, most: int | None) -> CellCounts:
+    """How many records have each combination of codes, with at most ``most`` per person."""
+    import numpy as np
+
+    try:
+        if table.sparing is not None:
+            table.sparing(True)
+        rows = fetch(_grouped(table, most))
+    except EngineError as error:
+        if error.kind != OUT_OF_MEMORY or table.sparing is None:
+            raise
+        table.sparing(False)  # too many distinct values: code every record, which takes no memory
+        rows = fetch(_grouped(replace(table, groups=False), most))
+    if most is not None:
+        _check_people(rows)
+    combined = np.array([int(row[0]) for row in rows], dtype=np.int64)
+    places = np.unravel_index(combined, [coder.codes for coder in table.coders])
+    for coder, codes in zip(table.coders, places, strict=True):
+        if not coder.total and (codes == coder.untyped).any():
+            raise wrong_type("Unknown")
+    cells = list(zip(*(codes.tolist() for codes in places), strict=True))
+    records, kept = ([int(row[i]) for row in rows] for i in (1, 1 if most is None else 2))
+    return CellCounts(dict(zip(cells, records, strict=True)), dict(zip(cells, kept, strict=True)))
+
+
+def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, int, int]]:
+    """Of one column: all records, and of those that the bound keeps the number, Σj and Σj² of their codes.
+
+    Squares are added up in two parts, below and above 2²⁰, which 64 bits hold for up to 2⁴³ records.
+    """
+    import narwhals as nw
+
+    (coder,) = table.coders
+    parts, code, number = _grouped(table, most), nw.col("code"), nw.col("records").cast(nw.Int64)
+    if most is None:
+        parts = parts.select("code", records=number, kept=number, nobody=number * 0)
+    inside, kept = code < coder.size, nw.col("kept")
+    place = nw.when(inside).then(code).otherwise(nw.lit(0)).cast(nw.Int64)
+    status = nw.when(inside).then(nw.lit(-1)).otherwise(code).cast(nw.Int64)
+    sums = {
+        "first": place * kept,
+        "high": (place * place) // _SPLIT * kept,
+        "low": (place * place) % _SPLIT * kept,
+    }
+    names = ("records", "kept", "nobody", *sums)
+    parts = parts.with_columns(status=status, **sums)
+    rows = fetch(parts.group_by("status").agg(*(nw.col(name).sum() for name in names)))
+    _check_people(rows)
+    found = {int(row[0]): [int(value) for value in row[1:]] for row in rows}
+    if not coder.total and coder.untyped in found:
+        raise wrong_type("Unknown")
+    records, entered, _, first, high, low = found.get(-1, [0] * 6)
+    unknown, missing = (found.get(coder.size + i, [0])[0] for i in (0, 1))
+    return Tally((records,), missing, unknown), (entered, first, high * _SPLIT + low)
+
+
+def _grouped(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
+    """One row per combined code: code and records; with a bound, kept and nobody (of no person) as well."""
+    import narwhals as nw
+
+    frame, records = table.frame, nw.len()
+    if table.groups:
+        raw = [f"v{i}" for i in range(len(table.coders))]
+        frame = table.looked_up(table.raw.group_by(*raw).agg(nw.len().alias("records")))
+        records = nw.col("records").sum()
+    combined, *others = (code.cast(nw.Int64) for code in table.codes)
+    for coder, code in zip(table.coders[1:], others, strict=True):
+        combined = combined * coder.codes + code
+    columns = {"code": combined}
+    number = nw.col("records").cast(nw.Int64)  # unsigned, of 32 bits, on Polars
+    if table.groups:
+        columns["records"] = number
+    if table.person is None:
+        return frame.select(**columns).group_by("code").agg(records.alias("records"))
+    # Within a person records go in the order of their codes: an order of that person's own records alone,
+    # and the same on every engine. Of equal codes it does not matter which is kept.
+    columns["person"] = nw.col(table.person)
+    grouped = frame.select(**columns).group_by("person", "code").agg(records.alias("records"))
+    grouped = grouped.with_columns(records=number)
+    upto = nw.col("records").cum_sum()
+    if grouped.implementation.is_pandas_like():
+        # Without copy on write (pandas 2) an ordered window is put back in place while it is still read.
+        grouped = grouped.collect().sort("code").with_columns(upto=upto.over("person")).lazy()
+    else:
+        grouped = grouped.with_columns(upto=upto.over("person", order_by="code"))
+    grouped = grouped.with_columns(room=most - (nw.col("upto") - nw.col("records")).cast(nw.Int64))
+    room, size = nw.col("room"), nw.col("records")
+    fits = nw.when(room >= size).then(size).otherwise(nw.when(room > 0).then(room).otherwise(nw.lit(0)))
+    nobody = nw.when(nw.col("person").is_null()).then(size).otherwise(nw.lit(0))
+    grouped = grouped.with_columns(kept=fits.cast(nw.Int64), nobody=nobody.cast(nw.Int64))
+    return grouped.group_by("code").agg(*(nw.col(name).sum() for name in ("records", "kept", "nobody")))
+
+
+def _check_people(rows: Sequence[Sequence[Any]]) -> None:
+    """Columns 1 and 3 are all records and those whose person is missing."""
+    nobody = sum(int(row[3]) for row in rows)
+    if nobody:
+        total = sum(int(row[1]) for row in rows)
+        raise DataError(
+            f"{nobody} of {total} records have no person key, so their contribution has no bound; "
+            "drop them before counting"
+        )
+
+
+def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
+    """The tally with hints, from a second pass over the unknown text of one column."""
+    import narwhals as nw
+
+    coder, text = table.coders[index], table.texts[index]
+    if tally.unknown and index in table.objects:
+        again = count_weighted(distinct(table.objects[index]), coder)
+        return replace(tally, blank=again.blank, case=again.case)
+    if not (tally.unknown and text is not None and isinstance(coder, Levels)):
+        return tally
+    stripped = text.str.strip_chars(WHITE)
+    unknown = table.frame.filter(table.codes[index] == coder.stray)
+    ((blank, near),) = fetch(
+        unknown.select(
+            blank=stripped.is_in(coder.near[0]).cast(nw.Int64).sum(),
+            near=stripped.str.to_lowercase().is_in(coder.near[1]).cast(nw.Int64).sum(),
+        )
+    )
+    return replace(tally, blank=int(blank or 0), case=int(near or 0) - int(blank or 0))
+
+
+def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
+    """Any column or table as a narwhals lazy frame; None where the data are Python values."""
+    if isinstance(data, Mapping | list | tuple | range | Iterator):
+        return None
+    import narwhals as nw
+
+    try:
+        if (arrow := sys.modules.get("pyarrow")) is not None:
+            data = _arrow_in_duckdb(data, arrow)
+        native = nw.from_native(data, allow_series=True, pass_through=True)
+    except Exception as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
+        if type(data).__module__.startswith("pyspark."):
+            raise DataError(
+                "the Spark DataFrame cannot be read: is its session alive? PySpark 3.5 or newer is needed: "
+                + how_to_install("spark")
+            ) from None
+        raise InvalidInput("the table cannot be read; are its column names unique?") from None
+    if isinstance(native, nw.Series):
+        native = native.alias("value").to_frame()
+    return native.lazy() if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
+
+
+def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
+    """Columns of Python values as a table of objects; arrays of NumPy keep the type that they have.
+
+    No type is inferred: it would depend on all records, and one complex number make all others missing.
+    """
+    import numpy as np
+    import pandas as pd
+
+    made = {}
+    for name, values in columns.items():
+        if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(values, Iterable):
+            raise InvalidInput(f"column {name!r} must be a list or an array of values")
+        typed = type(values) is np.ndarray and values.dtype.kind in "biufU"
+        if getattr(values, "ndim", 1) != 1:
+            raise InvalidInput(f"column {name!r} must have one dimension")
+        column = values if typed else list(values)
+        made[name] = pd.Series(column, dtype=None if typed else object)
+    if len(set(map(len, made.values()))) > 1:
+        raise InvalidInput("data must map column names to columns of one length")
+    return _lazy(pd.DataFrame(made))
+
+
+def _arrow_in_duckdb(data: Any, arrow: Any) -> Any:
+    """Arrow is read in place by DuckDB, which has the window that a bound per person needs."""
+    if isinstance(data, arrow.Array | arrow.ChunkedArray):
+        data = {"value": data}
+    elif not isinstance(data, arrow.Table | arrow.RecordBatch):
+        return data
+    table = arrow.table(data)
+    if len(set(table.column_names)) != len(table.column_names):
+        raise ValueError
+    return connect().from_arrow(table)
+
+
+def as_table(
+    frame: nw.LazyFrame[Any],
+    coders: Mapping[str | None, Coder],
+    person: str | None,
+    *,
+    groups: bool = False,
+    ordered: bool = False,
+) -> EngineTable:
+    """The declared columns of a frame; names of a table's columns are schema, hence public.
+
+    ``ordered``: the codes are wanted in the order of the records, which a join need not keep.
+    """
+    import narwhals as nw
+
+    spark = frame.implementation.is_spark_like()
+    names = list(frame.to_native().columns if spark else frame.collect_schema().names())
+    chosen = {f"v{i}": choose(names, column) for i, column in enumerate(coders)}
+    if person is not None:
+        chosen["person"] = choose(names, person)
+    if frame.implementation.is_pandas_like():
+        return _pandas_table(frame.to_native(), chosen, tuple(coders.values()))
+    if spark:
+        # By position: Spark takes a dot in a name for a field, and upper case for lower.
+        frame = nw.from_native(frame.to_native().toDF(*(f"c{i}" for i in range(len(names)))))
+        chosen = {label: f"c{names.index(name)}" for label, name in chosen.items()}
+    selected = frame.select(**{label: nw.col(name) for label, name in chosen.items()})
+    return typed_table(selected, tuple(coders.values()), groups=groups, ordered=ordered)
+
+
+def compared_exactly(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """Columns whose values an engine takes for equal only where they are: text by its bytes, NaN as null.
+
+    DuckDB and Spark may compare text by a collation, of the column or of the session, in which *e*, *E* and
+    *é* are one. Of a Parquet column DuckDB takes isnan for false from the smallest and the largest number,
+    which leave NaN out, so that what a NaN counts as would depend on the other records; that does not reach
+    behind nullif.
+    """
+    import narwhals as nw
+
+    native: Any = frame.to_native()
+    if frame.implementation.is_duckdb():
+        columns = []
+        for name, kind in frame.collect_schema().items():
+            column = identifier(name)
+            if kind.is_float():
+                column = f"CASE WHEN isnan(nullif({column}, 1)) THEN NULL ELSE {column} END AS {column}"
+            elif kind in (nw.String, nw.Categorical, nw.Enum):
+                column = f"{column}::VARCHAR COLLATE C AS {column}"
+            columns.append(column)
+        return _lazy(native.project(", ".join(columns)))
+    if frame.implementation.is_spark_like():
+        from pyspark.sql import functions, types
+
+        if hasattr(functions, "collate"):  # from Spark 4 on there are collations
+            text = [one.name for one in native.schema if isinstance(one.dataType, types.StringType)]
+            exact = {name: functions.collate(functions.col(name), "UTF8_BINARY") for name in text}
+            return _lazy(native.withColumns(exact) if exact else native)
+    return frame
+
+
+def typed_table(
+    frame: nw.LazyFrame[Any],
+    coders: tuple[Coder, ...],
+    *,
+    groups: bool = False,
+    ordered: bool = False,
+    objects: Mapping[int, Any] | None = None,
+) -> EngineTable:
+    """A frame of columns v0, v1, …, and perhaps ``person``; those of ``objects`` are codes already.
+
+    Where each value has a type of its own, ``v0_kind`` says which, and there is a column for each type.
+    """
+    import narwhals as nw
+
+    frame = compared_exactly(frame)
+    schema = frame.collect_schema()
+    if "person" in schema:
+        dtype = schema["person"]
+        if dtype in (nw.Categorical, nw.Enum):
+            frame = frame.with_columns(nw.col("person").cast(nw.String))
+        elif not (dtype == nw.String or dtype.is_integer()):
+            raise wrong_type(type(dtype).__name__, f"the key of a person: {PERSON_TYPES}")
+    lookups: list[Lookup] = []
+
+    def code_of(name: str, coder: Coder) -> nw.Expr:
+        if ordered or not isinstance(coder, Levels):
+            return coder.expression(nw.col(name), schema[name])
+        value, missing, wanted, other = coder.reading(nw.col(name), schema[name])
+        lookup = _lookup(frame, name, value, wanted, schema[name])
+        if lookup is None:
+            return coder.expression(nw.col(name), schema[name])
+        lookups.append(lookup)
+        place = nw.col(f"{name}_place")
+        found = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
+        return nw.when(missing).then(nw.lit(coder.absent)).otherwise(found)
+
+    codes: list[nw.Expr] = []
+    texts: list[nw.Expr | None] = []
+    for i, coder in enumerate(coders):
+        name, kind = f"v{i}", nw.col(f"v{i}_kind")
+        text = None
+        if objects and i in objects:
+            code = nw.col(name)
+        elif name in schema:
+            code = code_of(name, coder)
+            if schema[name] in (nw.String, nw.Categorical, nw.Enum):
+                text = nw.col(name).cast(nw.String)
+        else:
+            code = nw.lit(coder.stray)
+            for value, column in coder.kinds.items():
+                if f"{name}_{column}" in schema:
+                    code = nw.when(kind == value).then(code_of(f"{name}_{column}", coder)).otherwise(code)
+            code = nw.when(kind == "null").then(nw.lit(coder.absent)).otherwise(code)
+            if f"{name}_text" in schema:
+                text = nw.when(kind == "text").then(nw.col(f"{name}_text"))
+        codes.append(code)
+        texts.append(text)
+    person = "person" if "person" in schema else None
+    return EngineTable(frame, coders, tuple(codes), tuple(texts), person, groups, objects or {}, lookups)
+
+
+def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, ...]) -> EngineTable:
+    """Levels, and Python objects, as their codes; other columns as they are."""
+    import narwhals as nw
+
+    given, objects = {}, {}
+    for i, (coder, (label, name)) in enumerate(zip(coders, chosen.items(), strict=False)):
+        series = _decoded(native[name])
+        codes = _pandas_codes(series, coder)
+        given[label] = series.array if codes is None else codes
+        if codes is not None:
+            objects[i] = series
+    if "person" in chosen:
+        given["person"] = _people(native[chosen["person"]])
+    return typed_table(nw.from_native(type(native)(given, copy=False)).lazy(), coders, objects=objects)
+
+
+def _pandas_codes(series: Any, coder: Coder) -> Any:
+    """The codes of a column; None where an expression is to find them.
+
+    Objects are read one by one, categories as what they are: they may be numbers or truth values.
+    """
+    import numpy as np
+
+    levels, categories = isinstance(coder, Levels), getattr(series.dtype, "categories", None)
+    if categories is not None:
+        if categories.dtype.kind in "mM":
+            raise wrong_type(f"category of {categories.dtype.name}")
+    elif str(series.dtype) == "object":
+        values = series.tolist()
+        known = {value: coder.code(value) for value in set(values)} if alike(values) else None
+        found = map(coder.code, values) if known is None else map(known.__getitem__, values)
+        return np.fromiter(found, dtype=np.int64, count=len(values))
+    elif not (levels and _has_plain_type(series)):
+        return None
+    places, values = series.factorize()
+    codes = [*map(coder.code, values.tolist()), coder.absent]  # −1, the last, is missing
+    return np.array(codes, dtype=np.int64)[np.asarray(places)]
+
+
+def _has_plain_type(series: Any) -> bool:
+    import narwhals as nw
+
+    dtype = nw.from_native(series, series_only=True).dtype
+    return dtype.is_numeric() or dtype in (nw.String, nw.Boolean)
+
+
+def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | None:
+    """Of one column of pandas: values with how often they occur, as pandas counts them; None: count codes."""
+    frame = as_frame(data)
+    if frame is None or not frame.implementation.is_pandas_like():
+        return None
+    series = _decoded(frame.to_native()[choose(frame.collect_schema().names(), column)])
+    if str(series.dtype) == "object":  # pandas would infer a type from all of them
+        return distinct(series.tolist())
+    if not hasattr(series.dtype, "categories"):
+        if not _has_plain_type(series):
+            return None
+    elif series.dtype.categories.dtype.kind in "mM":
+        return None
+    counted = series.value_counts(sort=False, dropna=False)
+    return zip(counted.index.tolist(), counted.tolist(), strict=True)
+
+
+def _decoded(series: Any) -> Any:
+    """A dictionary column of Arrow in pandas as its plain type; others as they are."""
+    arrow: Any = getattr(series.dtype, "pyarrow_dtype", None)
+    if not hasattr(arrow, "index_type"):
+        return series
+    return series.astype(type(series.dtype)(arrow.value_type))
+
+
+def _people(series: Any) -> Any:
+    """Person keys; objects as the number of their first occurrence, where all are text or whole numbers."""
+    import numpy as np
+
+    if hasattr(series.dtype, "categories"):
+        series = series.astype(series.dtype.categories.dtype)
+    if str(series.dtype) != "object":
+        return _decoded(series).array
+    numbers: dict[Any, int] = {}
+    keys = []
+    for raw in series:
+        value = as_plain(raw)
+        if not (is_missing(value) or (isinstance(value, str | int) and not isinstance(value, bool))):
+            raise wrong_type("object", f"the key of a person: {PERSON_TYPES}")
+        keys.append(None if is_missing(value) else numbers.setdefault(value, len(numbers)))
+    if None in keys:
+        return [None if key is None else str(key) for key in keys]
+    return np.array(keys, dtype=np.int64)
+
+
+def choose(
+    names: Sequence[Any],
+    column: str | None,
+    unknown: Callable[[Sequence[Any], str], InvalidInput] | None = None,
+) -> Any:
+    """The one column that is meant; ``unknown`` says that there is none of that name."""
+    if column is None and len(names) == 1:
+        return names[0]
+    if column is None or column not in names:
+        raise no_column(names, column) if column is None or unknown is None else unknown(names, column)
+    if list(names).count(column) > 1:
+        raise InvalidInput(f"column={column!r} is the name of more than one column; rename them")
+    return column
+
+
+def no_column(names: Sequence[Any], column: str | None) -> InvalidInput:
+    listing = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    if column is None:
+        return InvalidInput(f"which column? Name it, one of: {listing}")
+    return InvalidInput(
+        f"column={column!r} does not exist; {nearest(names, column)}The columns are: {listing}"
+    )
+
+
+def nearest(names: Sequence[Any], column: str) -> str:
+    folded = {str(name).strip().lower(): name for name in names}
+    near = difflib.get_close_matches(str(column).strip().lower(), folded, n=1)
+    return f"did you mean {folded[near[0]]!r}? " if near else ""

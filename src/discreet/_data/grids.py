@@ -1,0 +1,250 @@
+"""Numbers as whole numbers: a grid between declared bounds, and bins between declared edges.
+
+A sum of floats depends on the order of its terms, and so on the engine, and one record can move it by more
+than the bounds say (Casacuberta, Shoemate, Vadhan and Wagaman 2022, "Widespread underestimation of
+sensitivity in differentially private libraries and how to fix it"). So each record is first put on a grid
+of equally spaced points, by itself, in IEEE doubles; only whole numbers are summed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from discreet._data.values import RANGES, Coder, wrong_type
+from discreet._declarations import EXCLUDE, as_integer, as_plain
+from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+MOST_STEPS = 2**16
+
+
+@dataclass(frozen=True)
+class ClippedSum:
+    """Sums of n records that were clipped to ``bounds`` and put on a grid of ``steps`` equal steps.
+
+    ``grid_sum`` and ``grid_squares`` are Σj and Σj² of the grid points j ∈ {0, …, steps}: whole numbers,
+    equal on every engine, and what noise is to be added to. Replacing m records moves them by at most
+    m·steps and m·steps². ``bounds`` are exact: a float means the decimal number that it prints as.
+    """
+
+    n: int
+    grid_sum: int
+    grid_squares: int
+    bounds: tuple[Fraction, Fraction]
+    steps: int
+
+    @property
+    def step(self) -> Fraction:
+        return (self.bounds[1] - self.bounds[0]) / self.steps
+
+    @property
+    def total(self) -> Fraction:
+        """Σ (lo + step·j), exactly; one replaced record moves it by at most hi − lo."""
+        return self.n * self.bounds[0] + self.step * self.grid_sum
+
+    @property
+    def squares(self) -> Fraction:
+        """Σ (lo + step·j)², exactly."""
+        low, step = self.bounds[0], self.step
+        return self.n * low**2 + 2 * low * step * self.grid_sum + step**2 * self.grid_squares
+
+
+class Numbers(Coder):
+    """What :class:`Grid` and :class:`Bins` share: how a number is read, and that text is none."""
+
+    kinds: ClassVar = {"truth": "truth", "whole": "real", "huge": "real", "real": "real"}
+
+    reach: tuple[float, float]
+    """The lowest and the highest finite number that is declared."""
+
+    def find(self, value: Any) -> int:
+        if not isinstance(value, Real | Decimal):
+            return self.stray
+        try:
+            return self.place(float(value))
+        except OverflowError:
+            return self.place(math.inf if cast("Any", value) > 0 else -math.inf)
+
+    @abstractmethod
+    def place(self, number: float) -> int:
+        """The code of a double that is not NaN."""
+
+    @abstractmethod
+    def placed(self, number: nw.Expr) -> nw.Expr:
+        """The same inside an engine; what it makes of null and NaN does not matter."""
+
+    def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
+        import narwhals as nw
+
+        if dtype == nw.Unknown:  # which is also the type of a column of nulls
+            return nw.when(value.is_null()).then(nw.lit(self.absent)).otherwise(nw.lit(self.untyped))
+        if dtype == nw.Boolean:
+            value = value.cast(nw.Int64)
+        elif dtype.is_integer():
+            # Engines differ in how they turn whole numbers of more than 53 bits into doubles, and some
+            # refuse: what lies beyond all that is declared is moved just beyond it.
+            lowest, highest = RANGES[str(dtype)]
+            low = min(math.floor(self.reach[0]) - 1, highest)
+            high = max(math.ceil(self.reach[1]) + 1, lowest)
+            if low > lowest:
+                value = nw.when(value < low).then(nw.lit(low)).otherwise(value)
+            if high < highest:
+                value = nw.when(value > high).then(nw.lit(high)).otherwise(value)
+        elif not dtype.is_numeric():
+            raise wrong_type(type(dtype).__name__, "summed or binned; turn it into numbers")
+        number = value.cast(nw.Float64)
+        missing = number.is_null() | number.is_nan()
+        return nw.when(missing).then(nw.lit(self.absent)).otherwise(self.placed(number).cast(nw.Int64))
+
+    def is_record(self, names: Sequence[str]) -> bool:
+        return any(map(_is_number, names))
+
+
+class Grid(Numbers):
+    """Code j = ⌊(clip(x) − lo)/(hi − lo)·steps + ½⌋, in IEEE doubles, 0 ≤ j ≤ steps; ±∞ clips.
+
+    Each operation is correctly rounded, hence monotone: x ≤ y has j(x) ≤ j(y), lo has 0 and hi has ``steps``.
+    ``integers``: x must be a whole number, or ±∞, and j is clip(x) − lo.
+    """
+
+    unfit = "no number, or no whole number where integers=True"
+    wayout = "repair or drop them before counting"
+    missing_wayout = "declare what they count as: missing=VALUE, within the bounds"
+
+    def __init__(self, bounds: Any, steps: int | None, integers: bool, missing: Any) -> None:
+        if isinstance(bounds, str | bytes) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+            raise InvalidInput(f"bounds={bounds!r} must be a pair (lowest, highest), declared and public")
+        low, high = (_exact(bound, "bounds", bounds) for bound in bounds)
+        self.low, self.high = float(low), float(high)
+        self.width = self.high - self.low
+        if not 0 < self.width < math.inf:
+            raise InvalidInput(f"bounds={bounds!r}: the lowest value must be smaller than the highest")
+        self.bounds = (low, high)
+        self.reach = (self.low, self.high)
+        self.integers = integers
+        if integers:
+            if low.denominator != 1 or high.denominator != 1 or max(abs(low), abs(high)) > 2**52:
+                raise InvalidInput(f"bounds={bounds!r} must be whole numbers, of 52 bits, for integers=True")
+            if steps is not None:
+                raise InvalidInput(f"steps={steps!r} is not for integers=True, where each step is 1")
+            self.steps = int(high - low)
+        else:
+            self.steps = MOST_STEPS if steps is None else as_integer(steps, "steps")
+        if not 1 <= self.steps <= MOST_STEPS:
+            what = f"bounds={bounds!r} are" if integers else f"steps={steps!r} is"
+            raise InvalidInput(f"{what} not from 1 to {MOST_STEPS} steps")
+        self.size = self.steps + 1
+        self.stray = self.size
+        self.absent = self.size + 1
+        if missing is not None:
+            value = _exact(missing, "missing", missing)
+            if not low <= value <= high or (integers and value.denominator != 1):
+                raise InvalidInput(f"missing={missing!r} must be a value within bounds={bounds!r}")
+            self.absent = self.place(float(value))
+
+    def place(self, number: float) -> int:
+        clipped = min(max(number, self.low), self.high)
+        if not self.integers:
+            return math.floor((clipped - self.low) / self.width * self.steps + 0.5)
+        return int(clipped - self.low) if clipped == math.floor(clipped) else self.stray
+
+    def placed(self, number: nw.Expr) -> nw.Expr:
+        import narwhals as nw
+
+        # Missing records as lo, because some engines fail on the whole number nearest to NaN.
+        unusable = number.is_null() | number.is_nan() | (number < self.low)
+        below = nw.when(unusable).then(nw.lit(self.low)).otherwise(number)
+        clipped = nw.when(below > self.high).then(nw.lit(self.high)).otherwise(below)
+        if not self.integers:
+            return ((clipped - self.low) / self.width * self.steps + 0.5).floor()
+        whole = clipped.floor()
+        return nw.when(clipped == whole).then(whole - self.low).otherwise(nw.lit(float(self.stray)))
+
+
+class Bins(Numbers):
+    """Code i of the bin e_i ≤ x < e_{i+1}; the last bin holds its upper edge too."""
+
+    unfit = "no number, or one outside the declared edges"
+    wayout = "widen the edges, to ±inf at most, or say outside='clip' or outside='level'"
+    missing_wayout = "count them as a level of their own: missing='level'"
+
+    def __init__(self, edges: Any, outside: str | None, missing: str | None) -> None:
+        if isinstance(edges, str | bytes | set | frozenset) or not isinstance(edges, Iterable):
+            raise InvalidInput(
+                f"edges={edges!r} must be numbers in increasing order, such as (0, 18, 65, 120)"
+            )
+        edges = tuple(map(as_plain, edges))
+        try:
+            if any(isinstance(edge, bool) or not isinstance(edge, Real | Decimal) for edge in edges):
+                raise TypeError
+            self.edges = tuple(map(float, edges))
+        except (TypeError, OverflowError):
+            raise InvalidInput(f"edges={edges!r} must be numbers, each a finite double or ±inf") from None
+        # As doubles, since that is what records are compared with; NaN is no edge.
+        if len(edges) < 3 or not all(a < b for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise InvalidInput(f"edges={edges!r} must be at least three numbers in increasing order")
+        if outside not in (None, "clip", "level"):
+            raise InvalidInput(f"outside={outside!r} must be None, 'clip' or 'level'")
+        if missing not in (None, "level", EXCLUDE):
+            raise InvalidInput(f"missing={missing!r} must be None, 'level' or 'exclude'")
+        self.drops_missing = missing == EXCLUDE
+        finite = [edge for edge in self.edges if math.isfinite(edge)]
+        self.reach = (finite[0], finite[-1])
+        self.clip = outside == "clip"
+        self.bins = len(edges) - 1
+        self.size = self.bins + (outside == "level") + (missing == "level")
+        self.stray = self.size  # text and the like is a mistake, and no level
+        self.own_outside = outside == "level"
+        self.absent = self.size - 1 if missing == "level" else self.size + 1
+
+    def place(self, number: float) -> int:
+        if not self.clip and not self.edges[0] <= number <= self.edges[-1]:
+            return self.bins if self.own_outside else self.stray
+        return sum(number >= edge for edge in self.edges[1:-1])
+
+    def placed(self, number: nw.Expr) -> nw.Expr:
+        import narwhals as nw
+
+        def search(first: int, last: int) -> nw.Expr:
+            """Which of the bins first … last, by halving: no deep expression for many bins."""
+            if first == last:
+                return nw.lit(first)
+            middle = (first + last + 1) // 2
+            upper = number >= self.edges[middle]
+            return nw.when(upper).then(search(middle, last)).otherwise(search(first, middle - 1))
+
+        inner = search(0, self.bins - 1)
+        if self.clip:
+            return inner
+        out = (number < self.edges[0]) | (number > self.edges[-1])
+        return nw.when(out).then(nw.lit(self.bins if self.own_outside else self.stray)).otherwise(inner)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a field of a CSV file is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _exact(number: Any, name: str, shown: Any) -> Fraction:
+    """A declared number exactly: a float means the decimal number that it prints as."""
+    number = as_plain(number)
+    if isinstance(number, bool) or not isinstance(number, Real | Decimal):
+        raise InvalidInput(f"{name}={shown!r} must be finite numbers, declared and public")
+    try:
+        if math.isfinite(number):
+            return Fraction(str(number) if isinstance(number, float) else cast("Any", number))
+    except OverflowError:
+        pass
+    raise InvalidInput(f"{name}={shown!r} must be finite doubles; no bound is read from the data")

@@ -1,0 +1,134 @@
+"""The declared levels of a column, and when a record equals one of them.
+
+The rule is the same on every engine:
+
+* text, and anything not listed below, equals a level that prints the same: ``"1"`` equals ``"1"``, ``1``;
+* a number equals a level that is, or reads as, the same number: ``1.0`` equals ``1``, ``"1"`` and ``True``;
+* a truth value equals the levels True/False, 1/0 and, in any case, ``"true"``/``"false"``;
+* where two levels read as the same number or truth value (``"1"``, ``"01"``), such a record equals neither;
+* null and NaN are missing and equal no level. In a CSV file an empty field is missing;
+* what is nested (an array or object in a JSON file) equals no level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import cached_property
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from discreet._data.values import RANGES, Coder, printed, wrong_type
+from discreet._declarations import Domain, comparable
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+WHITE = " \t\r\n\v\f\u00a0"
+_CHAIN = 64
+
+
+class Levels(Coder):
+    """A :class:`Domain` as a coder: the code of a record is the position of its level.
+
+    ``keeps_missing``: values that are left out have a place of their own, the last, and are counted there.
+    """
+
+    kinds: ClassVar = {"text": "text", "truth": "truth", "whole": "whole", "huge": "text", "real": "real"}
+    unfit = "a value outside the declared levels"
+    wayout = (
+        "declare every value, or one that the rest counts as: other=VALUE; NA is a text in a CSV file, and "
+        "an empty field is missing"
+    )
+    missing_wayout = (
+        "declare the value that they count as: missing=VALUE, or leave them out: missing='exclude', or for "
+        "all columns strict=False"
+    )
+
+    def __init__(self, domain: Domain, keeps_missing: bool = False) -> None:
+        self.domain = domain
+        kept = domain.excludes_missing and keeps_missing
+        self.size = domain.k + kept
+        self.stray = self.size if domain.other is None else domain.levels.index(domain.other)
+        self.drops_missing = domain.excludes_missing and not kept
+        if kept:
+            self.absent = domain.k
+        elif domain.missing is None or self.drops_missing:
+            self.absent = self.size + 1
+        else:
+            self.absent = domain.levels.index(domain.missing)
+
+    @cached_property
+    def near(self) -> tuple[list[str], list[str]]:
+        """The levels without white space around them, and these in lower case."""
+        stripped = [text.strip(WHITE) for text in self.domain.texts]
+        return stripped, [text.lower() for text in stripped]
+
+    def find(self, value: Any) -> int:
+        if type(value) is str:
+            return self.domain.texts.get(value, self.stray)
+        if isinstance(value, bool):
+            return self.domain.truths.get(value, self.stray)
+        if isinstance(value, Real | Decimal):
+            return self.domain.numbers.get(comparable(value), self.stray)
+        return self.domain.texts.get(value if isinstance(value, str) else printed(value), self.stray)
+
+    def near_miss(self, value: Any) -> str | None:
+        if not isinstance(value, str):
+            return None
+        stripped = value.strip(WHITE)
+        if stripped in self.near[0]:
+            return "blank"
+        return "case" if stripped.lower() in self.near[1] else None
+
+    def reading(self, value: nw.Expr, dtype: Any) -> tuple[nw.Expr, nw.Expr, dict[Any, int], int]:
+        """Of a typed column: what is compared, if it is missing, positions of levels, what the rest is."""
+        import narwhals as nw
+
+        numbers = self.domain.numbers
+        if dtype in (nw.String, nw.Categorical, nw.Enum):
+            text = value if dtype == nw.String else value.cast(nw.String)
+            return text, value.is_null(), self.domain.texts, self.stray
+        if dtype == nw.Boolean:
+            return value, value.is_null(), self.domain.truths, self.stray
+        if dtype.is_integer():
+            low, high = RANGES[str(dtype)]  # a literal out of the column's range is an error on some engines
+            wanted = {int(x): i for x, i in numbers.items() if low <= x <= high and x == int(x)}
+            return value, value.is_null(), wanted, self.stray
+        if dtype.is_numeric():
+            real = value.cast(nw.Float64)
+            reals = {
+                float(x): i for x, i in self.domain.numbers.items() if abs(x) < 2**1023 and x == float(x)
+            }
+            return real, value.is_null() | real.is_nan(), reals, self.stray
+        if dtype == nw.Unknown:  # which is also the type of a column of nulls
+            return value, value.is_null(), {}, self.untyped
+        raise wrong_type(type(dtype).__name__)
+
+    def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
+        import narwhals as nw
+
+        compared, missing, wanted, other = self.reading(value, dtype)
+        found = _find(compared, list(wanted.items()), other)
+        return nw.when(missing).then(nw.lit(self.absent)).otherwise(found)
+
+    def is_record(self, names: Sequence[str]) -> bool:
+        return not self.domain.texts.keys().isdisjoint(names)
+
+
+def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> nw.Expr:
+    """A chain of comparisons; of many values first which block, so that no chain is deep."""
+    import narwhals as nw
+
+    found = nw.lit(other)
+    if len(wanted) <= _CHAIN:
+        for level, position in reversed(wanted):
+            found = nw.when(value == level).then(nw.lit(position)).otherwise(found)
+        return found
+    block = math.isqrt(len(wanted)) + 1
+    for start in range(0, len(wanted), block):
+        part = wanted[start : start + block]
+        inside = value.is_in([level for level, _ in part])
+        found = nw.when(inside).then(_find(value, part, other)).otherwise(found)
+    return found

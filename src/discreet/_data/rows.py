@@ -1,0 +1,129 @@
+"""Records themselves, for a model that needs more than sums: the one way in which they leave an engine."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from discreet._data.engines import as_frame, choose, compared_exactly, no_column
+from discreet._data.files import Files, is_files, no_field, sql
+from discreet._data.values import distinct, is_missing, printed, weighted
+from discreet._data.withheld import fetch
+from discreet._declarations import as_plain
+from discreet.errors import DataError, InvalidInput
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+_CODE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+Chooser = Callable[[Sequence[str], str | None], str]
+
+
+@contextmanager
+def _framed(data: Any) -> Iterator[tuple[nw.LazyFrame[Any] | None, Chooser]]:
+    """A table or files while they are read, None for Python values; and how a column is chosen."""
+    if not is_files(data):
+        yield as_frame(data), choose
+        return
+    files = Files.of(data)
+    unknown = no_column if files.ending == ".parquet" else no_field
+    with files.named_in_errors():
+        frame = as_frame(sql("SELECT * FROM records", records=data))
+        yield frame, lambda names, column: choose(names, column, unknown)
+
+
+def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The records of some columns of a table or a file, in the order of ``columns``."""
+    with _framed(data) as (frame, chosen):
+        if frame is None:
+            raise InvalidInput("a regression needs a table or a file with the named columns")
+        names = frame.collect_schema().names()
+        rows = fetch(frame.select(*(chosen(names, column) for column in columns)))
+    if not rows:
+        raise DataError("the data are empty: there is no record")
+    return [tuple(map(_plain, row)) for row in rows]
+
+
+def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
+    """How many records print as each text, missing ones left out: for levels that nobody declared.
+
+    What a record counts as depends on that record alone. None is an error, whatever it holds.
+    """
+    if is_files(data):
+        files = Files.of(data)
+        if "json" in files.ending:
+            raise InvalidInput(
+                f"{files.label}: levels are found in Parquet, CSV, TSV and Excel files; read JSON into a "
+                "table first"
+            )
+        if column is None and files.ending != ".parquet":
+            raise InvalidInput("which column? Give column=NAME")
+    found: dict[str, int] = {}
+    with _framed(data) as (frame, chosen):
+        if frame is None:
+            counted = weighted(data)
+        else:
+            counted = _values(frame, chosen(frame.collect_schema().names(), column))
+        for value, records in counted:
+            plain = as_plain(value)
+            if not is_missing(plain):
+                text = printed(plain)
+                found[text] = found.get(text, 0) + records
+    return found
+
+
+def count_codes(
+    data: Any, codes: range, column: str | None = None, *, other: int | None = None, strict: bool = True
+) -> dict[int, int]:
+    """How many records have each code, by its position in a range too long to be listed.
+
+    A code is a whole number, or its text without leading zeros. Missing values are left out. Another value
+    counts as ``other``; if that is None it is an error, or without ``strict`` left out too.
+    """
+    found: dict[int, int] = {}
+    for text, records in count_texts(data, column).items():
+        code = int(text) if _CODE.fullmatch(text) else None
+        if code is None or code not in codes:
+            code = other
+        if code is not None:
+            found[codes.index(code)] = found.get(codes.index(code), 0) + records
+        elif strict and records:
+            raise DataError(
+                "some records hold a value outside the declared codes: declare all codes, map the rest to "
+                "one: other=CODE, or leave them out: strict=False"
+            )
+    return found
+
+
+def _values(frame: nw.LazyFrame[Any], name: str) -> Iterable[tuple[Any, int]]:
+    """The values of a column with how often they occur.
+
+    One by one where an engine may take as equal what prints differently, as a month and thirty days.
+    """
+    import narwhals as nw
+
+    if frame.implementation.is_pandas_like():
+        return distinct(frame.to_native()[name].tolist())
+    dtype = frame.collect_schema()[name]
+    value = compared_exactly(frame.select(value=nw.col(name)))
+    if not (dtype.is_numeric() or dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date)):
+        return ((row[0], 1) for row in fetch(value))
+    return fetch(value.group_by("value").agg(nw.len().alias("records")))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, text and nothing as they are; whatever else a column holds as the text that it prints as."""
+    value = as_plain(value)
+    return value if value is None or isinstance(value, str | float | int | Decimal) else str(value)
+
+
+def as_number(value: Any) -> float:
+    """A record's number, also where a file holds it as text; NaN where there is none."""
+    try:
+        return math.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        return math.nan

@@ -1,0 +1,270 @@
+"""The sufficient statistics: exact whole numbers from records on any engine and a public declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from operator import lt
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from discreet._data.engines import EngineTable, count_cells, near_misses, pandas_values, sum_codes
+from discreet._data.files import coded
+from discreet._data.grids import Bins, ClippedSum, Grid
+from discreet._data.levels import Levels
+from discreet._data.values import Coder, Tally, count_values, count_weighted
+from discreet._declarations import EXCLUDE, BinnedDomain, Domain, as_integer, as_positive
+from discreet.errors import DataError, InvalidInput, TooLargeError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MOST_CELLS = 10**6
+
+
+class RecordBound(TypedDict, total=False):
+    """Whose records are counted, and how many: see :class:`Contribution`."""
+
+    person: str | None
+    per_person: int | None
+    n: int | None
+    private_size: bool
+    strict: bool
+
+
+def count_levels(
+    data: Any, domain: Domain, *, column: str | None = None, **bound: Unpack[RecordBound]
+) -> tuple[int, ...]:
+    """Exact counts of ``domain.levels``, in their order.
+
+    ``data`` is a list, iterator, NumPy array, column or table of pandas, Polars, Arrow, DuckDB or PySpark, a
+    mapping from value to count (nothing else is taken for counts), or files: a path, a folder, a list of
+    :class:`~pathlib.Path`, or a :class:`Glob`. Tables and files with several columns need
+    ``column``, and CSV and TSV files always do.
+
+    ``person`` and ``per_person``: at most so many records of each person, by key column, are counted; see
+    :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
+    ``private_size``: how many records there are is private; none at all are counted too, and no error tells.
+    Where missing values are left out and n is public, their number comes last. ``strict=False``: a value
+    without a place counts as missing, so that no record is an error where the domain says what missing is.
+    """
+    _check_name(data)
+    kept = Contribution(**bound)
+    return kept.checked(_count(data, kept.levels(domain), column, kept))
+
+
+def _check_name(data: Any) -> None:
+    """A Series of pandas is records, never counts; one that is called as what ``value_counts()`` makes is
+    refused, whatever it holds, because it may be either."""
+    if getattr(data, "ndim", 0) == 1 and hasattr(data, "index") and hasattr(data, "to_dict"):
+        name = getattr(data, "name", None)
+        if isinstance(name, str) and name in ("count", "proportion"):
+            raise InvalidInput(
+                f"data is a Series named {name!r}, as value_counts() makes: give counts as a mapping, "
+                "data.to_dict(), and a column of records as a list, data.tolist(), or in its table with "
+                f"column={name!r}"
+            )
+
+
+def binned(
+    data: Any,
+    *,
+    edges: Any,
+    outside: str | None = None,
+    missing: str | None = None,
+    column: str | None = None,
+    **bound: Unpack[RecordBound],
+) -> tuple[int, ...]:
+    """Exact counts of numbers in the declared bins [e₀, e₁), [e₁, e₂), …, the last one closed.
+
+    A number outside the edges is an error, unless ``outside`` is ``"clip"`` (to the nearest bin) or
+    ``"level"``: then their number follows those of the bins. Null and NaN are an error unless ``missing`` is
+    ``"level"``: then their number is the last. The edges may be infinite. For the rest see
+    :func:`count_levels`; text is read as numbers in CSV and TSV files only.
+    """
+    kept = Contribution(**bound)
+    own = "level" if missing == EXCLUDE and not kept.private_size else missing
+    return kept.checked(_count(data, Bins(edges, outside, own).accepting(not kept.strict), column, kept))
+
+
+def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[RecordBound]) -> NDArray[np.int64]:
+    """Exact counts of the cross table of several columns: an array with an axis for each, in order.
+
+    ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing
+    and undeclared values of its own column. Where missing values of a column are left out and n is public,
+    they are the last place of its axis. For the rest see :func:`count_levels`.
+    """
+    if not isinstance(domains, Mapping) or not domains:
+        raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
+    return contingencies(data, domains, [tuple(domains)], **bound)[0]
+
+
+def contingencies(
+    data: Any, domains: Mapping[str, Domain], tables: Sequence[Sequence[str]], **bound: Unpack[RecordBound]
+) -> list[NDArray[np.int64]]:
+    """Exact counts of several cross tables, each of some of the columns, in one pass over the data.
+
+    They are margins of one table of all columns, of which only the cells that occur are ever listed, so they
+    agree with each other also where the records of a person are bounded, or missing values left out.
+    """
+    import numpy as np
+
+    kept = Contribution(**bound)
+    coders: dict[str | None, Coder] = {column: kept.levels(domain) for column, domain in domains.items()}
+    whole = [coder.size for coder in coders.values()]
+    places = [[list(domains).index(column) for column in table] for table in tables]
+    shapes = [tuple(whole[place] for place in table) for table in places]
+    largest = max(map(prod, shapes))
+    if largest > MOST_CELLS:
+        raise TooLargeError(
+            f"a table of {largest} cells; at most {MOST_CELLS} are counted: take fewer columns"
+        )
+    if prod(coder.codes for coder in coders.values()) >= 2**63:
+        raise TooLargeError(
+            "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
+        )
+    with coded(data, coders, kept.person) as table:
+        if table is None:
+            raise InvalidInput("a contingency table needs a table or a file with the named columns")
+        cells = _cells(table, kept, [f"column {column!r}: " for column in coders])
+    # Those that are left out are beyond the last place.
+    present = {cell: records for cell, records in cells.items() if all(map(lt, cell, whole))}
+    codes = np.array(list(present), dtype=np.int64).reshape(len(present), len(whole))
+    records = np.fromiter(present.values(), dtype=np.int64, count=len(present))
+    counted = []
+    for place, shape in zip(places, shapes, strict=True):
+        counts = np.zeros(shape, dtype=np.int64)
+        np.add.at(counts, tuple(codes[:, place].T), records)
+        counted.append(counts)
+    kept.checked((int(records.sum()),))
+    return counted
+
+
+def clipped_sum(
+    data: Any,
+    *,
+    bounds: tuple[Any, Any],
+    steps: int | None = None,
+    integers: bool = False,
+    missing: Any = None,
+    column: str | None = None,
+    person: str | None = None,
+    per_person: int | None = None,
+    n: int | None = None,
+    strict: bool = True,
+) -> ClippedSum:
+    """Exact sum, and sum of squares, of numbers that are clipped to the declared ``bounds``.
+
+    Each record is put on a grid of ``steps`` equal steps between the bounds (65536 if not given) and whole
+    numbers are summed, so the result is the same on every engine and one record moves it by no more than the
+    bounds say. ``integers``: whole numbers, such as counts, in steps of 1; others are an error. ±∞ is
+    clipped; null and NaN count as ``missing``, a value within the bounds, or are an error. Bounds are
+    declared: there is no way to read them from the data. ``strict=False``: what is no number counts as
+    missing. For the rest see :func:`count_levels`; text is read as numbers in CSV and TSV files only.
+    """
+    bound = Contribution(person, per_person, n, strict=strict)
+    grid = Grid(bounds, steps, integers, missing).accepting(not strict)
+    with coded(data, {column: grid}, person) as table:
+        if table is None:
+            bound.check_one_column(column)
+            places = [(j, count) for j, count in enumerate(count_values(data, grid)) if count]
+            number, first, second = (sum(j**power * count for j, count in places) for power in range(3))
+        else:
+            tally, (number, first, second) = sum_codes(table, bound.per_person)
+            tally.settled(grid)
+    bound.checked((number,))
+    return ClippedSum(number, first, second, grid.bounds, grid.steps)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """At most m = ``per_person`` records of each person enter, and what that makes of a guarantee.
+
+    Of a person with more records, those with the smallest codes enter (the first levels, the lowest
+    numbers): a choice that looks at that person's records alone. It is not a random sample: where people
+    have many records and m is small, the first levels are favoured.
+
+    *m = 1.* A person enters with exactly one record, so the number of records is the number of people.
+    Replacing one person, with all their records, replaces one record: a replace-one guarantee of ε is one of
+    ε for people, and the number of people is what is public.
+
+    *m > 1.* Replacing one person replaces at most m records only where both people enter with equally many.
+    Then, by group privacy, a replace-one guarantee of ε is one of m·ε for people. The number n of records
+    after the bound is public and must not be learned from the data, where it would depend on how many
+    records a person has: ``n`` must be declared, and the guarantee is for data with exactly that number.
+    """
+
+    person: str | None = None
+    per_person: int | None = None
+    n: int | None = None
+    private_size: bool = False
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.person is None) != (self.per_person is None):
+            raise InvalidInput(
+                "person=COLUMN and per_person=NUMBER go together: the key of a person, and how many of a "
+                "person's records may enter"
+            )
+        for name, whole in (("per_person", as_positive), ("n", as_integer)):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole(value, name))
+        if self.per_person is not None and self.per_person > 1 and self.n is None:
+            raise InvalidInput(
+                f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the "
+                "bound: learned from the data it would tell how many records a person has. With per_person=1 "
+                "it is the number of people and need not be declared"
+            )
+
+    def levels(self, domain: Domain) -> Coder:
+        """What is declared about a column: values that are left out are counted where n is public."""
+        coder: Coder = Levels(domain, keeps_missing=not self.private_size)
+        if isinstance(domain, BinnedDomain):
+            own = domain.missing == "missing" or (domain.excludes_missing and not self.private_size)
+            left_out = EXCLUDE if domain.excludes_missing else None
+            coder = Bins(domain.edges, "level" if domain.outside else "clip", "level" if own else left_out)
+        return coder if self.strict else coder.accepting()
+
+    def check_one_column(self, column: str | None) -> None:
+        for name, value in (("column", column), ("person", self.person)):
+            if value is not None:
+                raise InvalidInput(
+                    f"{name}={value!r} is for tables and files; these data are one column already"
+                )
+
+    def checked(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        if self.n is not None and sum(counts) != self.n:
+            after = "" if self.per_person is None else f" with at most {self.per_person} per person"
+            raise InvalidInput(f"n={self.n} was declared but the data have another number of records{after}")
+        return counts
+
+
+def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> tuple[int, ...]:
+    pandas = type(data).__module__.partition(".")[0] == "pandas"
+    if pandas and isinstance(coder, Levels) and bound.person is None:
+        pairs = pandas_values(data, column)
+        if pairs is not None:
+            return count_weighted(pairs, coder, bound.private_size).settled(coder)
+    with coded(data, {column: coder}, bound.person) as table:
+        if table is None:
+            bound.check_one_column(column)
+            return count_values(data, coder, bound.private_size)
+        cells = _cells(table, bound, [""])
+    return tuple(cells.get((place,), 0) for place in range(coder.size))
+
+
+def _cells(table: EngineTable, bound: Contribution, where: Sequence[str]) -> Mapping[tuple[int, ...], int]:
+    """The records of each cell that the bound keeps, once every record has a place."""
+    cells = count_cells(table, bound.per_person)
+    problems = []
+    for index, coder in enumerate(table.coders):
+        counts = [0] * coder.codes
+        for cell, records in cells.records.items():
+            counts[cell[index]] += records
+        tally = near_misses(table, index, Tally.of(counts, coder, bound.private_size))
+        if found := tally.problems(coder):
+            problems.append(where[index] + "; ".join(found))
+    if problems:
+        raise DataError("; ".join(problems))
+    return cells.kept

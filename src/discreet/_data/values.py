@@ -1,0 +1,257 @@
+"""What a declaration makes of one record; and records that are Python values, looked at one by one."""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice, repeat
+from numbers import Rational, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from discreet._declarations import as_integer, as_plain
+from discreet.errors import DataError, InvalidInput
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+RANGES = {f"Int{b}": (-(2 ** (b - 1)), 2 ** (b - 1) - 1) for b in (8, 16, 32, 64, 128)}
+RANGES |= {f"U{name}": (0, 2 * high + 1) for name, (_, high) in RANGES.items()}
+"""Lowest and highest value of the whole-number types of a column."""
+_PART = 1 << 16
+
+
+class Coder(ABC):
+    """What is declared about one column: a whole number for each record, which depends on that record alone.
+
+    Codes 0 … ``size`` − 1 are the declared places. ``stray`` is the code of a value outside the declaration
+    and ``absent`` that of a missing one: places where these are mapped, ``size`` and ``size + 1`` where not.
+    ``untyped`` marks a value of a type that no engine told us.
+    """
+
+    size: int
+    stray: int
+    absent: int
+    drops_missing: bool = False
+    """Whether missing values are left out, and no mistake."""
+    total: bool = False
+    """Whether every value has a place: see :meth:`accepting`."""
+    kinds: ClassVar[Mapping[str, str]]
+    """Of a value that brings its own type (JSON): kind → the column that holds it, or no entry: stray."""
+    unfit: ClassVar[str]
+    wayout: ClassVar[str]
+    missing_wayout: ClassVar[str]
+    """What stray records hold, and what to do about them and about missing ones, for messages."""
+
+    @property
+    def untyped(self) -> int:
+        return self.stray if self.total else self.size + 2
+
+    @property
+    def codes(self) -> int:
+        return self.size + 3
+
+    def accepting(self, total: bool = True) -> Self:
+        """This coder, for which from now on a value without a place of its own counts as missing."""
+        if total:
+            self.stray, self.total = self.stray if self.stray < self.size else self.absent, True
+        return self
+
+    @abstractmethod
+    def find(self, value: Any) -> int:
+        """The code of a Python value that is not missing."""
+
+    @abstractmethod
+    def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
+        """The code of a typed column inside an engine; a type that cannot be read is a :class:`DataError`."""
+
+    @abstractmethod
+    def is_record(self, names: Sequence[str]) -> bool:
+        """Whether the first line of a CSV file looks like a record rather than column names."""
+
+    def near_miss(self, value: Any) -> str | None:
+        """``"blank"`` or ``"case"``: all that keeps a stray value from a declared one."""
+        return None
+
+    def code(self, value: Any) -> int:
+        """The code of any Python value; one that cannot be compared is outside the declaration."""
+        value = as_plain(value)
+        if is_missing(value):
+            return self.absent
+        try:
+            return self.find(value)
+        except Exception:  # of an object of any making
+            return self.stray
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Every record in exactly one place: one that is declared, ``missing``, or ``unknown``.
+
+    ``blank`` and ``case`` count the unknown ones that differ from a level in nothing but the white space
+    around them, or upper and lower case. ``private_size``: nothing that is said of records has a number.
+    """
+
+    counts: tuple[int, ...]
+    missing: int = 0
+    unknown: int = 0
+    blank: int = 0
+    case: int = 0
+    private_size: bool = False
+
+    @classmethod
+    def of(
+        cls, codes: Sequence[int], coder: Coder, private_size: bool, blank: int = 0, case: int = 0
+    ) -> Self:
+        """From the number of records of each code."""
+        size = coder.size
+        return cls(tuple(codes[:size]), codes[size + 1], codes[size], blank, case, private_size)
+
+    def problems(self, coder: Coder) -> list[str]:
+        """How many records the declaration does not cover, and the way out."""
+        missing = 0 if coder.drops_missing else self.missing
+        records = sum(self.counts) + missing + self.unknown
+        if not records and not self.private_size:
+            raise DataError("the data are empty: there is no record to count")
+
+        def some(number: int) -> str:
+            return "some records" if self.private_size else f"{number} of {records} records"
+
+        problems = []
+        if self.unknown:
+            problems.append(f"{some(self.unknown)} hold {coder.unfit}")
+            hints = ((self.blank, "white space around it"), (self.case, "upper and lower case"))
+            for number, ground in hints:
+                if number:
+                    few = "some" if self.private_size else number
+                    problems.append(f"{few} of these differ from a level only in {ground}")
+            problems.append(coder.wayout)
+        if missing:
+            problems.append(f"{some(missing)} are missing; {coder.missing_wayout}")
+        return problems
+
+    def settled(self, coder: Coder) -> tuple[int, ...]:
+        """The counts, once every record has a place."""
+        if problems := self.problems(coder):
+            raise DataError("; ".join(problems))
+        return self.counts
+
+
+def is_missing(value: Any) -> bool:
+    # pandas.NA answers every comparison with itself, so it is known by name: pandas need not be installed.
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
+        return True
+    if isinstance(value, float):
+        return math.isnan(value)
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    # NumPy's longdouble is no float of Python's.
+    return isinstance(value, Real) and not isinstance(value, Rational) and bool(value != value)
+
+
+def printed(value: Any) -> str:
+    """What a value prints as, which depends on that value alone; its type where it does not print.
+
+    Equal numbers print alike, whatever their type: engines, and Python too, count 1 and 1.0, or 0.0 and
+    -0.0, as one, under the name of whichever came first; and pandas turns whole numbers into floats where
+    one is missing.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return str(value).encode("utf-8", "backslashreplace").decode()
+    except Exception:  # a whole number of too many digits, or an object of any making
+        return f"<{type(value).__name__}>"
+
+
+def wrong_type(name: str, use: str = "counted; turn it into text, numbers or truth values") -> DataError:
+    # The bare name: the full type of a nested column may list keys that are data.
+    return DataError(f"a column of type {name} cannot be {use}")
+
+
+def count_values(data: Any, coder: Coder, private_size: bool = False) -> tuple[int, ...]:
+    """Counts of Python values, or of a mapping from value to count, once every record has a place."""
+    return count_weighted(weighted(data), coder, private_size).settled(coder)
+
+
+def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size: bool = False) -> Tally:
+    """Values, each with how often it occurs."""
+    counts = [0] * coder.codes
+    near = {"blank": 0, "case": 0}
+    for value, weight in pairs:
+        code = coder.find(value) if type(value) is str else coder.code(value)
+        counts[code] += weight
+        if code == coder.stray == coder.size and (miss := coder.near_miss(as_plain(value))) is not None:
+            near[miss] += weight
+    return Tally.of(counts, coder, private_size, **near)
+
+
+def weighted(data: Any) -> Iterable[tuple[Any, int]]:
+    """Python values, or a mapping from value to count, as values with how often they occur."""
+    return zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
+
+
+def _weights(counts: Mapping[Any, Any]) -> Iterator[int]:
+    for count in counts.values():
+        try:
+            weight = as_integer(count, "count")
+        except (InvalidInput, OverflowError):
+            weight = -1
+        if weight < 0:  # as_integer would have quoted the count, which is private
+            raise InvalidInput("every count in a mapping must be a whole number, 0 or more") from None
+        yield weight
+
+
+def alike(values: Iterable[Any]) -> bool:
+    """Whether equal values count as the same; True == 1, and (1,) == (True,), do not."""
+    types = set(map(type, values))
+    return types <= {str, int, float, type(None)} or types <= {str, bool, type(None)}
+
+
+def distinct(data: Any) -> Iterator[tuple[Any, int]]:
+    """Records with how often they occur, a part of them at a time, so that a long tail costs no memory."""
+    numpy = sys.modules.get("numpy")
+    array = data if numpy is not None and isinstance(data, numpy.ndarray) else None
+    if array is not None and array.ndim != 1:
+        raise InvalidInput(f"data has {array.ndim} dimensions; give one column, such as array[:, 0]")
+    if array is not None and array.dtype.kind not in "biufUTO":
+        raise wrong_type(array.dtype.name)
+    # A set keeps equal records once, and the items of bytes are numbers.
+    if isinstance(data, set | frozenset | bytes | bytearray | memoryview) or not isinstance(data, Iterable):
+        raise InvalidInput(
+            f"data of type {type(data).__name__} cannot be counted; give a list, array, column, table or "
+            "file path with column=NAME, or a mapping from value to count"
+        )
+    if array is not None and array.dtype.kind in "biuf" and not hasattr(array, "mask"):
+        for start in range(0, len(array), 16 * _PART):
+            yield from _distinct_numbers(array[start : start + 16 * _PART])
+        return
+    for part in _parts(data):
+        yield from Counter(part).items() if alike(part) else zip(part, repeat(1))
+
+
+def _parts(data: Any) -> Iterator[list[Any]]:
+    if isinstance(data, list) or hasattr(data, "tolist"):
+        for start in range(0, len(data), _PART):
+            part = data[start : start + _PART]
+            yield part if isinstance(part, list) else part.tolist()
+        return
+    records = iter(data)
+    while part := list(islice(records, _PART)):
+        yield part
+
+
+def _distinct_numbers(part: Any) -> Iterable[tuple[Any, int]]:
+    import numpy as np
+
+    low, high = (int(part.min()), int(part.max())) if part.dtype.kind in "iu" else (0, 2**63)
+    if high - low <= 4 * len(part) + 1024 and high < 2**63:
+        counts = np.bincount(part.astype(np.int64, copy=False) - low)
+        values = np.flatnonzero(counts)
+        return zip((values + low).tolist(), counts[values].tolist(), strict=True)
+    values, counts = np.unique(part, return_counts=True)
+    return zip(values.tolist(), counts.tolist(), strict=True)

@@ -1,0 +1,665 @@
+"""What may be published: one base for every kind of answer.
+
+A kind of answer gives its numbers with intervals (``rows``), draws from its posterior (``draws``) and what a
+reader is told (``words``); means, intervals, tables, plots and documents follow from these, here and once.
+Terminal, report, notebook and studio know no kinds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from discreet._declarations import as_float
+from discreet._documents.base import checksum, format_of, read_versioned, write_document
+from discreet._html import card, paragraph, table
+from discreet._interop import bridge, inference_data
+from discreet._json import fields_as_json
+from discreet._registry import DOCUMENTS
+from discreet._text import aligned, printable, wrapped
+from discreet._typing import FloatArray
+from discreet._version import __version__
+from discreet.errors import CorruptReleaseError, DiscreetError, FileError, InvalidInput, TooLargeError
+from discreet.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from discreet.ledger import Receipt
+
+T = TypeVar("T")
+SCREEN_ROWS, _SIDE_BY_SIDE = 40, 8
+"""So many rows of an answer are printed, and of groups so many values beside each other."""
+_DEVIATIONS = 0.25
+"""About one standard deviation, as a part of the width of an interval."""
+VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
+"""What makes an answer, for its document."""
+FIRST = "0.1.0"
+"""The version of discreet that had other samplers of logistic regression."""
+LARGEST = 10**300
+"""No count of a document is larger: it has a float."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number that the answer is about: its name, an estimate, and an interval where there is one.
+
+    ``share``: the number is a proportion. ``count`` is what was released of it, where that is a count.
+    ``noise`` is the share of its variance that the noise of privacy makes, where that is known.
+    """
+
+    name: str
+    mean: float
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+    share: bool = False
+    count: int | None = None
+    noise: float | None = None
+
+    @classmethod
+    def of(cls, name: str, share: Mapping[str, Any]) -> Row:
+        """The row of a share, from a mapping with its mean, sd, low and high."""
+        mean, sd, low, high = (float(share[part]) for part in ("mean", "sd", "low", "high"))
+        return cls(name, mean, sd, low, high, share=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of the row, without what it does not have."""
+        counted = {} if self.count is None else {"count": self.count}
+        noise = {} if self.noise is None else {"noise": self.noise}
+        return {**counted, "mean": self.mean, "sd": self.sd, "low": self.low, "high": self.high, **noise}
+
+
+def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int = 12) -> int:
+    """How many decimals show two digits of the narrowest interval, once numbers are times ``factor``."""
+    widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
+    width = factor * min((one for one in widths if one > 0), default=1e-6)
+    return min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
+
+
+def written(*values: float | None, digits: int) -> str:
+    """Numbers of one cell: an estimate, or the ends of an interval."""
+    shown = ("–" if value is None or math.isnan(value) else _number(value, digits) for value in values)
+    return " to ".join(shown)
+
+
+def with_interval(middle: float, low: float, high: float) -> str:
+    """A number with the ends of its interval, in two digits of its width."""
+    digits = decimals([Row("", middle, None, low, high)])
+    return f"{written(middle, digits=digits)} ({written(low, high, digits=digits)})"
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:.4g}" if abs(value) >= 1e9 or digits >= 12 else f"{value:,.{digits}f}"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One density to draw: the law of a number, and beside it the plug-in law, the prior, or draws."""
+
+    name: str
+    law: Any
+    plug_in: Any = None
+    prior: Any = None
+    draws: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is to be drawn: a line for each row, a density for each series, and a graph, layer by layer.
+
+    ``graph`` names the nodes of each layer, and for each the nodes above it to which it has an arrow.
+    """
+
+    title: str
+    rows: tuple[Row, ...]
+    series: tuple[Series, ...] = ()
+    graph: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
+
+    def places(self) -> dict[str, tuple[float, int]]:
+        """Where the nodes of the graph stand: across, from 0 to 1, and in which layer."""
+        found: dict[str, tuple[float, int]] = {}
+        for depth, layer in enumerate(self.graph):
+            ordered = sorted(layer, key=lambda node: [found[name][0] for name in node[1]] or [0.0])
+            found |= {name: ((i + 0.5) / len(layer), depth) for i, (name, _) in enumerate(ordered)}
+        return found
+
+    def arrows(self) -> list[tuple[str, str]]:
+        """From which node to which."""
+        return [(one, name) for layer in self.graph for name, given in layer for one in given]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts, with what stands above and below it."""
+
+    header: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    below: str = ""
+
+    def __str__(self) -> str:
+        above, below = ([text] if text else [] for text in (self.caption, self.below))
+        return "\n".join([*above, *aligned(self.header, self.cells), *below])
+
+    def _repr_html_(self) -> str:
+        return card(
+            paragraph(self.caption, soft=True),
+            table(self.header, self.cells),
+            *([paragraph(self.below, soft=True)] if self.below else []),
+        )
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a reader is told.
+
+    ``name`` is how the answer is cited, ``facts`` say what was asked of which data and how, ``notes`` how
+    these figures are to be taken, ``reading`` explains such figures in general.
+    """
+
+    headline: str
+    name: str
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    reading: tuple[str, ...] = ()
+
+
+def groups_table(
+    given: str,
+    groups: Sequence[Any],
+    values: Sequence[Any],
+    rows: Sequence[Row],
+    level: float,
+    sizes: Sequence[str] | None = None,
+) -> Table:
+    """A row for each group; ``rows`` are of every group and value, group after group.
+
+    Of two values the last one's share is shown, whole; of three all with intervals; of more the estimates.
+    """
+    each, shown, wide = len(values), min(len(groups), SCREEN_ROWS), min(len(values), _SIDE_BY_SIDE)
+    columns: dict[str, list[str]] = {} if sizes is None else {"n": list(sizes[:shown])}
+    within = f"{100 * level:g} % interval"
+    if each == 2:
+        columns |= columns_of(rows[1 : 2 * shown : 2], level)
+        caption = f"Share of {values[1]} within each {given}"
+    else:
+        for i, value in enumerate(values[:wide]):
+            own = rows[i : each * shown : each]
+            columns[str(value)] = [
+                written(row.mean, digits=3)
+                + (f" ({written(row.low, row.high, digits=3)})" if each < 4 else "")
+                for row in own
+            ]
+        caption = f"Shares within each {given}" + (f", with {within}s" if each < 4 else "")
+    left_out = [f"{len(groups) - shown:,} more groups"] if len(groups) > shown else []
+    left_out += [f"{each - wide:,} more values"] if each > wide else []
+    left_out += [f"the {within}s"] if each > 3 else []
+    below = f"… to_frame() has {' and '.join(left_out)}" if left_out else ""
+    body = zip(map(str, groups[:shown]), *columns.values(), strict=True)
+    return Table((given, *columns), tuple(body), caption, below)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charged:
+    """Something that a ledger may have charged for."""
+
+    receipt: Receipt | None = field(default=None, compare=False, repr=False)
+    """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
+
+
+def kept(method: Callable[[Any, float], Sequence[T]]) -> Callable[..., list[T]]:
+    """Keep what a method computes for a level: it is asked for again by print, plot and report."""
+
+    @wraps(method)
+    def by_level(self: Any, level: float = 0.95) -> list[T]:
+        known = self.__dict__.setdefault(f"_kept_{method.__name__}", {})
+        asked = as_probability(level)
+        if asked not in known:
+            known[asked] = method(self, asked)
+        return list(known[asked])
+
+    return by_level
+
+
+class Estimates(ABC):
+    """Numbers with intervals: what answers, and what is computed from several of them, have in common.
+
+    A kind gives its :meth:`rows` and :meth:`draws`; everything else follows from these.
+    """
+
+    label: ClassVar[str] = "name"
+    """What a row is: a value, a coefficient, a parameter."""
+    variable: ClassVar[str] = "estimate"
+    """What ArviZ calls the numbers."""
+    plot_kind: ClassVar[str] = "intervals"
+    """Which function of :mod:`discreet.plots` draws it."""
+
+    # What a kind says.
+
+    @abstractmethod
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """Compute the numbers with their intervals, in the order of ``names``.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+
+        Raises
+        ------
+        TooLargeError, NotPrivateError
+            Where there is no account of the noise.
+        """
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw from the posterior of the numbers. What was released is public, so this costs no privacy.
+
+        Parameters
+        ----------
+        size : int
+            How many draws.
+        seed : int, optional
+            Makes them repeatable.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        raise InvalidInput(f"a {type(self).__name__} has no draws: use its estimates and intervals")
+
+    @abstractmethod
+    def words(self) -> Words:
+        """What a reader is told."""
+
+    @property
+    def axes_of_names(self) -> Mapping[str, Sequence[Any]]:
+        """The columns that name a row, and their values: one, or of a table or of groups several."""
+        return {self.heading: self.names}
+
+    # What follows from it.
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """What the numbers are of: values, cells, groups, coefficients."""
+        return tuple(row.name for row in self.rows())
+
+    @property
+    def heading(self) -> str:
+        """What its rows are, at the head of a table."""
+        return self.label
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons for doubt, as far as released values tell; empty where the intervals can be trusted."""
+        return ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How these figures are to be taken."""
+        return self.words().notes
+
+    def mean(self) -> FloatArray:
+        """Return the posterior means, in the order of ``names``: the noise of privacy is accounted for."""
+        return np.array([row.mean for row in self.rows()])
+
+    def std(self) -> FloatArray:
+        """Return the posterior standard deviations, in the order of ``names``; NaN where none is known."""
+        return np.array([math.nan if row.sd is None else row.sd for row in self.rows()])
+
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return equal-tailed credible intervals, which account for sampling and for the noise of privacy.
+
+        Parameters
+        ----------
+        level : float
+            The probability of each interval.
+
+        Returns
+        -------
+        lower, upper : arrays
+            In the order of ``names``; NaN where none is known.
+        """
+        rows = self.rows(level)
+        lower, upper = ([getattr(row, end) for row in rows] for end in ("low", "high"))
+        return np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
+
+    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return a mapping for each number: what it is of, ``mean``, ``sd``, ``low``, ``high``, ``noise``."""
+        return self._mappings(self.rows(level))
+
+    def _mappings(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        keys = tuple(self.axes_of_names)
+        names = [(name,) for name in self.names] if len(keys) == 1 else self.names
+        return [
+            {**dict(zip(keys, name, strict=True)), **row.to_dict()}
+            for name, row in zip(names, rows, strict=bool(rows))
+        ]
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """Return the table as a pandas data frame.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals ``low`` to ``high``.
+        """
+        import pandas
+
+        return pandas.DataFrame(self.table(level))
+
+    def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
+        """Return draws from the posterior as ArviZ inference data, by name (needs the extra ``arviz``).
+
+        Parameters
+        ----------
+        size, seed
+            As of :meth:`draws`.
+        """
+        axes = self.axes_of_names
+        drawn = self.draws(size, seed).reshape(1, size, *map(len, axes.values()))
+        return inference_data({self.variable: drawn}, self._attributes(), axes)
+
+    def _attributes(self) -> dict[str, Any]:
+        """What the inference data say of themselves."""
+        return {}
+
+    def figure(self, level: float = 0.95) -> Figure | None:
+        """What is to be drawn; None where there is nothing."""
+        rows = self.shown_rows(level)
+        return Figure(self.words().name, tuple(rows)) if rows else None
+
+    def plot(self, ax: Any = None, *, level: float = 0.95) -> Any:
+        """Draw the answer with matplotlib (the extra ``plots``).
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure without.
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        return getattr(bridge("plots"), self.plot_kind)(self, ax, level=as_probability(level))
+
+    # How it is printed.
+
+    def shown_rows(self, level: float = 0.95) -> list[Row]:
+        """The rows for displays, which fall back on less where there is no account of the noise."""
+        return self.rows(level)
+
+    def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
+        """Further columns of the printed table, such as odds ratios."""
+        return {}
+
+    def screen(self, level: float = 0.95) -> Table | None:
+        """The one table that is printed: estimate, standard deviation, interval and the noise's share."""
+        rows = self.shown_rows(level)
+        return self.screen_of(rows, level) if rows else None
+
+    def screen_of(self, rows: Sequence[Row], level: float) -> Table:
+        """The table of some rows, of which a screen shows the first."""
+        shown = rows[:SCREEN_ROWS]
+        columns = columns_of(shown, level) | self.more_columns(shown, level)
+        body = zip((row.name for row in shown), *columns.values(), strict=True)
+        more = len(rows) - len(shown)
+        below = f"… and {more:,} more: to_frame(), or --json on the command line, has all" if more else ""
+        return Table((self.heading, *columns), tuple(body), below=below)
+
+    def describe(self, level: float = 0.95) -> Iterator[tuple[str, Any]]:
+        """What a page shows, one after the other: a :class:`Table` as "table", else how a text is meant."""
+        yield "strong", self.words().headline
+        yield from (("strong", f"Warning: {text}") for text in self.warnings)
+        if (table := self.screen(level)) is not None:
+            yield "table", table
+        yield from (("note", note) for note in self.notes)
+
+    def summary(self, level: float = 0.95) -> str:
+        """Return the answer for a reader, as plain text: one table, and what to know about it.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+        """
+        lines: list[str] = []
+        before = ""
+        for kind, what in self.describe(as_probability(level)):
+            if kind == "table" or before == "table":
+                lines.append("")
+            lines += [str(what)] if kind == "table" else wrapped(printable(what))
+            before = kind
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {printable(self.words().name)}>"
+
+    def _repr_html_(self) -> str:
+        return card(
+            *(
+                table(what.header, what.cells) + (paragraph(what.below, soft=True) if what.below else "")
+                if kind == "table"
+                else paragraph(what, strong=kind == "strong", soft=kind == "note")
+                for kind, what in self.describe()
+            )
+        )
+
+
+def columns_of(rows: Sequence[Row], level: float) -> dict[str, list[str]]:
+    """The columns of a printed table, only those of which some row has something."""
+    common = decimals(rows, least=3, most=6) if all(row.share for row in rows) else None
+    digits = [decimals([row], _DEVIATIONS) if common is None else common for row in rows]
+    both = list(zip(rows, digits, strict=True))
+    columns = {"estimate": [written(row.mean, digits=d) for row, d in both]}
+    if any(row.sd is not None for row in rows):
+        columns["sd"] = [written(row.sd, digits=d) for row, d in both]
+    if any(row.low is not None for row in rows):
+        columns[f"{100 * level:g} % interval"] = [written(row.low, row.high, digits=d) for row, d in both]
+    if any(row.noise is not None for row in rows):
+        columns["noise"] = ["–" if row.noise is None else f"{row.noise:.0%}" for row in rows]
+    return columns
+
+
+class Answer(Charged, Estimates):
+    """Something that may be published, with its guarantee; subclasses are frozen dataclasses.
+
+    A subclass names its ``format``, reads what its document contains (``from_content``), and describes
+    itself. Another package's is registered by ``@DOCUMENTS.register``.
+    """
+
+    format: ClassVar[str]
+    version: ClassVar[int] = 2
+    """Of the format: documents up to this version are read, later ones refused.
+
+    In version 1, of discreet 0.1.0 and 0.2.0, guarantees list less than they assume.
+    """
+    omit_if_none: ClassVar[tuple[str, ...]] = ()
+    """Fields that a document leaves out where they are None."""
+
+    guarantee: Guarantee
+
+    # What a kind of answer says.
+
+    def content(self) -> dict[str, Any]:
+        """JSON values from which :meth:`from_content` makes the same answer: its fields."""
+        left_out = (name for name in self.omit_if_none if getattr(self, name) is None)
+        return fields_as_json(self, "receipt", *left_out)
+
+    @classmethod
+    @abstractmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """The answer of a document's content; KeyError, TypeError or ValueError where it is malformed."""
+
+    @abstractmethod
+    def cost(self) -> Guarantee:
+        """Compute what everything in the document costs, from the parameters that the document publishes.
+
+        Noise, sensitivities and sizes decide it, never the guarantee that the document claims: that is
+        compared with it when the document is read, and refused where it says more. Parameters that cannot
+        be, or whose cost is not known, are a ValueError.
+        """
+
+    def tables(self) -> tuple[Table, ...]:
+        """Further tables, for reports."""
+        return ()
+
+    def likelihood(self) -> Any:
+        """Return log P(what was published | parameters), for models of your own, where there is one.
+
+        Returns
+        -------
+        Likelihood
+            With ``log_prob``, its gradient, and draws of the true counts.
+        """
+        raise InvalidInput(
+            f"a {type(self).__name__} has no likelihood of its own; proportions have one, and draws() are "
+            "from the posterior given what was published"
+        )
+
+    # What follows from it.
+
+    @property
+    def is_private(self) -> bool:
+        return self.guarantee.is_private
+
+    def document(self) -> dict[str, Any]:
+        """The document as a mapping: format, version, checksum and content."""
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
+
+    def checksum(self) -> str:
+        return checksum(json.loads(json.dumps(self.content())))
+
+    def to_json(self) -> str:
+        """The answer as a JSON document with a checksum; :meth:`from_json` reads it back."""
+        return write_document(self.format, self.version, self.content())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what :meth:`to_json` wrote; an edited, malformed or newer document is refused."""
+        written_in, content = read_versioned(text, cls.format, cls.version)
+        try:
+            read = cls.from_content(content)
+            written = read.content()
+            if unknown := set(content) - set(written):
+                raise ValueError(f"it has a part {min(unknown)[:60]!r} that it cannot have")
+            if written_in > 1 and set(written) != set(content):
+                raise ValueError(f"it lacks {min(set(written) - set(content))!r}")
+            named, made = getattr(read, "column", None), getattr(read, "versions", {})
+            if not isinstance(named, str | None) or not isinstance(made, dict):
+                raise ValueError("column or versions is malformed")
+            if "private" in written and content["private"] is not written["private"]:
+                raise ValueError("it is stamped otherwise than its guarantee says")
+            read.check_parts()
+            return (read.upgraded() if written_in == 1 else read).covered(complete=written_in == 1)
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            said = printable(str(error))[:300]
+            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {said}") from None
+
+    def upgraded(self) -> Self:
+        """Return an answer of format version 1 with its guarantee as it is written now."""
+        return self
+
+    def covered(self, complete: bool = False) -> Self:
+        """Return the answer if its guarantee says no more than what it publishes costs.
+
+        Basis and assumptions must be those of the cost too. Where ``complete`` is true, what is lacking is
+        added, so that no reader of an older document is told less than is assumed.
+        """
+        if not self.guarantee.is_private:
+            return self
+        claimed = self.guarantee
+        single = self.cost()
+        cost = single.stated_for(claimed)
+        lacking = [text for text in cost.assumptions if text not in claimed.assumptions]
+        whole = replace(claimed, assumptions=(*claimed.assumptions, *lacking))
+        if claimed.basis not in (single.basis, cost.basis):
+            whole = replace(whole, basis=cost.basis)
+        if whole != claimed and not complete:
+            raise ValueError("its guarantee rests on something else than it says")
+        whole.check_covers(cost)
+        return self if whole == claimed else replace(self, guarantee=whole)  # type: ignore[call-arg]
+
+    def check_parts(self) -> None:
+        """Refuses a document whose parts, each well formed, do not belong together."""
+        self.words()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON document to a file; :func:`discreet.load` reads it.
+
+        Parameters
+        ----------
+        path : path
+            A file of this name is replaced.
+        """
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except (OSError, TypeError) as error:
+            raise FileError(f"path={path!r} cannot be written: {getattr(error, 'strerror', error)}") from None
+
+    def _attributes(self) -> dict[str, Any]:
+        return {"guarantee": str(self.guarantee) if self.is_private else "none: not private"}
+
+    def describe(self, level: float = 0.95) -> Iterator[tuple[str, Any]]:
+        """What a page shows: the table, or where nothing can be estimated what was released, then words."""
+        try:
+            shown = list(super().describe(level))
+            if not self.shown_rows(level):
+                shown += [("table", released) for released in self.tables()[:1]]
+        except (ArithmeticError, ValueError, IndexError) as error:
+            if isinstance(error, DiscreetError):
+                raise
+            raise TooLargeError("numbers of this release are too extreme to be computed with") from None
+        yield from shown
+        yield "text", f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"
+        yield from (("text", f"Assumed: {assumption}.") for assumption in self.guarantee.assumptions)
+
+    def shown_table(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """The rows of displays as mappings: empty where nothing can be estimated."""
+        return self._mappings(self.shown_rows(level))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {printable(self.words().name)}, {self.guarantee}>"
+
+
+def as_probability(value: float, name: str = "level", example: str = "0.95") -> float:
+    """A probability, between 0 and 1."""
+    if not 0 < (number := as_float(value)) < 1:
+        raise InvalidInput(f"{name}={value!r} must be between 0 and 1, such as {example}")
+    return number
+
+
+def as_count(value: Any, name: str, low: int = 0, high: int = LARGEST) -> int:
+    """A whole number of a document, within bounds: no float, and no text."""
+    if type(value) is not int or not low <= value <= high:
+        raise InvalidInput(f"{name} must be a whole number from {float(low):g} to {float(high):g}")
+    return value
+
+
+def load_answer(text: str) -> Any:
+    """An answer of any kind from its JSON document."""
+    kind = format_of(text)
+    if kind not in DOCUMENTS:
+        raise CorruptReleaseError(
+            "this is not a release: its format is not one that this program knows; update discreet if it was "
+            "written by a newer version"
+        )
+    return DOCUMENTS[kind].from_json(text)

@@ -1,0 +1,25 @@
+"""Reading any document from a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from discreet._documents.answer import load_answer
+from discreet._documents.base import read_text
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an answer, or the document of a study, from a JSON file; a forged or damaged one is refused.
+
+    Parameters
+    ----------
+    path : path
+        What ``answer.save``, ``Study.report`` or ``discreet run`` wrote, also by 0.1 and 0.2.
+
+    Returns
+    -------
+    Answer or StudyResult
+    """
+    return load_answer(read_text(Path(path)))

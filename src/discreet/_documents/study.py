@@ -1,0 +1,99 @@
+"""The answers of a study in one document, with what the ledger says of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from discreet._documents.answer import load_answer
+from discreet._documents.base import read_document, write_document
+from discreet._json import fields_as_json
+from discreet.errors import CorruptReleaseError, LedgerRefusal, NotPrivateError
+from discreet.ledger import Account, Budget, Receipt
+from discreet.ledger.budgets import price_of
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """The answers of a study by the ids of their questions, and the account that paid."""
+
+    format: ClassVar[str] = "discreet/study"
+    version: ClassVar[int] = 1
+
+    title: str
+    dataset: str
+    questions: Mapping[str, Mapping[str, Any]]
+    answers: Mapping[str, Any]
+    account: Account | None = None
+    schema: Mapping[str, Any] | None = None
+    """What was declared about the data, as JSON values; None in documents of 0.1 and 0.2."""
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.title, *(f"{name}\n{answer}" for name, answer in self.answers.items())])
+
+    def to_json(self) -> str:
+        """All answers in one JSON document."""
+        content = {
+            "title": self.title,
+            "dataset": self.dataset,
+            "budget": None if self.account is None else self.account.to_dict(),
+            **({} if self.schema is None else {"schema": dict(self.schema)}),
+            "answers": [
+                {
+                    "id": name,
+                    "question": dict(self.questions[name]),
+                    # The guarantee is in the answer, and whether it is repeated not the same next time.
+                    "receipt": fields_as_json(answer.receipt, "result", "guarantee", "repeated"),
+                    "answer": answer.document(),
+                }
+                for name, answer in self.answers.items()
+            ],
+        }
+        return write_document(self.format, self.version, content)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what :meth:`to_json` wrote; an edited, malformed or newer document is refused."""
+        content = read_document(text, cls.format, cls.version)
+        try:
+            entries = content["answers"]
+            budget = content.get("budget")
+            read = cls(
+                title=str(content["title"]),
+                dataset=str(content["dataset"]),
+                questions={entry["id"]: dict(entry["question"]) for entry in entries},
+                answers={entry["id"]: _with_receipt(entry) for entry in entries},
+                account=None if budget is None else Account.from_dict(budget),
+                schema=content.get("schema"),
+            )
+            read._check_spent()
+            return read
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
+
+    def _check_spent(self) -> None:
+        """Refuses receipts below what their answers cost, and an account that has spent less than these."""
+        receipts = {}
+        for name, answer in self.answers.items():
+            receipt = answer.receipt
+            try:
+                paid = price_of(answer.guarantee, receipt.cap.unit).fits(receipt.charged)
+            except (LedgerRefusal, NotPrivateError):
+                paid = False
+            if not paid:
+                raise ValueError(f"{name!r} costs more than was charged")
+            receipts[receipt.sequence] = receipt.charged
+        if self.account is not None and receipts:
+            spent = sum(receipts.values(), self.account.cap.zero())
+            if not spent.fits(self.account.spent):
+                raise ValueError("its account has spent less than was charged")
+
+
+def _with_receipt(entry: Mapping[str, Any]) -> Any:
+    answer = load_answer(json.dumps(entry["answer"]))
+    kept: dict[str, Any] = dict(entry["receipt"])
+    kept |= {name: Budget.from_dict(kept[name]) for name in ("charged", "spent", "cap")}
+    kept |= {"guarantee": answer.guarantee.to_dict(), "result": answer.to_json().encode(), "repeated": False}
+    return replace(answer, receipt=Receipt(**kept))

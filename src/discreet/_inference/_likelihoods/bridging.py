@@ -1,0 +1,376 @@
+"""What the bridges to other libraries call: log P(z) and its slope at parameters, as plain arrays.
+
+Cells stand alone (any shape, one number a cell) or share a public total (cells on the last axis). Where the
+values are known beforehand, cells are looked up in tables; the exact sums stand behind.
+
+A sampler asks for the same cells at ever new parameters. For each cell, log P(z | λ) and its derivative by λ
+are smooth functions of one number, of v = 2√λ for Poisson rates and of v = 2√n·arcsin√p for binomial
+probabilities, in which they vary on a scale of one everywhere. They are interpolated at Chebyshev nodes on
+panels that are halved until the last coefficients are below 1e-11 of what matters, once; a look-up then costs
+some sixteen multiplications a cell, whatever the noise.
+
+A public total (MATH §10): with the cells tilted by e^{sx} so that their means sum to n,
+
+    log P(z | θ) = Σ log P(zᵢ | nθᵢeˢ) + n(eˢ − 1 − s) + log P_s(S = n) − log Poisson(n; n),
+
+and P_s(S = n) = (2πK₂)^{−½}(1 + c₁ + c₂ + c₃ + …) from the cumulants of the tilted cells, tabled too. What is
+left out is about 8·max(c₂², |c₃|^{4/3}): where that is above 1e-8, and for fewer than 32 cells, the law of
+the sum is transformed instead (:mod:`~discreet._inference._likelihoods.transform`), which is exact.
+
+Functions take the array module ``xp``, NumPy or JAX's.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
+from discreet._inference._likelihoods.models import Multinomial
+from discreet._inference._likelihoods.transform import Transform, until
+from discreet._numerics.cells import Cells
+from discreet._numerics.counts import BinomialLaw, CountLaw, PoissonLaw
+from discreet._numerics.log_gamma import log_factorial_excess
+from discreet._numerics.noises import Noise
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import InvalidInput
+
+LARGEST_RATE = 4e9
+ORDERS = 9
+"""Cumulants that are tabled for a public total."""
+_FEW = 32  # cells whose sum is not expanded
+_AT_ONCE = 16  # draws whose cells NumPy transforms together
+_DEGREE = 12
+_NODES = np.cos(math.pi * np.arange(_DEGREE + 1) / _DEGREE)  # the ends too: nothing hides beside them
+_FIT = np.linalg.inv(np.cos(np.outer(np.arccos(_NODES), np.arange(_DEGREE + 1))))
+_TOLERANCE = 1e-11
+_LEAST = 0.05  # panels narrower than this are not halved: what is left is rounding
+ENOUGH = 1e-8
+"""Expected errors of a public total up to this are taken; else the law of its sum is transformed."""
+
+
+def unit(m: Any, order: int) -> Any:
+    """What a cumulant is like: m for small counts, m^{order/2} for large ones."""
+    return m * (1 + m) ** (order / 2 - 1)
+
+
+def _expansion(most: int) -> list[tuple[int, float, dict[int, int]]]:
+    """Terms of √(2πK₂)·P(S = n) up to an order: (order, coefficient, {j: power of ρⱼ = Kⱼ/K₂^{j/2}}).
+
+    They are those of exp(Σ_{j≥3} ρⱼ(it)^j/j!) averaged over a standard normal t; ρⱼ counts as j − 2 halves.
+    """
+    found = []
+    for powers in product(*(range(2 * most // (j - 2) + 1) for j in range(3, 2 * most + 3))):
+        used = {j: power for j, power in enumerate(powers, 3) if power}
+        halves = sum(power * (j - 2) for j, power in used.items())
+        if 0 < halves <= 2 * most and halves % 2 == 0:
+            pairs = sum(power * j for j, power in used.items()) // 2
+            size = math.prod(math.factorial(j) ** power * math.factorial(power) for j, power in used.items())
+            found.append((halves // 2, (-1) ** pairs * math.prod(range(1, 2 * pairs, 2)) / size, used))
+    return found
+
+
+_EXPANSION = _expansion(3)
+
+
+@dataclass(frozen=True, eq=False)
+class CellTable:
+    """Functions of v for each of several cells, in columns: log P(z), then cumulants of the true count.
+
+    That of order j stands in units of m(1 + m)^{j/2−1}, m the variance of the count before z is seen; that of
+    order 1 is E[x | z] less the mean before.
+    """
+
+    start: FloatArray
+    width: FloatArray
+    """Of the panels of each distinct cell; starts are padded with infinity."""
+    coefficients: FloatArray
+    """Shape (distinct cells, panels, degree + 1, columns)."""
+    row: IntArray
+    """The distinct cell that each cell is."""
+    sizes: FloatArray | None
+    """Public sizes of binomial cells; None for Poisson cells."""
+    largest: float = LARGEST_RATE
+    """Rates above it are taken for it."""
+
+    def at(self, xp: Any, parameter: Any, columns: int = 2) -> Any:
+        """The first columns at rates or probabilities, shape (…, cells); a new last axis for the columns."""
+        if self.sizes is None:
+            v = 2 * xp.sqrt(xp.clip(parameter, 0.0, self.largest))
+        else:
+            v = 2 * np.sqrt(self.sizes) * xp.arcsin(xp.sqrt(xp.clip(parameter, 0.0, 1.0)))
+        panel = (v[..., None] >= xp.asarray(self.start[self.row, 1:])).sum(axis=-1)
+        index = xp.asarray(self.row * self.start.shape[1]) + panel
+        low, width = (xp.asarray(a.ravel()) for a in (self.start, self.width))
+        t = (2 * (v - low[index]) / width[index] - 1)[..., None]
+        c = xp.asarray(self.coefficients[..., :columns].reshape(-1, _DEGREE + 1, columns))[index]
+        later, last = c[..., -1, :], xp.zeros_like(c[..., -1, :])
+        for j in range(_DEGREE - 1, 0, -1):  # Clenshaw
+            later, last = c[..., j, :] + 2 * t * later - last, later
+        return c[..., 0, :] + t * later - last
+
+    def log_prob(self, xp: Any, parameter: Any) -> tuple[Any, Any]:
+        """log P(z) of every cell, and its derivative by the rate or the probability."""
+        found = self.at(xp, parameter)
+        if self.sizes is None:
+            return found[..., 0], found[..., 1] / xp.sqrt(1 + parameter)
+        spread = self.sizes * parameter * (1 - parameter)
+        return found[..., 0], self.sizes * found[..., 1] / xp.sqrt(1 + spread)
+
+
+def given_total(
+    xp: Any, cells: CellTable, total: int, shares: Any, loop: Any = until
+) -> tuple[Any, Any, Any]:
+    """(log P(z), E[x | z], the error of both to be expected) of cells with a public total of 1 or more.
+
+    ``shares`` sum to 1 over the last axis; ``cells`` has the cumulants up to :data:`ORDERS`. The constant of
+    noise that is tied to sum zero is left to the caller.
+    """
+    rates = total * shares
+
+    def moments(s: Any, orders: int) -> tuple[Any, list[Any]]:
+        m = rates * xp.exp(s)[..., None]
+        found = cells.at(xp, m, orders + 1)
+        scaled = [found[..., j] * unit(m, j) for j in range(1, orders + 1)]
+        return found[..., 0], [m + scaled[0], *scaled[1:]]
+
+    def step(state: Any) -> Any:
+        s, _, left = state
+        first, second = (k.sum(axis=-1) for k in moments(s, 2)[1])
+        move = xp.clip((xp.log(float(total)) - xp.log(first)) * first / second, -2.0, 2.0)
+        return s + move, xp.abs(first - total) / xp.sqrt(second), left - 1
+
+    def going(state: Any) -> Any:
+        return (xp.max(state[1]) > 1e-5) & (state[2] > 0)  # quadratic: one step more is past rounding
+
+    start = xp.zeros(rates.shape[:-1])
+    s, _, _ = loop(going, step, (start, start + 1.0, 100))
+    values, own = moments(s, ORDERS)
+    sums = [k.sum(axis=-1) for k in own]
+    second = sums[1]
+    ratio = {j: sums[j - 1] / second ** (j / 2) for j in range(3, ORDERS)}
+    parts, by = [0.0, 0.0, 0.0, 0.0], dict.fromkeys(ratio, 0.0)
+    for order, coefficient, powers in _EXPANSION:
+        parts[order] = parts[order] + coefficient * _product(ratio, powers)
+        for j, power in powers.items():
+            others = {**powers, j: power - 1}
+            by[j] = by[j] + coefficient * power * _product(ratio, others)
+    whole = 1 + parts[1] + parts[2] + parts[3]
+    excess = float(log_factorial_excess(np.array([float(total)]))[0])
+    log_prob = values.sum(axis=-1) + total * (xp.expm1(s) - s) + excess
+    log_prob = log_prob - 0.5 * xp.log(2 * math.pi * second) + xp.log(whole)
+    # E[x] is the derivative by log rates: the cell's own mean, then how P(S = n) moves with K₂, K₃, …
+    by_second = -0.5 * (1 + sum(j * ratio[j] * by[j] for j in ratio) / whole) / second
+    means = own[0]
+    for j in range(2, ORDERS):
+        slope = by_second if j == 2 else by[j] / whole / second ** (j / 2)
+        means = means + slope[..., None] * (own[j] - (sums[j] / second)[..., None] * own[1])
+    return log_prob, means, 8 * xp.maximum(xp.abs(parts[2]) ** 2, xp.abs(parts[3]) ** (4 / 3))
+
+
+def _product(ratio: dict[int, Any], powers: dict[int, int]) -> Any:
+    found = 1.0
+    for j, power in powers.items():
+        found = found * ratio[j] ** power
+    return found
+
+
+def table(
+    noise: Noise, z: FloatArray, sizes: FloatArray | None = None, total: int | None = None
+) -> CellTable:
+    """The table of the cells whose values are z; made once for the same cells and noise.
+
+    With a total it has the cumulants for :func:`given_total`, at rates up to sixty times the total.
+    """
+    values = np.ascontiguousarray(z, dtype=np.float64)
+    known = None if sizes is None else np.broadcast_to(sizes, values.shape).tobytes()
+    return _made(pickle.dumps(noise), values.tobytes(), known, total)
+
+
+@lru_cache(maxsize=32)
+def _made(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -> CellTable:
+    law: Noise = pickle.loads(noise)
+    z = np.frombuffer(values)
+    known = None if sizes is None else np.frombuffer(sizes)
+    scales = law.scales(len(z))
+    columns = [z, scales] if known is None else [z, scales, known]
+    # Scales that are not numbers mark cells of which nothing is said; np.unique would tell them apart.
+    keys = np.where(np.isnan(np.stack(columns, axis=1)), -1.0, np.stack(columns, axis=1))
+    _, first, row = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    size = None if known is None else np.maximum(known[first], 1e-3)  # of 0 records nothing is asked
+    orders, largest = (1, LARGEST_RATE) if total is None else (ORDERS, 60.0 * total)
+    top = np.full(len(first), 2 * math.sqrt(largest)) if size is None else math.pi * np.sqrt(size)
+
+    def values_at(which: IntArray, v: FloatArray) -> FloatArray:
+        own, v = first[which], np.maximum(v, 1e-7)
+        if size is None:
+            spread = (v / 2) ** 2
+            counts: CountLaw = PoissonLaw(spread)
+            near = np.rint(spread)
+            rest = spread - near
+        else:
+            n = size[which]
+            half = np.minimum(v, top[which] - 1e-7) / (2 * np.sqrt(n))
+            p, other = np.sin(half) ** 2, np.cos(half) ** 2
+            counts, spread = BinomialLaw(n, p, other), n * p * other
+            few = n * np.minimum(p, other)
+            near = np.where(p < 0.5, np.rint(few), n - np.rint(few))
+            rest = np.where(p < 0.5, 1, -1) * (few - np.rint(few))
+        log_prob, cumulants = Cells(counts, law, z[own], scales[own]).cumulants(orders, near, rest)
+        return np.stack([log_prob, *(k / unit(spread, j) for j, k in enumerate(cumulants, 1))], axis=1)
+
+    return CellTable(*interpolated(values_at, top), row.ravel(), known, largest)
+
+
+def interpolated(
+    function: Callable[[IntArray, FloatArray], FloatArray], top: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Panels and Chebyshev coefficients of functions on [0, top], one for each entry, of several columns."""
+    octaves = np.append(0.0, np.exp2(np.arange(1, 1 + max(1, math.ceil(math.log2(top.max()))))))
+    which = np.repeat(np.arange(len(top)), len(octaves) - 1)
+    low, high = (np.minimum(np.tile(part, len(top)), top[which]) for part in (octaves[:-1], octaves[1:]))
+    which, low, high = which[low < high], low[low < high], high[low < high]
+    done: list[tuple[IntArray, FloatArray, FloatArray, FloatArray]] = []
+    while len(which):
+        v = low[:, None] + (high - low)[:, None] * (1 + _NODES) / 2
+        values = function(np.repeat(which, _DEGREE + 1), v.ravel()).reshape(len(which), _DEGREE + 1, -1)
+        fit = np.einsum("ij,pjc->pic", _FIT, values)
+        error = np.abs(fit[:, -2:]).max(axis=1)
+        limit = 1 + np.abs(values).min(axis=1)
+        limit[:, 2:3] *= 1e2
+        limit[:, 3:] *= 1e5  # these only correct
+        least = _LEAST * np.minimum(np.minimum(high, top[which] - low), 1.0)  # ends may be logarithms
+        fine = (error <= _TOLERANCE * limit).all(axis=1) | (high - low < least)
+        done.append((which[fine], low[fine], high[fine], fit[fine]))
+        middle = (low + high)[~fine] / 2
+        low, high = np.append(low[~fine], middle), np.append(middle, high[~fine])
+        which = np.tile(which[~fine], 2)
+    cell, start, end, fitted = (np.concatenate(part) for part in zip(*done, strict=True))
+    order = np.lexsort((start, cell))
+    cell, start, end, fitted = cell[order], start[order], end[order], fitted[order]
+    number = np.bincount(cell, minlength=len(top))
+    place = np.arange(len(cell)) - (np.cumsum(number) - number)[cell]
+    shape = (len(top), number.max())
+    starts, widths = np.full(shape, np.inf), np.ones(shape)
+    coefficients = np.zeros((*shape, *fitted.shape[1:]))
+    starts[cell, place], widths[cell, place], coefficients[cell, place] = start, end - start, fitted
+    return starts, widths, coefficients
+
+
+def plain(likelihood: Likelihood) -> bool:
+    """Whether it is of noisy counts of shares with a public total, or of rates."""
+    return isinstance(likelihood, NoisyCells) and likelihood.model.name in ("multinomial", "Poisson")
+
+
+def independent(noise: Noise) -> Noise:
+    """The noise, if its cells are independent of each other."""
+    if noise.together:
+        raise InvalidInput(
+            f"{noise.name} noise sums to zero over its cells, so no cell stands alone; "
+            "use NoisyMultinomial with the public total"
+        )
+    return noise
+
+
+def looked_up(xp: Any, noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[Any, Any]:
+    """log P(z) of every cell and its derivative by the rate, or by the probability where there is a size."""
+    values, sizes = np.asarray(z, dtype=np.float64), None if size is None else np.asarray(size, dtype=float)
+    cells = np.broadcast_shapes(values.shape, noise.scale.shape, () if sizes is None else sizes.shape)
+    shape = np.broadcast_shapes(np.shape(parameter), cells)
+    while noise.scale.ndim < len(cells) and cells[0] == 1:  # an axis of draws: cells are the same along it
+        cells = cells[1:]
+    cells = shape[len(shape) - len(cells) :]
+    flat = (*shape[: len(shape) - len(cells)], math.prod(cells))
+
+    def row(given: FloatArray) -> FloatArray:
+        return np.broadcast_to(given.reshape(given.shape[max(given.ndim - len(cells), 0) :]), cells).ravel()
+
+    values, sizes = row(values), None if sizes is None else row(sizes)
+    found = table(noise.over(cells), values, sizes).log_prob(
+        xp, xp.broadcast_to(parameter, shape).reshape(flat)
+    )
+    return found[0].reshape(shape), found[1].reshape(shape)
+
+
+def summed(noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[FloatArray, FloatArray]:
+    """The same by the sums themselves."""
+    arrays = [
+        np.asarray(a, dtype=np.float64) for a in (z, parameter, noise.scale, 0 if size is None else size)
+    ]
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    values, p, scales, n = (np.array(np.broadcast_to(a, shape)).ravel() for a in arrays)
+    law = PoissonLaw(p) if size is None else BinomialLaw(n, p, 1 - p)
+    mean, spread = (p, p) if size is None else (n * p, p * (1 - p))
+    log_prob, (excess,) = Cells(law, noise, values, scales).cumulants(1, np.zeros_like(p), mean)
+    return log_prob.reshape(shape), (excess / np.maximum(spread, 1e-300)).reshape(shape)
+
+
+def totals(
+    xp: Any, noise: Noise, z: FloatArray, shares: Any, total: int, loop: Any, exact: Any
+) -> tuple[Any, Any]:
+    """log P(z) of one row of values with a public total, and E[x | z].
+
+    ``exact`` gives both where memory does not hold the windows.
+    """
+    direct = _transform(pickle.dumps(noise), z.tobytes(), total)
+
+    def found() -> tuple[Any, Any]:
+        return direct.both(xp, shares, loop) if direct.fits else exact(z, shares)
+
+    if len(z) < _FEW or total == 0:
+        return found()
+    value, means, error = given_total(xp, table(noise, z, total=total), total, shares, loop)
+
+    def again(_: Any) -> Any:
+        value, means = found()
+        return value, means, xp.zeros(error.shape)
+
+    # A loop of at most one turn: mapped over draws it costs nothing where all expansions are good enough.
+    start = value - noise.log_normaliser(len(z)), means, error
+    value, means, _ = loop(lambda state: xp.any(~(state[2] <= ENOUGH)), again, start)
+    return value, means
+
+
+@lru_cache(maxsize=32)
+def _transform(noise: bytes, values: bytes, total: int) -> Transform:
+    return Transform(pickle.loads(noise), np.frombuffer(values), total)
+
+
+def exact_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
+    """The same by the sums of the NumPy engine, for rows of values and of shares."""
+    return _by_rows(z, shares, partial(_inverted, noise, total))
+
+
+def fast_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
+    """The same, quickly."""
+
+    def found(row: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return totals(np, noise, row, own, total, until, partial(_inverted, noise, total))
+
+    return _by_rows(z, shares, found)
+
+
+def _inverted(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    made = NoisyCells(row, noise, Multinomial(total))
+    return made.log_prob(shares), made.expected_counts(shares)
+
+
+def _by_rows(z: Any, shares: Any, function: Any) -> tuple[FloatArray, FloatArray]:
+    """A function of one row of values and all shares that go with it."""
+    z, shares = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(shares, dtype=np.float64))
+    every, flat = z.reshape(-1, z.shape[-1]), shares.reshape(-1, z.shape[-1])
+    flat = flat / flat.sum(axis=1, keepdims=True)
+    distinct, inverse = np.unique(every, axis=0, return_inverse=True)
+    value, means = np.empty(len(every)), np.empty(every.shape)
+    for i, row in enumerate(distinct):
+        rows = np.flatnonzero(inverse.ravel() == i)
+        for own in np.array_split(rows, math.ceil(len(rows) / _AT_ONCE)):
+            value[own], means[own] = function(row, flat[own])
+    return value.reshape(z.shape[:-1]), means.reshape(z.shape)

@@ -1,0 +1,222 @@
+"""Models of the true counts: which parameters they take, and how the likelihood moves with them."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import digamma
+
+from discreet._declarations import as_integer
+from discreet._numerics.cells import Statistic
+from discreet._numerics.counts import BinomialLaw, CountLaw, PoissonLaw, RisingLaw
+from discreet._typing import FloatArray
+from discreet.distributions.law import as_draws
+from discreet.errors import InvalidInput
+
+Parameters = tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Model(ABC):
+    """A law of the true counts of k cells. Parameters are arrays with the cells on the last axis."""
+
+    name: ClassVar[str]
+    parameters: ClassVar[tuple[str, ...]]
+    positive: ClassVar[bool] = False
+    """Whether a parameter of 0 is refused."""
+
+    @property
+    def total(self) -> int | None:
+        """The public total of the true counts, where there is one."""
+        return None
+
+    @abstractmethod
+    def law(self, *parameters: FloatArray) -> CountLaw:
+        """The laws of the cells; where there is a total, the true counts are they given that total."""
+
+    def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
+        """log P(Σx = total) under separate cells, for each draw; parameters of shape (draws, k)."""
+        return np.zeros(len(parameters[0]))
+
+    def means(self, *parameters: FloatArray) -> FloatArray:
+        """Expected counts of the cells; flat parameters."""
+        return parameters[0]
+
+    def statistics(self, *parameters: FloatArray) -> list[Statistic]:
+        """Functions of x whose means given z, less :meth:`baseline`, are the gradient; flat parameters."""
+        mean = self.means(*parameters)
+        return [lambda x, which: x - mean[which]]
+
+    def baseline(self, *parameters: FloatArray) -> list[Any]:
+        """What is taken from those means."""
+        return [0.0] * len(self.parameters)
+
+    def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:
+        """Arrays of one shape (…, cells), or an error that names the parameter."""
+        if len(parameters) != len(self.parameters):
+            raise InvalidInput(f"a {self.name} model takes {', '.join(self.parameters)}")
+        arrays = []
+        for name, given in zip(self.parameters, parameters, strict=True):
+            try:
+                array = np.asarray(given, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise InvalidInput(f"{name} must hold numbers, one for each cell") from None
+            if array.ndim == 0 or array.shape[-1] not in (1, cells):
+                raise InvalidInput(
+                    f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before "
+                    "it are draws"
+                )
+            as_draws(array.size // array.shape[-1], cells)  # before anything as large is made of it
+            self._check_values(name, array)
+            arrays.append(array)
+        try:
+            shape = np.broadcast_shapes(*(array.shape for array in arrays), (cells,))
+        except ValueError:
+            raise InvalidInput(f"{' and '.join(self.parameters)} have shapes that do not match") from None
+        return tuple(np.broadcast_to(array, shape) for array in arrays)
+
+    def _check_values(self, name: str, array: FloatArray) -> None:
+        if not np.all(np.isfinite(array) & ((array > 0) if self.positive else (array >= 0))):
+            raise InvalidInput(f"{name} must be finite and {'positive' if self.positive else 'not negative'}")
+
+
+class PoissonCells(Model):
+    """Independent Poisson counts: ``rates``. The gradient is by the log rates."""
+
+    name: ClassVar[str] = "Poisson"
+    parameters: ClassVar[tuple[str, ...]] = ("rates",)
+
+    def law(self, *parameters: FloatArray) -> CountLaw:
+        return PoissonLaw(parameters[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Binomial(Model):
+    """Independent counts out of public ``sizes`` with probabilities ``probs``; gradient by the logits."""
+
+    sizes: Any
+    called: str = "sizes"
+    name: ClassVar[str] = "Binomial"
+    parameters: ClassVar[tuple[str, ...]] = ("probs",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", _whole(self.sizes, self.called))
+
+    def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:
+        if self.sizes.ndim and self.sizes.shape != (cells,):
+            raise InvalidInput(f"sizes has {self.sizes.size} entries for {cells} cells")
+        return super().check(cells, parameters)
+
+    def _check_values(self, name: str, array: FloatArray) -> None:
+        if not np.all((array >= 0) & (array <= 1)):
+            raise InvalidInput(f"{name} must lie between 0 and 1")
+
+    def _sizes(self, probs: FloatArray) -> FloatArray:
+        cells = self.sizes.size
+        return np.broadcast_to(self.sizes.ravel(), (probs.size // cells, cells)).ravel()
+
+    def law(self, *parameters: FloatArray) -> CountLaw:
+        (probs,) = parameters
+        return BinomialLaw(self._sizes(probs), probs, 1 - probs)
+
+    def means(self, *parameters: FloatArray) -> FloatArray:
+        return np.asarray(self._sizes(parameters[0]) * parameters[0])
+
+
+class NegativeBinomial(Model):
+    """Independent counts with ``means`` and variance mean + mean²/dispersion; gradient by both logarithms."""
+
+    name: ClassVar[str] = "negative binomial"
+    parameters: ClassVar[tuple[str, ...]] = ("means", "dispersions")
+    positive: ClassVar[bool] = True
+
+    def law(self, *parameters: FloatArray) -> CountLaw:
+        return RisingLaw.negative_binomial(*parameters)
+
+    def statistics(self, *parameters: FloatArray) -> list[Statistic]:
+        mean, r = parameters
+        share = r / (r + mean)
+        level = r * (np.log(share) - digamma(r))
+        return [
+            lambda x, which: (x - mean[which]) * share[which],
+            lambda x, which: (
+                r[which] * digamma(x + r[which]) + level[which] + (mean[which] - x) * share[which]
+            ),
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _WithTotal(Model):
+    size: Any
+
+    def __post_init__(self) -> None:
+        size = as_integer(self.size, "total")
+        if size < 0:
+            raise InvalidInput(f"total={self.size!r} must not be negative")
+        object.__setattr__(self, "size", size)
+
+    @property
+    def total(self) -> int:
+        return int(self.size)
+
+
+class Multinomial(_WithTotal):
+    """Counts of a public total with ``shares`` that sum to 1; gradient by the logits, shares = softmax."""
+
+    name: ClassVar[str] = "multinomial"
+    parameters: ClassVar[tuple[str, ...]] = ("shares",)
+
+    def _check_values(self, name: str, array: FloatArray) -> None:
+        super()._check_values(name, array)
+        if not np.all(np.abs(array.sum(axis=-1) - 1) <= 1e-9 * max(1.0, array.shape[-1] ** 0.5)):
+            raise InvalidInput(f"{name} must sum to 1 over the last axis; divide by their sum")
+
+    def means(self, *parameters: FloatArray) -> FloatArray:
+        return np.asarray(self.size * parameters[0])
+
+    def law(self, *parameters: FloatArray) -> CountLaw:
+        return PoissonLaw(self.means(*parameters))
+
+    def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
+        sums = self.size * parameters[0].sum(axis=-1)
+        return PoissonLaw(sums).log_prob(np.full(len(sums), float(self.size)))
+
+
+class DirichletMultinomial(_WithTotal):
+    """Counts of a public total whose shares are Dirichlet(``alphas``); gradient by the log alphas."""
+
+    name: ClassVar[str] = "Dirichlet-multinomial"
+    parameters: ClassVar[tuple[str, ...]] = ("alphas",)
+    positive: ClassVar[bool] = True
+
+    def law(self, *parameters: FloatArray) -> CountLaw:
+        (alphas,) = parameters
+        return RisingLaw.of(alphas, self.size)
+
+    def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
+        sums = parameters[0].sum(axis=-1)
+        return RisingLaw.of(sums, math.inf).log_prob(np.full(len(sums), float(self.size)))
+
+    def statistics(self, *parameters: FloatArray) -> list[Statistic]:
+        (alphas,) = parameters
+        return [lambda x, which: alphas[which] * (digamma(x + alphas[which]) - digamma(alphas[which]))]
+
+    def baseline(self, *parameters: FloatArray) -> list[Any]:
+        (alphas,) = parameters
+        sums = alphas.sum(axis=-1, keepdims=True)
+        return [alphas * (digamma(self.size + sums) - digamma(sums))]
+
+
+def _whole(values: Any, name: str) -> FloatArray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must hold whole numbers") from None
+    if array.ndim > 1 or not np.all(np.isfinite(array) & (array >= 0) & (array == np.floor(array))):
+        raise InvalidInput(f"{name} must hold whole numbers that are not negative, one or one for each cell")
+    return array

@@ -1,0 +1,142 @@
+"""Cells with a public total, exactly, as a function of arrays that NumPy and JAX both run.
+
+With λ = nθ and the cells tilted by e^{sx}, for any s,
+
+    log P(z | θ) = log n!/nⁿ + Σ log Aᵢ − sn + log P_s(S = n),   Aᵢ = Σ_x (λᵢeˢ)ˣ/x! · P(zᵢ | x).
+
+The terms of each cell are listed in a window about the largest, the law of their sum S comes from one Fourier
+transform of each cell, and s is such that n is near the middle of it, so that no digit is lost. A window
+reaches to where Poisson's law alone has fallen by e^{−36} from the largest term, since noise is log-concave.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from discreet._numerics.noises import DiscreteLaplace, Laplace, LatticeNoise, Noise
+from discreet._typing import FloatArray
+
+_MOST_TABLED = 1 << 22
+_MOST_TRANSFORMED = 1 << 24
+
+
+def until(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
+    """A loop, as ``jax.lax.while_loop``."""
+    while going(state):
+        state = step(state)
+    return state
+
+
+class Transform:
+    """The cells whose values are z, with a public total."""
+
+    def __init__(self, noise: Noise, z: FloatArray, total: int) -> None:
+        self.noise, self.z, self.total = noise, np.asarray(z, dtype=np.float64), total
+        self.k, self._scale = len(z), noise.scales(len(z))
+        self._half = self._reach(total)
+        self._period = 1 << (2 * self._half).bit_length()
+        # Some noise is a straight line on both sides of z; of other kinds every count is listed.
+        self._straight = type(noise) in (DiscreteLaplace, LatticeNoise, Laplace)
+
+    def _reach(self, count: float) -> int:
+        return min(self.total, math.ceil(8.5 * math.sqrt(count)) + 40)
+
+    @property
+    def fits(self) -> bool:
+        """Whether memory holds the windows of one draw."""
+        tabled = self.total if self._straight else self.k * self.total
+        return tabled <= _MOST_TABLED and self.k * self._period <= _MOST_TRANSFORMED
+
+    @cached_property
+    def _log_factorial(self) -> FloatArray:
+        return np.asarray(gammaln(np.arange(self.total + 2) + 1.0))
+
+    @cached_property
+    def _table(self) -> FloatArray:
+        """log P(z | x) at x = 0, …, n + 1; of straight noise at z alone."""
+        z, scale = self.z[:, None], self._scale[:, None]
+        return self.noise.log_prob(z, z if self._straight else np.arange(self.total + 2.0), scale)
+
+    def _log_noise(self, xp: Any, x: Any) -> Any:
+        """log P(z | x) at counts of shape (…, cells, counts)."""
+        if self._straight:
+            return self._table - xp.abs(self.z[:, None] - x) / self._scale[:, None]
+        return xp.asarray(self._table)[np.arange(self.k)[:, None], x]
+
+    def _largest(self, xp: Any, log_rate: Any, loop: Any) -> Any:
+        """The count with the largest term of each cell, by bisection."""
+
+        def step(state: Any) -> Any:
+            low, high = state
+            middle = (low + high) // 2
+            more = self._log_noise(xp, middle + 1) - self._log_noise(xp, middle)
+            rises = log_rate - xp.log(middle + 1.0) + more > 0
+            return xp.where(rises, xp.minimum(middle + 1, high), low), xp.where(rises, high, middle)
+
+        low = xp.zeros(log_rate.shape, dtype=np.int64)
+        return loop(lambda state: xp.any(state[0] < state[1]), step, (low, low + self.total))[0]
+
+    def _windows(self, xp: Any, log_rate: Any, loop: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Of each cell: the middle of its window, log A, the law in it, its mean from there, its variance."""
+        centre = self._largest(xp, log_rate, loop)
+        half = self._reach(float(centre.max())) if xp is np else self._half  # JAX has one shape for all
+        away = xp.arange(-half, half + 1)
+        factorial = xp.asarray(self._log_factorial)
+        x = centre + away
+        kept = xp.clip(x, 0, self.total)
+        log = kept * log_rate - factorial[kept] + self._log_noise(xp, kept)
+        top = centre * log_rate - factorial[centre] + self._log_noise(xp, centre)
+        law = xp.where(x == kept, xp.exp(log - top), 0.0)
+        size = law.sum(axis=-1)
+        law = law / size[..., None]
+        mean = law @ (1.0 * away)
+        variance = law @ (1.0 * away**2) - mean**2
+        return centre[..., 0], top[..., 0] + xp.log(size), law, mean, variance
+
+    def both(self, xp: Any, shares: Any, loop: Any = until) -> tuple[Any, Any]:
+        """log P(z) and E[x | z] at shares that sum to 1 over the last axis."""
+        n, total = self.total, float(self.total)
+        if n == 0:
+            alone = self._log_noise(np, np.zeros((self.k, 1), dtype=np.int64)).sum()
+            return alone - self.noise.log_normaliser(self.k) + 0 * shares.sum(axis=-1), 0 * shares
+        log_rate = xp.log(xp.maximum(total * shares, 1e-300))[..., None]
+        start = xp.zeros(shares.shape[:-1])
+        none = xp.zeros(shares.shape)
+        law = xp.zeros((*shares.shape, 2 * self._half + 1))
+
+        def step(state: Any) -> Any:
+            _, s, _, left, _ = state
+            found = self._windows(xp, log_rate + s[..., None, None], loop)
+            mean = xp.maximum((found[0] + found[3]).sum(axis=-1), 1e-9)
+            variance = xp.maximum(found[4].sum(axis=-1), 1e-9)
+            move = xp.clip((math.log(total) - xp.log(mean)) * mean / variance, -2.0, 2.0)
+            return s, s + move, xp.abs(mean - total) / xp.sqrt(variance), left - 1, found
+
+        def going(state: Any) -> Any:
+            return (xp.max(state[2]) > 0.5) & (state[3] > 0)
+
+        first = (none.astype(np.int64), none, law, none, none)
+        s, _, _, _, found = loop(going, step, (start, start, start + 1.0, 100, first))
+        centre, log_size, law, _, _ = found
+        half, period = law.shape[-1] // 2, self._period
+        away = 1.0 * xp.arange(-half, half + 1)
+        own, moment = (xp.fft.rfft(part, period, axis=-1) for part in (law, law * away))
+        # The product without one cell, by what comes before and after: no division.
+        one = xp.ones_like(own[..., :1, :])
+        before = xp.concatenate([one, xp.cumprod(own[..., :-1, :], axis=-2)], axis=-2)
+        after = xp.concatenate([one, xp.cumprod(xp.flip(own[..., 1:, :], -2), axis=-2)], axis=-2)
+        frequency = xp.arange(period // 2 + 1)
+        place = (n - centre.sum(axis=-1) + self.k * half) % period
+        turn = 2 * math.pi / period * ((frequency * place[..., None]) % period)
+        twice = np.where((np.arange(period // 2 + 1) % (period // 2)) == 0, 1.0, 2.0) / period
+        others = before * xp.flip(after, -2) * (xp.exp(1j * turn) * twice)[..., None, :]
+        hit = (others[..., 0, :] * own[..., 0, :]).real.sum(axis=-1)
+        means = centre + (others * moment).real.sum(axis=-1) / hit[..., None]
+        constant = math.lgamma(n + 1) - n * math.log(n) - self.noise.log_normaliser(self.k)
+        return constant + log_size.sum(axis=-1) - s * total + xp.log(hit), means

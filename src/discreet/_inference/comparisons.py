@@ -1,0 +1,194 @@
+"""Comparisons of shares within a table, from joint draws of its cells: noise-aware post-processing, free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from discreet._documents.answer import Table
+from discreet._typing import FloatArray
+from discreet.distributions.quantity import Quantity, estimates_table
+from discreet.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shares:
+    """Joint draws of the shares of ``levels`` within each group: shape (draws, groups, levels)."""
+
+    draws: FloatArray
+    outcome: str
+    given: str | None
+    groups: tuple[Any, ...]
+    levels: tuple[Any, ...]
+
+    def _at(self, level: Any, group: Any) -> FloatArray:
+        alone = group is None and self.given is None
+        g = 0 if alone else _index(self.groups, group, f"level of {self.given}")
+        return np.asarray(self.draws[:, g, _index(self.levels, level, f"level of {self.outcome}")])
+
+    def _pair(self, level: Any, between: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        pair = tuple(between)
+        if len(pair) != 2:
+            raise InvalidInput(f"between={between!r} must name two groups, as in between=('A', 'B')")
+        if self.given is None:
+            raise InvalidInput("a comparison between groups needs shares(..., given=...)")
+        return self._at(level, pair[0]), self._at(level, pair[1])
+
+    def share(self, level: Any, group: Any = None) -> Quantity:
+        """The share of a level, in a group where there are groups."""
+        return Quantity(self._at(level, group))
+
+    def difference(self, level: Any, between: Sequence[Any]) -> Quantity:
+        """The share of a level in the first group less that in the second."""
+        return Quantity(np.subtract(*self._pair(level, between)))
+
+    def ratio(self, level: Any, between: Sequence[Any]) -> Quantity:
+        """The share of a level in the first group over that in the second."""
+        return Quantity(np.divide(*self._pair(level, between)))
+
+    def odds_ratio(self, level: Any, between: Sequence[Any]) -> Quantity:
+        """The odds of a level in the first group over those in the second."""
+        a, b = self._pair(level, between)
+        return Quantity(a / (1 - a) / (b / (1 - b)))
+
+    def probability(self, level: Any, between: Sequence[Any]) -> float:
+        """The posterior probability that the share is larger in the first group than in the second."""
+        return float(self.difference(level, between).probability())
+
+    def mean(self) -> FloatArray:
+        """Shape (groups, levels)."""
+        return np.asarray(self.draws.mean(axis=0))
+
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Equal tails, each of shape (groups, levels)."""
+        return Quantity(self.draws).interval(level)
+
+    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """A mapping for each group and level."""
+        places = [
+            {**({} if self.given is None else {self.given: group}), self.outcome: level}
+            for group in self.groups
+            for level in self.levels
+        ]
+        rows = Quantity(self.draws, tuple(places)).table(level)
+        return [{**row.pop("name"), **row} for row in rows]
+
+    def side_by_side(self, level: float = 0.95) -> Table:
+        """Return the shares in percent, the groups side by side, with intervals."""
+        numbers = zip(self.mean(), *self.interval(level), strict=True)
+        percent = [
+            [f"{100 * m:.1f} ({100 * a:.1f} to {100 * b:.1f})" for m, a, b in zip(*rows, strict=True)]
+            for rows in numbers
+        ]
+        caption = (
+            f"Shares of {self.outcome} within each {self.given}: percent, with {100 * level:g} % intervals"
+        )
+        return self._laid_out([str(group) for group in self.groups], percent, str(self.given), caption)
+
+    def differences(self, level: float = 0.95) -> Table:
+        """Return how the shares in the other groups differ from the first, in percentage points."""
+        first, *others = self.groups
+        points = [
+            [_points(self.difference(value, (other, first)), level) for value in self.levels]
+            for other in others
+        ]
+        caption = f"Differences in percentage points, with {100 * level:g} % intervals"
+        return self._laid_out([f"{other} − {first}" for other in others], points, "", caption)
+
+    def _laid_out(
+        self, names: Sequence[str], cells: Sequence[Sequence[str]], given: str, caption: str
+    ) -> Table:
+        """A column for each group, or where they are more than the values a row."""
+        values = [str(value) for value in self.levels]
+        if len(names) > len(values):
+            return Table((given, *values), tuple((n, *c) for n, c in zip(names, cells, strict=True)), caption)
+        heads = [f"{given}: {name}" for name in names] if given else names
+        return Table((self.outcome, *heads), tuple(zip(values, *cells, strict=True)), caption)
+
+    def __str__(self) -> str:
+        return estimates_table(self.table())
+
+    def __repr__(self) -> str:
+        within = "" if self.given is None else f" within each {self.given}"
+        return f"<Shares: of {self.outcome}{within}, from {len(self.draws)} draws>"
+
+
+def _points(difference: Quantity, level: float) -> str:
+    mean, low, high = (
+        f"{100 * value:+.1f}".replace("-", "−") for value in (difference.mean(), *difference.interval(level))
+    )
+    return f"{mean} ({low} to {high})"
+
+
+class JointDraws:
+    """Joint draws of the cells of a table with named axes."""
+
+    def __init__(self, draws: FloatArray, axes: Mapping[str, Sequence[Any]]) -> None:
+        self.axes = {name: tuple(levels) for name, levels in axes.items()}
+        self.draws = draws.reshape(len(draws), *(len(levels) for levels in self.axes.values()))
+
+    def margin(self, *columns: str) -> FloatArray:
+        """Draws of the shares of the named columns' cells, in the order in which they are named."""
+        if not columns or len(set(columns)) < len(columns):
+            raise InvalidInput("name each column once")
+        names = list(self.axes)
+        at = [1 + _index(names, column, "column of this table") for column in columns]
+        first = np.moveaxis(self.draws, at, range(1, 1 + len(at)))
+        return np.asarray(first.sum(axis=tuple(range(1 + len(at), first.ndim))))
+
+    def shares(self, outcome: str, given: str | None = None) -> Shares:
+        """The shares of one column, or within each level of another."""
+        if given is None:
+            draws = self.margin(outcome)[:, None, :]
+            return Shares(draws, outcome, None, ("all",), self.axes[outcome])
+        joint = self.margin(given, outcome)
+        draws = joint / joint.sum(axis=2, keepdims=True)
+        return Shares(draws, outcome, given, self.axes[given], self.axes[outcome])
+
+
+@dataclass(frozen=True)
+class Independence:
+    """Evidence about whether two columns are independent: log of the Bayes factor against independence."""
+
+    log_bayes_factor: float
+    error: float
+    """Its standard error: it is an average over draws of the true counts."""
+
+    @cached_property
+    def bayes_factor(self) -> float:
+        """P(published | dependent) / P(published | independent)."""
+        return math.exp(min(self.log_bayes_factor, 700.0))
+
+
+def independence(counts: FloatArray, prior: FloatArray, shape: tuple[int, int]) -> Independence:
+    """The Bayes factor from draws of the true counts x given z under the saturated model with that prior.
+
+    P(z | independent)/P(z | dependent) = E[P(x | independent)/P(x | dependent) | z, dependent]: rows and
+    columns have Dirichlet priors with the sums of the cells' prior.
+    """
+    x, alpha = counts.reshape(-1, *shape), prior.reshape(shape)
+
+    def log_marginal(n: FloatArray, a: FloatArray) -> FloatArray:
+        axes = tuple(range(1, n.ndim))
+        total = gammaln(a.sum()) - gammaln(a.sum() + n.sum(axis=axes))
+        return np.asarray(total + (gammaln(a + n) - gammaln(a)).sum(axis=axes))
+
+    rows = log_marginal(x.sum(axis=2), alpha.sum(axis=1))
+    columns = log_marginal(x.sum(axis=1), alpha.sum(axis=0))
+    ratio = rows + columns - log_marginal(x, alpha)
+    top = ratio.max()
+    weight = np.exp(ratio - top)
+    error = float(weight.std() / weight.mean() / math.sqrt(len(weight)))
+    return Independence(-float(top + math.log(weight.mean())), error)
+
+
+def _index(known: Sequence[Any], name: Any, what: str) -> int:
+    if name not in known:
+        raise InvalidInput(f"{name!r} is no {what}; there are: {', '.join(map(str, known))}")
+    return list(known).index(name)

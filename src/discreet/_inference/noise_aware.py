@@ -1,0 +1,143 @@
+"""Posteriors that account for the noise: p(θ | released) = Σ_x π(x | released) Dir(θ | α + x).
+
+π(x | released) ∝ DirMult(x; α, n) · P(released | x) is the exact posterior of the true counts. Where the
+noise is independent over the categories, or the lattice's, π is separable and its marginals come from
+convolutions; where it is not, π is enumerated. No sampling, no normal approximation. The plug-in posterior
+Dir(α + released) takes the released counts for the truth, and its intervals are too narrow.
+
+What else is unknown is integrated: the one parameter of a symmetric prior; and, where some of the n records
+were left out and only a noisy number of these was published, how many were not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache, cached_property
+
+import numpy as np
+
+from discreet._inference._likelihoods.kinds import check_private
+from discreet._inference.add_remove import AddRemovePosterior, LogUniform, integrate
+from discreet._numerics.noises import DiscreteLaplace, Noise
+from discreet.distributions._given_total import GivenTotal
+from discreet.distributions.law import RecordNumber
+from discreet.distributions.noise_aware import Node, NoiseAware, TrueCounts, UncertainShares
+from discreet.mechanisms.base import Mechanism
+
+_NEGLIGIBLE = 16.0  # numbers whose log-weight is so far below the largest are left out: 1e-7
+
+
+def noise_aware(
+    mechanism: Mechanism,
+    counts: Sequence[int],
+    noisy: Sequence[int] | None,
+    total_prior: LogUniform | None = None,
+    strength: LogUniform | None = None,
+    leaves_out: bool = False,
+) -> UncertainShares:
+    """The posterior given what ``mechanism`` released: ``counts``, and ``noisy`` where it keeps them.
+
+    Where n is private it is inferred too, from ``total_prior`` or what noise of this size suggests.
+    ``strength``: the prior is symmetric with one unknown parameter in that range, instead of the mechanism's.
+    ``leaves_out``: the last count is of records that were left out, and the shares are those of the others.
+    """
+    check_private(mechanism)
+    kept = None if noisy is None else tuple(noisy)
+    carried = mechanism.count_noise(tuple(counts), kept)
+    if not mechanism.n and carried is not None:
+        prior = mechanism.prior if strength is None else strength
+        return AddRemovePosterior(carried.values, prior, noise=carried.noise, total_prior=total_prior)
+    if leaves_out and carried is not None:
+        noise = DiscreteLaplace(carried.noise.scale) if carried.noise.together else carried.noise
+        known = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
+        law: TrueCounts | Respondents = Respondents(known, noise, carried.values[-1])
+    else:
+        law = mechanism.true_counts(tuple(counts), kept)
+    if strength is not None and isinstance(law, GivenTotal | Respondents):
+        return MixedShares(_over(strength, law), mechanism.n)
+    if isinstance(law, Respondents):
+        return MixedShares(law.nodes, mechanism.n)
+    return NoiseAware(mechanism.prior, mechanism.n, law)
+
+
+class Respondents:
+    """Levels whose true counts sum to an unknown number N ≤ n, of which a noisy n − N was published.
+
+    Before that every N is as likely as any other. P(N | z) ∝ P(noise = z₀ − (n − N)) · P(z | N), and given N
+    the true counts follow the law of a public total (``proofs/noise-aware.md``).
+    """
+
+    def __init__(self, law: GivenTotal, noise: Noise, left_out: int) -> None:
+        self.law, self.noise, self.left_out = law, noise, left_out
+        self.inverse = law.inverse
+
+    def under(self, prior: Sequence[float]) -> Respondents:
+        """The same under another prior."""
+        return Respondents(self.law.under(prior), self.noise, self.left_out)
+
+    @cached_property
+    def scores(self) -> list[tuple[float, GivenTotal]]:
+        """Equally spaced N with log P(z | N) up to a constant, as far as they matter."""
+        n, scale = self.law.n, self.noise.scale
+        step = max(1, min(int(float(scale) / 2), n // 24))
+        middle = min(max(n - self.left_out, 0), n)
+        found: list[tuple[float, GivenTotal]] = []
+        for numbers in (range(middle, -1, -step), range(middle + step, n + 1, step)):
+            best = max((score for score, _ in found), default=-math.inf)
+            for number in numbers:
+                law = self.law.with_total(number)
+                away = self.noise.log_prob(
+                    *(np.array([float(v)]) for v in (self.left_out, n - number, scale))
+                )
+                found.append((law.log_evidence + math.lgamma(number + 1) + float(away[0]), law))
+                best = max(best, found[-1][0])
+                if found[-1][0] < best - _NEGLIGIBLE:  # log-concave: what lies beyond is less
+                    break
+        return found
+
+    @property
+    def log_evidence(self) -> float:
+        """log P(z), up to what does not depend on the prior."""
+        return float(np.logaddexp.reduce([score for score, _ in self.scores]))
+
+    @property
+    def nodes(self) -> list[tuple[float, GivenTotal]]:
+        """The probability of each N that matters, and the law of the true counts given it."""
+        whole = self.log_evidence
+        return [(math.exp(score - whole), law) for score, law in self.scores]
+
+
+def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
+    """The laws of the true counts for each parameter of a symmetric prior that matters."""
+
+    @cache
+    def given(at: float) -> GivenTotal | Respondents:
+        return law.under([math.exp(at)] * len(law.inverse))
+
+    low, high = math.log(strength.low), math.log(strength.high)
+    nodes, _ = integrate(lambda at: given(at).log_evidence, low, high)
+    return [(weight * own, one) for at, weight in nodes for own, one in given(at).nodes]
+
+
+class MixedShares(NoiseAware):
+    """A mixture over what is unknown beside the true counts: the one parameter of a symmetric prior, its
+    logarithm uniform, or how many records were not left out. ``total`` is what is known of that number."""
+
+    def __init__(self, nodes: Sequence[tuple[float, GivenTotal]], n: int) -> None:
+        self.n: int = n
+        self.nodes = [
+            Node(weight, law.prior[law.inverse], law.n, law) for weight, law in nodes if weight > 1e-9
+        ]
+        self.k = len(self.nodes[0].prior)
+
+    @property
+    def total(self) -> RecordNumber:
+        """What is known of the number of records that were not left out: between steps log-linear."""
+        weights: dict[int, float] = {}
+        for node in self.nodes:
+            weights[node.n] = weights.get(node.n, 0.0) + node.weight
+        steps = np.array(sorted(weights))
+        logs = np.log(np.maximum([weights[step] for step in steps.tolist()], 1e-300))
+        totals = np.arange(float(steps[0]), float(steps[-1]) + 1)
+        return RecordNumber(totals, np.exp(np.interp(totals, steps, logs)))

@@ -1,0 +1,315 @@
+"""Noisy counts that somebody else published: read, checked, and as good as a release of our own."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet._declarations import as_integer, as_prior
+from discreet._inference._likelihoods.kinds import Bridged, Likelihood, as_values, likelihood
+from discreet._inference._likelihoods.models import Model
+from discreet._inference.add_remove import AddRemovePosterior, LogUniform
+from discreet._numerics import noises
+from discreet._typing import FloatArray
+from discreet.distributions._given_total import GivenTotal
+from discreet.distributions.noise_aware import NoiseAware
+from discreet.errors import FileError, InvalidInput
+
+_NAMES: dict[str, tuple[type[noises.Noise], str]] = {
+    "discrete-laplace": (noises.DiscreteLaplace, "scale"),
+    "geometric": (noises.DiscreteLaplace, "epsilon"),
+    "lattice": (noises.LatticeNoise, "scale"),
+    "laplace": (noises.Laplace, "scale"),
+    "rounded-laplace": (noises.RoundedLaplace, "scale"),
+    "discrete-gaussian": (noises.DiscreteGaussian, "scale"),
+    "gaussian": (noises.GaussianNoise, "scale"),
+    "rounded-gaussian": (noises.RoundedGaussian, "scale"),
+}
+_LEAST_AMOUNT, _LARGEST_AMOUNT = 1e-6, 1e12
+_UNITS = ("scale", "std", "variance", "epsilon")
+_ROUNDED: dict[type[noises.Noise], type[noises.Noise]] = {
+    noises.GaussianNoise: noises.RoundedGaussian,
+    noises.Laplace: noises.RoundedLaplace,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Published(Bridged):
+    """Noisy counts and the noise that they carry. Their guarantee is the publisher's, not ours."""
+
+    values: FloatArray
+    noise: noises.Noise
+    total: int | None
+    levels: tuple[Any, ...]
+
+    guarantee = "the publisher's: nothing here adds to it or checks it"
+
+    def __str__(self) -> str:
+        scale = f"{self.noise.scale:g}" if self.noise.scale.ndim == 0 else "one a cell"
+        total = "a total that is not public" if self.total is None else f"a public total of {self.total}"
+        return (
+            f"{len(self.values)} counts with {self.noise.name} noise (scale {scale}) and {total}\n"
+            f"Guarantee: {self.guarantee}"
+        )
+
+    def likelihood(self, model: Model | None = None) -> Likelihood:
+        """log P(values | parameters): shares where the total is public, rates where it is not."""
+        return likelihood(self.values, self.noise, model, total=self.total)
+
+    def noise_aware(
+        self, prior: float | Sequence[float] = 1.0, total_range: tuple[float, float] | None = None
+    ) -> Any:
+        """The posterior of the shares with the noise accounted for, under a Dirichlet prior.
+
+        Where the total is not public it is integrated, never plugged in: its prior is 1/total, over
+        ``total_range`` where one is given. What is known of it is then ``total``.
+        """
+        alphas = as_prior(prior, len(self.values))
+        if not _LEAST_AMOUNT <= min(alphas) <= max(alphas) <= 1e6:
+            raise InvalidInput(f"prior={_short(prior)} must be between {_LEAST_AMOUNT:g} and 1e6 to be used")
+        if self.total is None and self.noise.scale.ndim:
+            raise InvalidInput("a total that is not public needs noise of one scale for all cells")
+        if self.total is None:
+            if total_range is None:
+                scales = self.noise.scales(len(self.values))
+                total_range = 1.0, 1e3 * float(np.abs(self.values).sum() + 10 * scales.sum() + 1)
+            expected = LogUniform.of(total_range, "total_range")
+            return AddRemovePosterior(self.values, alphas, noise=self.noise, total_prior=expected)
+        return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
+
+    def pooled(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
+        """Shares within groups that share strength: the values are rows of one group after the other.
+
+        ``groups`` names them, ``sizes`` are their public numbers of records where those are known. Noise of
+        sum zero is within each group if so, and over the whole table if not.
+        """
+        from discreet._inference.pooled import noisy_groups, pooled
+
+        names = tuple(groups)
+        if not names or len(self.values) % len(names) or len(self.values) < 2 * len(names):
+            raise InvalidInput(
+                f"{len(self.values)} values are not rows of {len(names)} groups of two or more"
+            )
+        if isinstance(self.noise, noises.Clamped) or self.noise.scale.ndim:
+            raise InvalidInput("pooling takes noise of one scale that was neither clamped nor suppressed")
+        rows = self.values.reshape(len(names), -1)
+        total = int(rows.sum()) if self.noise.together else self.total
+        return pooled(noisy_groups(rows, self.noise, sizes, total), names, seed=seed)
+
+
+def noisy_counts(
+    values: Any,
+    noise: Any,
+    total: Any = None,
+    *,
+    column: str | None = None,
+    levels: Any = None,
+    clamped: Any = None,
+    rounded: bool = False,
+    suppressed_below: Any = None,
+) -> Published:
+    """Noisy counts published by any tool.
+
+    ``noise`` is ``(name, amount)``: ``("discrete-laplace", scale)``, ``("geometric", epsilon)``,
+    ``("laplace", scale)``, ``("discrete-gaussian", sigma)``, ``("gaussian", sigma)``; an amount is one number
+    or one for each cell. Other units are named: ``("laplace", {"std": 3})``, ``{"variance": …}``,
+    ``{"epsilon": …}`` (for one record that moves one count by one), ``{"scale": …}``. A measurement of OpenDP
+    stands for its own noise.
+
+    ``values`` is a sequence, a mapping from level to value, or a table (a data frame, or the path of a CSV
+    file) of which ``column`` holds the values; amounts of noise and ``levels`` may then name columns too.
+
+    ``total`` is the exact number of records where that is public. ``clamped=0`` or ``(0, 100)`` says that
+    values were clamped; ``rounded`` that noise with a density was rounded to whole numbers;
+    ``suppressed_below=t`` that values below t were withheld: None or NaN stands for those.
+
+    >>> published = noisy_counts([61, 45], noise=("discrete-laplace", 10.0), total=100)
+    >>> bool(0.4 < published.noise_aware().mean()[0] < 0.7)
+    True
+    """
+    table = _table(values) if column is not None else None
+    if table is not None:
+        values = _column(table, str(column))
+        levels = _column(table, levels) if isinstance(levels, str) else levels
+    elif isinstance(values, Mapping):
+        levels, values = tuple(values) if levels is None else levels, list(values.values())
+    elif isinstance(values, str | Path):
+        raise InvalidInput(f"values={str(values)!r} is a file: say which column=… holds the values")
+    given = as_values(values, gaps=True)
+    law = as_noise(noise, table)
+    if rounded is not False:
+        law = _rounded(law, rounded)
+    law, given = _censored(law, given, clamped, suppressed_below)
+    law.check(given)
+    names = tuple(range(len(given))) if levels is None else tuple(levels)
+    if len(names) != len(given):
+        raise InvalidInput(f"levels has {len(names)} entries for {len(given)} values")
+    size = None if total is None else as_integer(total, "total")
+    published = Published(given, law, size, names)
+    published.likelihood()  # refuses scales, totals and values that do not fit together
+    return published
+
+
+def as_noise(noise: Any, table: Any = None) -> noises.Noise:
+    """The law that a description of noise stands for."""
+    if isinstance(noise, noises.Noise):
+        return noise
+    if hasattr(noise, "output_measure") and hasattr(noise, "map"):
+        return _of_opendp(noise)
+    if isinstance(noise, str) or not isinstance(noise, Sequence) or len(noise) != 2:
+        raise InvalidInput(
+            f"noise={noise!r} must be a pair such as ('discrete-laplace', 4.0), or a measurement of OpenDP"
+        )
+    name, amount = noise
+    if name not in _NAMES:
+        raise InvalidInput(f"noise={name!r} is not known; choose from {', '.join(_NAMES)}")
+    kind, unit = _NAMES[name]
+    if isinstance(amount, Mapping):
+        if len(amount) != 1 or (unit := next(iter(amount))) not in _UNITS:
+            raise InvalidInput(
+                f"the amount of noise must be one of {', '.join(_UNITS)}, such as {{'std': 3.0}}"
+            )
+        amount = amount[unit]
+    if isinstance(amount, str):
+        if table is None:
+            raise InvalidInput(f"noise names the column {amount!r}, and values is no table with column=…")
+        amount = _column(table, amount)
+    try:
+        array = np.asarray(amount, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{unit} must be a number, or one for each cell") from None
+    if array.ndim > 1 or not np.all(np.isfinite(array) & (array > 0)):
+        raise InvalidInput(f"{unit}={_short(amount)} of the noise must be positive and finite")
+    if not np.all((array > _LEAST_AMOUNT) & (array < _LARGEST_AMOUNT)):
+        limits = f"between {_LEAST_AMOUNT:g} and {_LARGEST_AMOUNT:g}"
+        raise InvalidInput(f"{unit}={_short(amount)} of the noise must be {limits} to be computed with")
+    return kind(_scale(kind, unit, array))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _scale(kind: type[noises.Noise], unit: str, amount: FloatArray) -> FloatArray:
+    if unit == "scale":
+        return amount
+    gaussian = kind in (noises.GaussianNoise, noises.DiscreteGaussian, noises.RoundedGaussian)
+    if unit == "epsilon":
+        if gaussian:
+            raise InvalidInput(
+                "epsilon does not say how much Gaussian noise there is; give its 'std' or 'variance'"
+            )
+        return np.asarray((2.0 if kind is noises.LatticeNoise else 1.0) / amount)
+    variance = amount if unit == "variance" else amount**2
+    if gaussian:
+        return np.sqrt(variance)
+    if kind is noises.DiscreteLaplace:  # variance 1/(cosh(1/b) − 1)
+        return np.asarray(1 / np.arccosh(1 + 1 / variance))
+    if kind is noises.LatticeNoise:
+        raise InvalidInput("lattice noise is given by its 'scale' 2/epsilon or its 'epsilon'")
+    return np.sqrt(variance / 2)
+
+
+def _of_opendp(measurement: Any) -> noises.Noise:
+    """The noise of an OpenDP measurement: its loss for one step of one count gives the scale."""
+    measure, carrier = str(measurement.output_measure), str(measurement.input_domain)
+    fractional = "f64" in carrier or "f32" in carrier
+    for one in (1.0,) if fractional else (1, 1.0):
+        try:
+            loss = float(measurement.map(one))
+            break
+        except Exception as error:
+            said = error
+    else:
+        raise InvalidInput(
+            f"the measurement does not say its loss for one record ({said}); give its scale, as in "
+            "noise=('discrete-laplace', scale)"
+        )
+    if not (math.isfinite(loss) and loss > 0):
+        raise InvalidInput(f"the measurement has loss {loss} for one record: it adds no noise to tell")
+    if "ZeroConcentrated" in measure:
+        return (noises.GaussianNoise if fractional else noises.DiscreteGaussian)(1 / math.sqrt(2 * loss))
+    if "MaxDivergence" in measure:
+        return (noises.Laplace if fractional else noises.DiscreteLaplace)(1 / loss)
+    raise InvalidInput(
+        f"the measurement's privacy is measured by {measure}, which does not tell the law of its noise; give "
+        "noise=(name, scale)"
+    )
+
+
+def _rounded(law: noises.Noise, rounded: Any) -> noises.Noise:
+    if rounded is not True:
+        raise InvalidInput(
+            f"rounded={rounded!r}: values rounded to other than whole numbers are not modelled; "
+            "ask the publisher for the unrounded ones"
+        )
+    if law.integer:
+        return law
+    return _ROUNDED[type(law)](law.scale)
+
+
+def _censored(
+    law: noises.Noise, given: FloatArray, clamped: Any, below: Any
+) -> tuple[noises.Noise, FloatArray]:
+    """The noise with what was done to the values afterwards, and the values with gaps filled."""
+    low, high = -math.inf, math.inf
+    if clamped is not None:
+        try:
+            first, second = (clamped, None) if np.ndim(clamped) == 0 else clamped
+            low = -math.inf if first is None else float(first)
+            high = math.inf if second is None else float(second)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput(f"clamped={clamped!r} must be a number, or two such as (0, 100)") from None
+    gaps = np.isnan(given)
+    if below is not None:
+        try:
+            edge = float(below)
+            if not math.isfinite(edge):
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput(f"suppressed_below={below!r} must be a number, such as 10") from None
+        low = max(low, math.ceil(edge) - 1 if law.integer else edge)
+        if np.any(given[~gaps] < edge):
+            raise InvalidInput(
+                f"values holds some below suppressed_below={below!r}, which were to be withheld"
+            )
+        given = np.where(gaps, low, given)
+    elif gaps.any():
+        raise InvalidInput(
+            "values has gaps (None or NaN): say suppressed_below=… if small values were withheld; otherwise "
+            "leave the cell out"
+        )
+    if math.isinf(low) and math.isinf(high):
+        return law, given
+    if law.together:
+        raise InvalidInput(
+            "noise of sum zero that was clamped or suppressed cannot be modelled; use raw values"
+        )
+    return noises.Clamped(law, low, high), given
+
+
+def _table(source: Any) -> Any:
+    if not isinstance(source, str | Path):
+        return source
+    try:
+        with open(source, newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FileError(f"{source} cannot be read as CSV: {type(error).__name__}") from None
+    if not rows:
+        raise FileError(f"{source} has no rows")
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _column(table: Any, name: str) -> Any:
+    try:
+        return list(table[name])
+    except (KeyError, TypeError, IndexError):
+        raise InvalidInput(f"column {name!r} is not in the table") from None

@@ -1,0 +1,348 @@
+"""Quantiles and the distribution function of a number that was counted in bins with noise.
+
+The estimand is inf{x: F(x) ≥ p} of the values as they are recorded. Bins are public intervals; within one the
+tree of :mod:`~discreet._inference.polya_tree` goes on without data, about a line between its neighbours, so
+that a wide bin gives a wide interval. Values that many records share, such as 0 or heaped ages, are declared
+as atoms and counted apart; their shares have a tree of their own. Where values are recorded as whole numbers,
+so are the quantiles.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._declarations import as_plain
+from discreet._inference.add_remove import TOTALS, LogUniform, Matching
+from discreet._inference.polya_tree import Message, PolyaTree, Together, slopes_within, step_of, within
+from discreet._numerics.noises import Noise
+from discreet._text import aligned
+from discreet._typing import FloatArray, IntArray
+from discreet.distributions.law import as_draws, tails
+from discreet.errors import InvalidInput, TooLargeError
+
+_DEPTH = 4  # a bin is halved so often below what was counted
+_NATS = 34.0
+_MOST_CELLS = 1 << 13
+DRAWS = 4000
+_BIN = re.compile(r"\[(\S+), (\S+)[\])]")
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Public places at which records are counted: intervals between edges, and single values.
+
+    Parameters
+    ----------
+    edges
+        Finite and increasing; a value belongs to the interval that begins with it, the last edge to the last.
+    atoms
+        Values that are counted apart; they become edges as well.
+    whole
+        Whether values are recorded as whole numbers.
+    """
+
+    edges: tuple[float, ...]
+    atoms: tuple[float, ...] = ()
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        edges = np.asarray(self.edges, dtype=np.float64)
+        if len(edges) < 2 or not np.isfinite(edges).all():
+            raise InvalidInput(
+                f"edges={self.edges!r} must be at least two finite numbers: with an open bin "
+                "its values have no place"
+            )
+        if not (np.diff(edges) > 0).all():
+            raise InvalidInput(f"edges={self.edges!r} must increase, as in (0, 18, 65, 120)")
+        if any(not edges[0] <= atom <= edges[-1] for atom in self.atoms) or len(set(self.atoms)) < len(
+            self.atoms
+        ):
+            raise InvalidInput(
+                f"atoms={self.atoms!r} must be different values between the first and last edge"
+            )
+        if self.whole and any(float(atom) != math.floor(atom) for atom in self.atoms):
+            raise InvalidInput(f"atoms={self.atoms!r} must be whole numbers, as the values are")
+
+    @classmethod
+    def over(
+        cls,
+        bounds: tuple[float, float],
+        records: float,
+        epsilon: float,
+        atoms: tuple[float, ...] = (),
+        whole: bool = False,
+    ) -> Bins:
+        """Equal bins between bounds, as many as about so many records tell apart at ε.
+
+        2·(nε)^0.4: few enough that the noise of a sum of bins stays below that of the draw of the records.
+        """
+        number = max(8, round(2 * (records * float(epsilon)) ** 0.4))
+        low, high = map(float, bounds)
+        if whole and high - low + 1 <= number:
+            return cls(tuple(np.arange(low, high + 2).tolist()), atoms, True)
+        return cls(tuple(np.linspace(low, high, number + 1).tolist()), atoms, whole)
+
+    @classmethod
+    def of_levels(cls, levels: Sequence[Any]) -> tuple[Bins, set[int]]:
+        """The bins whose names hold their edges, and the places of levels that are no bins."""
+        found = [_BIN.fullmatch(str(as_plain(level))) for level in levels]
+        ends = [(float(one[1]), float(one[2])) for one in found if one]
+        if not ends:
+            raise InvalidInput("this release has no bins: ask for a distribution with edges=(0, 18, 65, 120)")
+        edges = (ends[0][0], *(high for _, high in ends))
+        return cls(edges), {i for i, one in enumerate(found) if one is None}
+
+    @cached_property
+    def intervals(self) -> tuple[tuple[float, float], ...]:
+        """Where the values of each bin lie; of whole numbers, each stands for a unit that begins with it."""
+        cuts = sorted({*map(float, self.edges), *map(float, self.atoms)})
+        if not self.whole:
+            return tuple(pairwise(cuts))
+        apart, found = set(map(float, self.atoms)), []
+        for low, high in pairwise(cuts):
+            last = high == cuts[-1]
+            first = math.ceil(low) + (float(math.ceil(low)) in apart)
+            end = math.floor(high) + 1 if last and high not in apart else math.ceil(high)
+            if end > first:
+                found.append((float(first), float(end)))
+        return tuple(found)
+
+    def __len__(self) -> int:
+        return len(self.intervals) + len(self.atoms)
+
+    def places(self, values: npt.ArrayLike) -> IntArray:
+        """The cell of each value: bins in their order, then atoms; values beyond the ends at the ends."""
+        x = np.clip(np.asarray(values, dtype=np.float64), self.edges[0], self.edges[-1])
+        starts = np.array([low for low, _ in self.intervals])
+        found = np.clip(np.searchsorted(starts, x, side="right") - 1, 0, len(starts) - 1)
+        for i, atom in enumerate(self.atoms):
+            found[x == atom] = len(starts) + i
+        return found
+
+
+class BinnedDistribution:
+    """The posterior of a distribution given noisy counts of bins.
+
+    Parameters
+    ----------
+    bins
+        The places that were counted.
+    counts
+        Noisy counts: of the bins in their order, then of the atoms.
+    noise
+        The law of the noise; lattice noise needs ``n``.
+    n
+        The number of records, all that were counted, where it is public.
+    apart
+        Noisy counts of records that have no place, such as those without a value: the distribution is of the
+        others.
+    total_prior
+        Where n is private: the range in which it is expected.
+    """
+
+    def __init__(
+        self,
+        bins: Bins,
+        counts: npt.ArrayLike,
+        noise: Noise,
+        *,
+        n: int | None = None,
+        apart: Sequence[float] = (),
+        total_prior: LogUniform | None = None,
+    ) -> None:
+        z = np.append(np.asarray(counts, dtype=np.float64), np.asarray(apart, dtype=np.float64))
+        if len(z) != len(bins) + len(apart):
+            raise InvalidInput(f"counts has {len(z) - len(apart)} entries for {len(bins)} bins and atoms")
+        if len(z) > _MOST_CELLS:
+            raise TooLargeError(f"quantiles are inferred from at most {_MOST_CELLS:,} bins, not {len(z):,}")
+        if noise.together and n is None:
+            raise InvalidInput("noise of sum zero tells the number of records: say n=…")
+        self.bins, self.n = bins, n
+        scales = noise.scales(len(z))
+        unit = step_of(float(np.sqrt(np.max(noise.variance) / 2)))
+        reach = noise.reach(scales, _NATS)
+        spread = _NATS * math.sqrt(float(np.sum(np.broadcast_to(noise.variance, z.shape))))
+        largest = n if n is not None else float(np.maximum(z, 0).sum()) + spread + 100
+        most = math.ceil(largest / unit) if n is None else max(1, round(n / unit))
+        messages = []
+        for value, scale, far in zip(z, scales, reach, strict=True):
+            peak = min(max(float(noise.peak(np.array([value]), scale)[0]), 0.0), largest)
+            first = max(0, math.floor((peak - far) / unit))
+            last = max(min(most, math.ceil((peak + far) / unit)), first)
+            x = np.arange(first, last + 1)
+            log = noise.log_prob(np.array(value), unit * x.astype(np.float64), np.array(scale))
+            messages.append(Message(first, log - log.max()))
+        ends = np.cumsum([0, len(bins.intervals), len(bins.atoms)]).tolist()
+        groups = [range(*pair) for pair in pairwise(ends) if pair[0] < pair[1]]
+        groups += [range(i, i + 1) for i in range(len(bins), len(z))]
+        trees = [PolyaTree([messages[i] for i in own], z[own.start : own.stop], unit, most) for own in groups]
+        prior = total_prior or Matching(
+            *TOTALS, variance=float(np.sum(np.broadcast_to(noise.variance, z.shape)))
+        )
+        self._law = Together(
+            trees, unit, most, n, np.zeros(0) if n is not None else _log_number(prior, unit, most)
+        )
+        self._placed = len(groups) - len(apart)
+        atoms = np.asarray(bins.atoms, dtype=np.float64)
+        self._low = np.append([low for low, _ in bins.intervals], atoms)
+        self._high = np.append([high for _, high in bins.intervals], atoms)
+        # In the order of values; an atom before the bin that begins with it.
+        self._order = np.lexsort((self._high - self._low > 0, self._low))
+        self._drawn: dict[tuple[int, int | None], _Draws] = {}
+
+    def _draws(self, size: int, seed: int | None) -> _Draws:
+        key = (size, seed)
+        if seed is None or key not in self._drawn:
+            rng = np.random.default_rng(seed)
+            parts = self._law.draw(as_draws(size, len(self.bins)), rng)[: self._placed]
+            share = np.concatenate([own[:, None] * cells for own, cells, _ in parts], axis=1)
+            share = share[:, self._order] / share.sum(axis=1, keepdims=True)
+            state = np.concatenate([states for _, _, states in parts], axis=1)[:, self._order]
+            low, high = self._low[self._order], self._high[self._order]
+            drawn = _Draws(low, high, share, state, self.bins.whole)
+            if seed is None:
+                return drawn
+            self._drawn = {key: drawn}  # the last is kept: quantiles and shares of one posterior go together
+        return self._drawn[key]
+
+    def quantiles(self, probs: npt.ArrayLike) -> Quantiles:
+        """The values inf{x: F(x) ≥ p}, for each p between 0 and 1."""
+        points = np.atleast_1d(np.asarray(probs, dtype=np.float64))
+        if not ((points > 0) & (points < 1)).all():
+            raise InvalidInput(f"probs={probs!r} must be between 0 and 1, such as (0.25, 0.5, 0.75)")
+        return Quantiles(self, points, tuple(f"{100 * p:g} % quantile" for p in points), inverse=True)
+
+    def cdf(self, values: npt.ArrayLike) -> Quantiles:
+        """The share of records at or below each value."""
+        points = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        return Quantiles(self, points, tuple(f"share up to {x:g}" for x in points), inverse=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Quantiles:
+    """The posterior of several quantiles together, or of shares up to several values."""
+
+    distribution: BinnedDistribution
+    points: FloatArray
+    names: tuple[str, ...]
+    inverse: bool
+
+    def draws(self, size: int = DRAWS, seed: int | None = 0) -> FloatArray:
+        """Joint draws, shape (size, number of names)."""
+        found = self.distribution._draws(size, seed)
+        rng = np.random.default_rng(None if seed is None else [seed, 1])
+        return found.quantiles(self.points, rng) if self.inverse else found.below(self.points, rng)
+
+    @cached_property
+    def _usual(self) -> FloatArray:
+        return self.draws()
+
+    def mean(self) -> FloatArray:
+        return np.asarray(self._usual.mean(axis=0))
+
+    def std(self) -> FloatArray:
+        return np.asarray(self._usual.std(axis=0))
+
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Equal tails; ends are values that were drawn, so that intervals of whole numbers hold them."""
+        low, high = np.quantile(self._usual, tails(level), axis=0, method="inverted_cdf")
+        return low, high
+
+    def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
+        """A mapping for each name."""
+        columns = [column.tolist() for column in (self.mean(), self.std(), *self.interval(interval))]
+        keys = ("name", "mean", "sd", "low", "high")
+        return [dict(zip(keys, row, strict=True)) for row in zip(self.names, *columns, strict=True)]
+
+    def __repr__(self) -> str:
+        lines = [
+            (name, f"{mean:.4g}", f"{low:.4g} – {high:.4g}")
+            for name, mean, low, high in zip(self.names, self.mean(), *self.interval(), strict=True)
+        ]
+        return "\n".join(aligned(("", "mean", "95 % interval, noise-aware"), lines))
+
+
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """Draws of the shares of cells that follow one another, and the smoothness around each."""
+
+    low: FloatArray
+    high: FloatArray
+    share: FloatArray
+    state: npt.NDArray[np.int8]
+    whole: bool
+
+    @cached_property
+    def cumulative(self) -> FloatArray:
+        below = np.cumsum(self.share, axis=1)
+        below[:, -1] = 1.0
+        return below
+
+    @cached_property
+    def slopes(self) -> FloatArray:
+        """How steep the density is within each bin; 0 for atoms."""
+        bins = np.flatnonzero(self.high > self.low)
+        found = np.zeros(self.share.shape)
+        found[:, bins] = slopes_within(self.share[:, bins], (self.high - self.low)[bins])
+        return found
+
+    def _parts(self, cells: IntArray, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+        """Cumulative shares of the parts of cells, (draws, cells asked for); a cell that is asked for twice
+        has the same parts."""
+        rows = np.repeat(np.arange(len(cells))[:, None], cells.shape[1], axis=1)
+        asked, inverse = np.unique(rows * len(self.low) + cells, return_inverse=True)
+        parts = within(self.state.ravel()[asked], self.slopes.ravel()[asked], _DEPTH, rng)
+        below = np.cumsum(parts, axis=1)
+        below[:, -1] = 1.0
+        return np.pad(below, ((0, 0), (1, 0))), np.asarray(inverse).reshape(cells.shape)
+
+    def quantiles(self, probs: FloatArray, rng: np.random.Generator) -> FloatArray:
+        cells = np.stack([(self.cumulative < p).sum(axis=1) for p in probs], axis=1)
+        rows = np.arange(len(cells))[:, None]
+        share = self.share[rows, cells]
+        left = (probs - (self.cumulative[rows, cells] - share)) / np.maximum(share, 1e-300)
+        left = np.clip(left, 0.0, 1.0)
+        parts, which = self._parts(cells, rng)
+        below = parts[which]
+        part = np.clip((below < left[..., None]).sum(axis=-1) - 1, 0, parts.shape[1] - 2)[..., None]
+        start, end = (np.take_along_axis(below, part + i, axis=-1)[..., 0] for i in (0, 1))
+        along = part[..., 0] + np.clip((left - start) / np.maximum(end - start, 1e-300), 0.0, 1.0)
+        low, high = self.low[cells], self.high[cells]
+        found = low + (high - low) * along / (parts.shape[1] - 1)
+        if self.whole:
+            found = np.where(high > low, np.clip(np.floor(found), low, np.maximum(high - 1, low)), low)
+        return np.asarray(found)
+
+    def below(self, values: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """The share at or below each value."""
+        at = np.floor(values) + 1 if self.whole else values
+        atom = self.high == self.low
+        before = np.where(atom, self.low <= values[:, None], self.high <= at[:, None])
+        inside = (~atom) & (self.low < at[:, None]) & (at[:, None] < self.high)
+        found = self.share @ before.T.astype(np.float64)
+        for i in np.flatnonzero(inside.any(axis=1)):
+            cell = int(np.flatnonzero(inside[i])[0])
+            along = (at[i] - self.low[cell]) / (self.high[cell] - self.low[cell]) * 2**_DEPTH
+            parts, which = self._parts(np.full((len(found), 1), cell), rng)
+            own = parts[which[:, 0]]
+            part = min(int(along), 2**_DEPTH - 1)
+            inner = own[:, part] + (along - part) * (own[:, part + 1] - own[:, part])
+            found[:, i] += self.share[:, cell] * inner
+        return np.asarray(np.minimum(found, 1.0))
+
+
+def _log_number(prior: LogUniform, unit: int, most: int) -> FloatArray:
+    """log P(n) at 0, unit, 2·unit, … records, up to a constant."""
+    n = np.maximum(unit * np.arange(most + 1.0), 0.5)
+    log = np.asarray([prior.log_density(at) for at in np.log(n)]) - np.log(n)
+    # Beyond the declared range it falls off instead of ending: a total that cannot be is still drawn.
+    return np.asarray(log - 50 * ((n < prior.low - 0.5) | (n > prior.high)))

@@ -1,0 +1,174 @@
+"""How many records the levels of a sparse release have, with the noise accounted for.
+
+What is assumed: a level is empty with an unknown probability 1 − π, and otherwise has x records with
+probability x^{−s}/Σ y^{−s}, y up to the largest count published, above which x is not cut off. Every order
+of magnitude of π from 1/(100 k) on is as likely beforehand, and every slope s from 0 to 3. Both are
+integrated out: a published count just above the threshold may be noise on an empty level, and how likely
+that is, the others tell. That the levels not published stayed below the threshold is part of the likelihood.
+How many records these have together is not inferred from this model: it was counted, with noise of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from discreet._randomness.entropy import SeededEntropy
+from discreet._typing import FloatArray
+from discreet.distributions.law import RecordNumber, tails
+from discreet.errors import TooLargeError
+from discreet.mechanisms.sparse import Sparse
+
+_SLOPES = np.linspace(0.0, 3.0, 13)
+_NATS = 40.0  # noise beyond it is left out
+_CELLS = 1 << 24  # so many true counts are listed; where the noise goes farther, every h-th
+_NODES = 200
+_DRAWN = 100
+
+
+def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
+    """A number of records with two-sided geometric noise on it: the noisy number less the noise."""
+    share, ratio = (np.arange(nodes) + 0.5) / nodes, 1 + math.exp(-rate)
+    below = np.ceil(np.log(share * ratio) / rate)
+    noise = np.where(below < 0, below, np.ceil(-np.log((1 - share) * ratio) / rate) - 1)
+    return RecordNumber(noisy + noise)
+
+
+def expected_halves(
+    made: Sparse, records: int, levels: int, level: float, seed: int
+) -> tuple[float, float, float]:
+    """Half the intervals to expect of levels that have so many records each, of everything else, and of all.
+
+    A level that is not published is known to have few enough records to stay hidden that often.
+    """
+    drawn = made.run(dict.fromkeys(range(min(levels, made.k)), records), SeededEntropy(seed))
+    found = SparsePosterior(tuple(drawn.counts.values()), drawn.rest, made)
+    low, high = found.interval(level)
+    halves = (high - low) / 2
+    seen = [place < levels for place in drawn.counts]
+    hidden = [made.surely(level) / 2] * (min(levels, made.k) - sum(seen))
+    first, last = found.total.interval(level)
+    return float(np.mean([*halves[:-1][seen], *hidden])), float(halves[-1]), (last - first) / 2
+
+
+class _Levels(NamedTuple):
+    """For each noisy count: possible true counts, their probabilities, means and deviations."""
+
+    values: FloatArray
+    probability: FloatArray
+    mean: FloatArray
+    deviation: FloatArray
+
+
+class SparsePosterior:
+    """The numbers of records of the published levels, of everything else, and of all; see the module."""
+
+    def __init__(self, noisy: Sequence[int], rest: int, mechanism: Sparse) -> None:
+        if max(map(abs, (*noisy, rest))) >= 2**53:
+            raise TooLargeError("numbers of records are inferred from noisy counts up to 2**53")
+        self._distinct, self._inverse = np.unique(np.array(noisy, dtype=np.float64), return_inverse=True)
+        self._mechanism = mechanism
+        self.everything_else = number_near(rest, float(mechanism.rest_epsilon))
+
+    def sample(self, size: int, seed: int | None = None) -> FloatArray:
+        """Draws of the published levels and everything else, each from its own law; below 0 stands for 0."""
+        rng, levels = np.random.default_rng(seed), self._levels
+        drawn = np.empty((size, len(self._inverse) + 1))
+        for place, row in enumerate(self._inverse):
+            reached = np.cumsum(levels.probability[row])
+            at = np.searchsorted(reached, rng.random(size) * reached[-1], side="right")
+            drawn[:, place] = levels.values[row][np.minimum(at, len(reached) - 1)]
+        drawn[:, -1] = rng.choice(self.everything_else.values, size)
+        return drawn
+
+    @property
+    def total(self) -> RecordNumber:
+        """The number of all records: draws, normal ones for the sum of levels beyond the least certain."""
+        rng, levels = np.random.default_rng(0), self._levels
+        values = rng.permutation(self.everything_else.values)
+        order = np.argsort(-levels.deviation[self._inverse], kind="stable")
+        for row in self._inverse[order[:_DRAWN]]:
+            reached = np.cumsum(levels.probability[row])
+            at = np.searchsorted(reached, rng.random(len(values)) * reached[-1], side="right")
+            values = values + levels.values[row][np.minimum(at, len(reached) - 1)]
+        others = self._inverse[order[_DRAWN:]]
+        deviation = math.sqrt((levels.deviation[others] ** 2).sum())
+        return RecordNumber(values + rng.normal(levels.mean[others].sum(), deviation, len(values)))
+
+    def mean(self) -> FloatArray:
+        """Of the published levels, and everything else last."""
+        return np.append(self._levels.mean[self._inverse], self.everything_else.mean())
+
+    def std(self) -> FloatArray:
+        """Of the published levels, and everything else last."""
+        return np.append(self._levels.deviation[self._inverse], self.everything_else.std())
+
+    def empty(self) -> FloatArray:
+        """The probability of each published level that it has no record at all."""
+        return np.asarray(self._levels.probability[self._inverse, 0])
+
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Equal-tailed credible intervals, (lows, highs): of the published levels, everything else last."""
+        reached, rest = np.cumsum(self._levels.probability, axis=1), self.everything_else.interval(level)
+        ends = []
+        for end, own in zip(tails(level), rest, strict=True):
+            at = np.argmax(reached >= end - 1e-12, axis=1)[:, None]
+            ends.append(np.append(np.take_along_axis(self._levels.values, at, 1)[self._inverse, 0], own))
+        return ends[0], ends[1]
+
+    @cached_property
+    def _levels(self) -> _Levels:
+        z, rate = self._distinct, float(self._mechanism.level_epsilon)
+        if not len(z):
+            return _Levels(np.zeros((0, 1)), np.zeros((0, 1)), z, z)
+        reach = math.ceil(_NATS / rate)
+        step = -(-reach // min(2000, max(200, _CELLS // len(z))))
+        x = z[:, None] + step * np.arange(-(reach // step), reach // step + 1)
+        near = np.where(x >= 1, np.exp(-rate * np.abs(x - z[:, None])), 0.0) * step
+        log_x = np.log(np.maximum(x, 1.0))
+        powers = np.stack([(near * np.exp(-s * log_x)).sum(axis=1) for s in _SLOPES])
+        law = np.zeros_like(x)
+        for s, power, filled in zip(_SLOPES, powers, self._filled(powers), strict=True):
+            law += (filled / power)[:, None] * near * np.exp(-s * log_x)
+        values = np.concatenate([np.zeros((len(z), 1)), x], axis=1)
+        probability = np.concatenate([1 - law.sum(axis=1, keepdims=True), law], axis=1)
+        mean = (probability * values).sum(axis=1)
+        spread = (probability * (values - mean[:, None]) ** 2).sum(axis=1)
+        return _Levels(values, probability, mean, np.sqrt(np.maximum(spread, 0.0)))
+
+    def _filled(self, powers: FloatArray) -> FloatArray:
+        """For each slope s its probability, times that of each noisy count that its level is not empty.
+
+        ``powers`` are Σ x^{−s} e^{−rate·|z − x|}. The normaliser of the noise is left out throughout.
+        """
+        z, made = self._distinct, self._mechanism
+        times, rate, tau = np.bincount(self._inverse), float(made.level_epsilon), float(made.threshold)
+        edges = np.unique(np.floor(np.geomspace(1, z[-1] + 1, 20_000)))
+        middle, size = (edges[:-1] + edges[1:] - 1) / 2, np.diff(edges)
+        tail = np.exp(-rate * np.abs(tau - middle)) / (1 + math.exp(-rate))
+        reaching = np.where(middle <= tau, tail, 1 - tail * math.exp(-rate))
+        false, empty = math.exp(-rate * tau) / (1 + math.exp(-rate)), np.exp(-rate * z)[:, None]
+        log_evidence, filled = np.empty(len(_SLOPES)), np.empty(powers.shape)
+        for row, (s, power) in enumerate(zip(_SLOPES, powers, strict=True)):
+            slab = size * middle**-s
+            share, true = (power / slab.sum())[:, None], float(slab @ reaching / slab.sum())
+            nodes = np.linspace(math.log(0.01 / made.k), -1e-9, _NODES)
+            for last in (False, False, True):  # everywhere, then where it matters
+                pi = np.exp(nodes)
+                hidden = (made.k - times.sum()) * np.log1p(-((1 - pi) * false + pi * true))
+                value = times @ np.log((1 - pi) * empty + pi * share) + hidden
+                if not last:
+                    kept = np.flatnonzero(value > value.max() - 25)
+                    nodes = np.linspace(
+                        nodes[max(kept[0] - 1, 0)], nodes[min(kept[-1] + 1, _NODES - 1)], _NODES
+                    )
+            value[[0, -1]] -= math.log(2)  # of a trapezium
+            log_evidence[row] = logsumexp(value) + math.log(nodes[1] - nodes[0])
+            weight = np.exp(value - logsumexp(value))
+            filled[row] = (pi * share / (pi * share + (1 - pi) * empty)) @ weight
+        return np.asarray(filled * np.exp(log_evidence - logsumexp(log_evidence))[:, None])

@@ -1,0 +1,447 @@
+"""The true counts of many cells given their noisy values: separately, or given their total.
+
+Separately: log P(z) = log Σ_x P(x)·P(z | x) for each cell, and the mean of any function of x under the terms.
+
+Given the total N (a multinomial, or noise that sums to zero): with every cell tilted by e^{sx},
+
+    log Σ_{Σx = N} Πᵢ P(xᵢ)P(zᵢ | xᵢ) = Σᵢ log Aᵢ(s) − sN + log P_s(S = N),
+
+exactly and for every s; s is chosen near the saddle point E_s[S] = N, where P_s(S = N) is large. For many
+cells that is inverted from their characteristic functions, for few from convolutions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._numerics.count_vectors import Separable, Window, saddle
+from discreet._numerics.counts import CountLaw
+from discreet._numerics.noises import Noise
+from discreet._numerics.summation import TAIL, Panels, Sums, climb, cut, descend, draw, evaluate
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import TooLargeError
+
+Complex = npt.NDArray[np.complex128]
+Statistic = Callable[[FloatArray, IntArray], FloatArray]
+"""g(x, which): a function of the true count of the cells numbered ``which``."""
+
+_ALL = slice(None)
+_GRADED_TAIL = TAIL + 20  # a law that is not log-concave may have its mass far from its largest term
+_TURN = 5.0  # nats: windows serve for tilts that move their weights by so much
+_ALIAS = 45.0  # nats: what folds onto a value from beyond a distance of M
+_NEGLIGIBLE = 1e-18  # characteristic functions below this are taken for zero
+_MAX_PERIOD = 2_000_000
+_MAX_LISTED = 1 << 27
+_MAX_SPECTRUM = 1 << 26
+_MAX_FOLDED = 1 << 25
+_FEW = 16  # so few cells are transformed at all frequencies at once
+
+
+def distinct(*columns: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Rows that differ: where each is first, which of them each row is, and how often each occurs."""
+    order = np.lexsort(columns)
+    new = np.append(True, np.any([np.diff(column[order]) != 0 for column in columns], axis=0))
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    return order[new], inverse, np.bincount(inverse).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Laws of true counts, and what was published of them, one entry a cell."""
+
+    law: CountLaw
+    noise: Noise
+    z: FloatArray
+    scale: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    def _relative(self, x: FloatArray, at: FloatArray, which: IntArray | slice = _ALL) -> FloatArray:
+        """log of the term at x over that at another count."""
+        law = self.law if which is _ALL else self.law.at(which)  # type: ignore[arg-type]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            ratio = self.noise.relative(self.z[which], x, at, self.scale[which])
+            return np.asarray(law.relative(x, at) + ratio)
+
+    def terms(self, x: FloatArray, which: IntArray) -> FloatArray:
+        """log P(x)·P(z | x), less :attr:`height`."""
+        return self._relative(x, self.top[which], which)
+
+    @cached_property
+    def height(self) -> FloatArray:
+        """log P(x)·P(z | x) at the top of each cell's window."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return self.law.log_prob(self.top) + self.noise.log_prob(self.z, self.top, self.scale)
+
+    @cached_property
+    def top(self) -> FloatArray:
+        """The count with the largest term, or one near it."""
+        upper, zero = self.law.upper, np.zeros(len(self))
+        peak = np.clip(self.noise.peak(self.z, self.scale), zero, upper)
+        mode = np.clip(self.law.mode, zero, upper)
+        if self.law.pole is None:
+            return climb(self._relative, mode, peak)
+        a, log_q = self.law.pole
+
+        def straight(x: FloatArray, at: FloatArray) -> FloatArray:  # concave where the law itself is not
+            return np.asarray((x - at) * log_q + self.noise.relative(self.z, x, at, self.scale))
+
+        concave = a >= 1
+        top = climb(self._relative, np.where(concave, mode, peak), peak)
+        if concave.all():
+            return top
+        flat = climb(straight, np.where(log_q <= 0, zero, np.where(np.isfinite(upper), upper, peak)), peak)
+        return np.where(concave, top, flat)
+
+    @cached_property
+    def _floor(self) -> FloatArray | float:
+        """How far below the top terms matter."""
+        if self.law.pole is None:
+            return -TAIL
+        tail = np.where(self.law.pole[0] < 1, _GRADED_TAIL, TAIL)
+        return np.fmax(0.0, self._relative(np.zeros(len(self)), self.top)) - tail
+
+    @cached_property
+    def first(self) -> FloatArray:
+        """The first count of each cell that matters."""
+        zero = np.zeros(len(self))
+        low = descend(self._relative, self.top, self._floor, zero)
+        if self.law.pole is None:
+            return low
+        # Below 1 the law rises again towards 0, where it may matter.
+        matters = self._relative(zero, self.top) >= self._floor
+        return np.where((self.law.pole[0] < 1) & matters, zero, low)
+
+    @cached_property
+    def last(self) -> FloatArray:
+        """The last one."""
+        return descend(self._relative, self.top, self._floor, self.law.upper)
+
+    @property
+    def extent(self) -> FloatArray:
+        """How long the windows are."""
+        return np.asarray(self.last - self.first + 1)
+
+    @cached_property
+    def panels(self) -> Panels:
+        """The windows, cut at the breaks of the noise."""
+        breaks, low, high = self.noise.breaks(self.z), self.first, self.last
+        graded = self.law.pole is not None
+        if graded:
+            breaks = [*breaks, self.top + 1]
+            low = np.where(low < high - low, 0.0, low)  # nearer to the pole than panels resolve
+        edges = np.sort(np.clip(np.stack([low, *breaks, high + 1]), low, high + 1), axis=0)
+        return cut(list(edges), graded)
+
+    def listed(self, whole: bool) -> Sums:
+        """All terms together, at the nodes of panels or at every whole number."""
+        if not whole:
+            return evaluate(self.terms, self.panels, self.top)
+        return self.between(self.first, self.last)
+
+    def between(self, low: FloatArray, high: FloatArray) -> Sums:
+        """The terms at every whole number between two for each cell."""
+        if (size := float((high - low + 1).sum())) > _MAX_LISTED:
+            raise TooLargeError(
+                f"the noise spreads {len(self)} different counts over {size:.3g} possible values, more than "
+                f"{_MAX_LISTED:.3g}"
+            )
+        return evaluate(self.terms, cut([low, high + 1], whole=True), self.top)
+
+    def blocks(self) -> Iterator[tuple[slice, Sums]]:
+        """The sums, a bounded number of cells at a time."""
+        for problems, block in self.panels.blocks():
+            yield problems, evaluate(self.terms, block, self.top[problems])
+
+    def log_prob(self) -> FloatArray:
+        """log P(z) of each cell."""
+        result = self.height.copy()
+        for rows, sums in self.blocks():
+            result[rows] += sums.log_total
+        return result
+
+    def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
+        """E[g(x) | z] of each cell for each g."""
+        result = [np.empty(len(self)) for _ in statistics]
+        for rows, sums in self.blocks():
+            for own, statistic in zip(result, statistics, strict=True):
+                own[rows] = sums.mean(statistic(sums.x, sums.panels.problem[:, None]))
+        return result
+
+    def cumulants(self, orders: int, near: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log P(z), and the cumulants of the true count given z of orders 1, 2, …, shape (orders, cells).
+
+        The first is less ``near + rest``: a whole number, and what is left of the mean before.
+        """
+        log_prob, cumulants = self.height.copy(), np.empty((orders, len(self)))
+        for rows, sums in self.blocks():
+            log_prob[rows] += sums.log_total
+            cumulants[:, rows] = sums.cumulants(orders)
+        cumulants[0] += (self.top - near) - rest
+        return log_prob, cumulants
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """One true count for each cell given what was published."""
+        return draw(self.terms, self.panels, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfCells:
+    """Rows of ``width`` independent cells, of which the i-th occurs ``times[i]`` times: the law of their sum.
+
+    Found from the characteristic functions of the cells at frequencies 2πj/M, so that P(S ≡ v mod M) comes
+    out; M is such that Chernoff's bound leaves less than e^{−45} of the mass at a distance of M from v. The
+    product of the characteristic functions is followed until it stays below 1e-18.
+    """
+
+    sums: Sums
+    times: FloatArray
+
+    @property
+    def width(self) -> int:
+        return len(self.times)
+
+    def __len__(self) -> int:
+        return len(self.sums) // self.width
+
+    def by_row(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Σ times · values over the cells of each row."""
+        return np.asarray(values.reshape(len(self), self.width) @ self.times)
+
+    @cached_property
+    def around(self) -> FloatArray:
+        """The whole number of each row about which its sum is described."""
+        return self.by_row(self.sums.around)
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return self.by_row(self.sums.variance)
+
+    def period(self, off: FloatArray) -> IntArray:
+        """M, odd, such that no mass lies at a distance of M from a value that is ``off`` from the mean."""
+        sums, deviation = self.sums, np.sqrt(self.variance)
+        needed = np.full(len(self), 3.0)
+        x = sums.away - sums.offset[sums.local][:, None]
+        for sign in (-1, 1):
+            best = np.full(len(self), np.inf)
+            for steep in (2.0, 6.0):
+                delta = steep / np.maximum(deviation, 1e-3)
+                power = np.minimum(sign * np.repeat(delta, self.width)[sums.local][:, None] * x, 700)
+                moment = self.by_row(np.log(sums.mean(np.exp(power))))
+                best = np.minimum(best, (moment + _ALIAS) / delta)
+            needed = np.maximum(needed, best)
+        return 2 * np.ceil((needed + off) / 2).astype(np.int64) + 1
+
+    def waves(self, period: IntArray) -> Iterator[tuple[Complex, npt.NDArray[np.bool_], Complex]]:
+        """For t = 2πj/M, j = 1, 2, …: weight·e^{it(x − around)} at the nodes, and its sum in every cell.
+
+        Between them how far each row still counts: 1, or 0 where its M has no such j, or needs no more.
+        """
+        sums = self.sums
+        turn = np.exp(1j * np.repeat(2 * math.pi / period, self.width)[sums.local][:, None] * sums.away)
+        wave, last = sums.weight.astype(np.complex128), (period - 1) // 2
+        quiet = np.zeros(len(self), dtype=np.int64)
+        for j in range(1, int(last.max()) + 1):
+            wave *= turn
+            own = sums.sum(wave).reshape(len(self), self.width)
+            yield wave, (j <= last) & (quiet < 3), own
+            quiet = np.where(quiet == 3, 3, np.where(np.abs(self.product(own)) < _NEGLIGIBLE, quiet + 1, 0))
+            if not np.any((j < last) & (quiet < 3)):
+                return
+
+    def product(self, own: Complex) -> Complex:
+        """The characteristic function of the sum."""
+        return np.asarray(self._powers(own).prod(axis=1))
+
+    def _powers(self, own: Complex) -> Complex:
+        return own if self._single else own**self.times
+
+    @cached_property
+    def _single(self) -> bool:
+        return bool(np.all(self.times == 1))
+
+    def others(self, own: Complex) -> Complex:
+        """The characteristic function of the sum without one cell of each kind, without a division."""
+        powers = self._powers(own)
+        result = np.ones_like(own) if self._single else own ** (self.times - 1)
+        result[:, 1:] *= np.cumprod(powers[:, :-1], axis=1)
+        result[:, :-1] *= np.cumprod(powers[:, :0:-1], axis=1)[:, ::-1]
+        return result
+
+    def transform(self, period: int) -> Complex:
+        """The means e^{it(x − around)} of the cells of one row at t = 2πj/M, shape (j, cells).
+
+        Of few cells many j matter: there every whole number must be a node.
+        """
+        if self.width > _FEW or self.width * period > _MAX_FOLDED:
+            return np.array([own[0] for _, _, own in self.waves(np.array([period]))])
+        place = self.sums.local[:, None] * period + self.sums.away.astype(np.int64) % period
+        folded = np.bincount(place.ravel(), self.sums.weight.ravel(), self.width * period)
+        return np.fft.rfft(folded.reshape(self.width, period), axis=1).conj().T[1:]
+
+    def small_sums_of_others(self, number: int) -> FloatArray:
+        """P(S without one cell of a kind = j) for j < number, shape (width, number); of one row."""
+        mean = self.around + self.by_row(self.sums.offset)
+        period = int(self.period(np.abs(mean) + number)[0])
+        others = self.others(self.transform(period))
+        angle = 2j * math.pi / period * np.arange(1, len(others) + 1)
+        others *= np.exp(np.outer(angle, self.around[0] - self.sums.around))
+        found = others.T @ np.exp(-np.outer(angle, np.arange(number)))
+        return np.asarray(np.maximum((1 + 2 * found.real) / period, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Constrained:
+    """Rows of cells (draws of parameters, say) whose true counts sum to ``total`` in each.
+
+    With ``whole`` every whole number of the windows is listed, as :meth:`laws` needs it.
+    """
+
+    cells: Cells
+    times: FloatArray
+    total: int
+    whole: bool = False
+
+    def __len__(self) -> int:
+        return len(self.cells) // len(self.times)
+
+    @cached_property
+    def _saddle(self) -> tuple[Cells, FloatArray, SumOfCells]:
+        """Tilted cells, Σ log Aᵢ(s) − sN, and their sums, of which N is within a tenth of a deviation."""
+        rows, width = len(self), len(self.times)
+        cells, constant, cut_at = self.cells, np.zeros(len(self.cells)), np.zeros(rows)
+        moved, listed = cut_at, cells.listed(self.whole)
+        sums = SumOfCells(listed, self.times)
+
+        def moments(s: FloatArray) -> tuple[FloatArray, FloatArray]:
+            nonlocal cells, constant, cut_at, moved, listed, sums
+            moved = s - cut_at
+            if np.any(np.abs(moved) * cells.extent.reshape(rows, width).max(axis=1) > _TURN):
+                law, constant = self.cells.law.tilted(np.repeat(s, width), float(self.total))
+                cells, cut_at, moved = replace(self.cells, law=law), s, np.zeros(rows)
+                listed = cells.listed(self.whole)
+            sums = SumOfCells(listed.tilted(np.repeat(moved, width)), self.times)
+            return sums.around - self.total + sums.by_row(sums.sums.offset), sums.variance
+
+        saddle(moments, rows, 0.1)
+        log_scale = sums.by_row(constant + cells.height + sums.sums.log_total)
+        log_scale += moved * (sums.around - self.total) - cut_at * self.total
+        return cells, log_scale, sums
+
+    @cached_property
+    def _period(self) -> IntArray:
+        sums = self._saddle[2]
+        period = sums.period(np.abs(sums.around - self.total + sums.by_row(sums.sums.offset)))
+        if period.max() > _MAX_PERIOD:
+            raise TooLargeError(
+                f"the sum of the true counts is spread over {period.max():.3g} values, more than "
+                f"{_MAX_PERIOD:.0e}: a flat prior on a large total; use a smaller total or a tighter prior"
+            )
+        return period
+
+    @cached_property
+    def _convolved(self) -> list[Separable] | None:
+        """Each row by convolutions, where frequencies matter that wide panels do not resolve, or all do.
+
+        A cell's characteristic function falls like 1/t² behind the kink of its noise, so the product of few
+        cells carries weight at high frequencies: then every cell is listed at all whole numbers. With a dozen
+        cells of like spread panels resolve what matters.
+        """
+        cells, _, sums = self._saddle
+        variance = sums.sums.variance.reshape(len(self), -1)
+        alike = sums.variance**2 / np.maximum(variance**2 @ self.times, 1e-300)
+        most = float((cells.extent.reshape(len(self), -1) @ self.times).max())
+        few = self.times.sum() <= 256 and most <= _MAX_SPECTRUM and alike.min() < 12
+        return self._separable if few and (self.whole or cells.panels.row.max() > 16) else None
+
+    def check(self) -> None:
+        """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
+        if self._convolved is None:
+            _ = self._period
+
+    @cached_property
+    def listed(self) -> Sums:
+        """The tilted cells at every whole number."""
+        cells, _, sums = self._saddle
+        return sums.sums if self.whole else replace(self, cells=cells, whole=True).listed
+
+    @property
+    def _separable(self) -> list[Separable]:
+        """The tilted cells of each row, under the constraint."""
+        listed, width = self.listed, len(self.times)
+        windows = [Window(int(low), law) for low, law in zip(listed.starts, listed.laws(), strict=True)]
+        result = []
+        for row in range(len(self)):
+            own = zip(windows[row * width : (row + 1) * width], self.times, strict=True)
+            every = tuple(window for window, times in own for _ in range(int(times)))
+            result.append(Separable((0,) * len(every), self.total, every, 0.0, 0.0))
+        return result
+
+    def log_prob(self) -> FloatArray:
+        """log Σ over true counts of that total, of each row."""
+        _, log_scale, sums = self._saddle
+        if self._convolved is not None:
+            return np.asarray(log_scale + [law.log_normaliser for law in self._convolved])
+        hit, phase, turned = np.ones(len(self)), self._phase, np.ones(len(self), dtype=np.complex128)
+        for _, live, own in sums.waves(self._period):
+            turned = turned * phase
+            hit += 2 * (sums.product(own) * turned).real * live
+        return np.asarray(log_scale + np.log(np.maximum(hit / self._period, 1e-300)))
+
+    @property
+    def _phase(self) -> Complex:
+        return np.asarray(np.exp(2j * math.pi / self._period * (self._saddle[2].around - self.total)))
+
+    @cached_property
+    def _joint(self) -> FloatArray:
+        """At every node x of a cell: P_s(xᵢ = x and S = N), times M."""
+        sums = self._saddle[2]
+        joint = sums.sums.weight.copy()
+        turned, phase, local = np.ones(len(self), dtype=np.complex128), self._phase, sums.sums.local
+        for wave, live, own in sums.waves(self._period):
+            turned = turned * phase
+            others = 2 * sums.others(own) * (turned * live)[:, None]
+            joint += (others.ravel()[local][:, None] * wave).real
+        return joint
+
+    def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
+        """E[g(xᵢ) | z, Σx = N] of each cell for each g."""
+        if self._convolved is not None:
+            found = [np.empty(len(self.cells)) for _ in statistics]
+            laws = (law for row in self._convolved for law in row.marginals())
+            for i, (low, p) in enumerate(laws):
+                x, which = low + np.arange(float(len(p))), np.full(len(p), i)
+                for mean, statistic in zip(found, statistics, strict=True):
+                    mean[i] = p @ statistic(x, which)
+            return found
+        sums = self._saddle[2].sums
+        share = self._joint / sums.sum(self._joint)[sums.local][:, None]
+        result = []
+        for statistic in statistics:
+            values = statistic(sums.x, sums.panels.problem[:, None])
+            # Differences from the mean under the tilt, so that small differences keep their digits.
+            centre = sums.mean(values)
+            result.append(centre + sums.sum(share * (values - centre[sums.local][:, None])))
+        return result
+
+    def laws(self) -> list[tuple[int, FloatArray]]:
+        """For each cell of one row (start, p): P(xᵢ = start + j | z, Σx = N) = p[j]; ``whole``."""
+        if self._convolved is not None:
+            every = self._convolved[0].marginals()
+            return [every[int(first)] for first in np.cumsum(self.times) - self.times]
+        sums = self._saddle[2].sums
+        laws = sums.laws(np.maximum(self._joint, 0.0))
+        return [(int(start), law) for start, law in zip(sums.starts, laws, strict=True)]
+
+    def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """``size`` vectors of true counts for each row, shape (rows, size, cells)."""
+        return np.stack([law.sample(size, rng) for law in self._separable])

@@ -1,0 +1,96 @@
+"""All pairs of neighbouring datasets of n records over k levels, and the losses of laws over them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from discreet._numerics.hellinger import candidate_distances
+from discreet._typing import FloatArray, IntArray
+
+MAX_TRIPLES = 100_000_000
+
+
+def fits(k: int, candidates: int) -> bool:
+    """Whether all (dataset, neighbour, outcome) triples of that many candidates can be enumerated."""
+    return candidates <= 5_001 if k == 2 else candidates**2 * k * (k - 1) <= MAX_TRIPLES
+
+
+def neighbouring_rows(rows: IntArray) -> IntArray:
+    """Index pairs (x, y), x < y, of compositions that differ by moving one record; rows are in lexicographic
+    order, as :func:`discreet._numerics.count_vectors.compositions` gives them."""
+    n, k = int(rows[0].sum()), rows.shape[1]
+    ways = np.array([[math.comb(m + later, later) for m in range(n + 1)] for later in range(k - 1, 0, -1)])
+    found = []
+    for i, j in itertools.combinations(range(k), 2):
+        source = np.flatnonzero(rows[:, i] > 0)
+        moved = rows[source].copy()
+        moved[:, i] -= 1
+        moved[:, j] += 1
+        # Before a row stand, for every level, those that agree up to there and have fewer records in it.
+        left = n - np.cumsum(moved, axis=1) + moved
+        level = np.arange(k - 1)
+        rank = (ways[level, left[:, :-1]] - ways[level, left[:, 1:]]).sum(axis=1)
+        found.append(np.stack([rank, source], axis=1))
+    return np.concatenate(found)
+
+
+def log_normalisers(log_weights: FloatArray) -> FloatArray:
+    """log Σ_b e^{weight} along the last axis."""
+    peak = log_weights.max(axis=-1, keepdims=True)
+    return np.asarray(peak[..., 0] + np.log(np.exp(log_weights - peak).sum(axis=-1)), dtype=np.float64)
+
+
+def exponential_laws(distance: FloatArray, rates: FloatArray) -> FloatArray:
+    """log P(b|x) = −rate(x)·H(x, b) less its normaliser, a row for each x; overwrites ``distance``."""
+    distance *= -rates[:, None]
+    for part in np.array_split(distance, max(1, distance.size >> 19)):
+        part -= log_normalisers(part)[:, None]
+    return distance
+
+
+class HellingerLaws:
+    """P(b|x) ∝ exp(−strength·sharpness(x)·H(x, b)) for all datasets x and candidates b at once."""
+
+    def __init__(self, prior: tuple[float, ...], rows: IntArray, sharpness: FloatArray) -> None:
+        self.pairs = neighbouring_rows(rows)
+        self._exponent = candidate_distances(prior, rows)
+        self._exponent *= sharpness[:, None]
+
+    @property
+    def triples(self) -> int:
+        return 2 * len(self.pairs) * len(self._exponent)
+
+    def _log_normalisers(self, strength: float) -> FloatArray:
+        parts = np.array_split(self._exponent, max(1, self._exponent.size >> 21))
+        return np.concatenate([log_normalisers(-strength * rows) for rows in parts])
+
+    def worst_loss(self, strength: float) -> float:
+        """max |log P(b|x) − log P(b|x')| over neighbours and outcomes."""
+        size = self._log_normalisers(strength)
+        worst = 0.0
+        for part in self._parts():
+            x, y = part.T
+            loss = self._exponent[y] - self._exponent[x]
+            loss *= strength
+            loss += (size[y] - size[x])[:, None]
+            worst = max(worst, float(loss.max()), -float(loss.min()))
+        return worst
+
+    def worst_delta(self, strength: float, epsilon: float) -> float:
+        """max Σ_b (P(b|x) − e^ε P(b|x'))₊ over neighbours, both ways."""
+        size = self._log_normalisers(strength)
+        factor = math.exp(epsilon)
+        worst = 0.0
+        for part in self._parts():
+            first, second = (
+                np.exp(-strength * self._exponent[side] - size[side][:, None]) for side in part.T
+            )
+            for p, q in ((first, second), (second, first)):
+                worst = max(worst, float(np.maximum(p - factor * q, 0.0).sum(axis=1).max()))
+        return worst
+
+    def _parts(self) -> list[IntArray]:
+        return np.array_split(self.pairs, max(1, len(self.pairs) * len(self._exponent) >> 21))

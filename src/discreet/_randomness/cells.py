@@ -1,0 +1,113 @@
+"""Exact draws of continuous laws on a grid: the cell that holds the draw, by inversion with enclosures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from statistics import NormalDist
+
+from discreet._numerics.enclosures import Ball, ball
+from discreet._numerics.search import first_true
+from discreet._randomness.entropy import Source
+from discreet.errors import TooLargeError
+
+_MOST_PRECISION = 1 << 15
+
+
+class Uniform:
+    """A real number, uniform on (0, 1), of which as many bits are drawn as it takes to decide something."""
+
+    def __init__(self, source: Source, known: int | None = None, bits: int = 64) -> None:
+        """``known``: its first ``bits`` bits, where they are drawn already."""
+        self._source, self._bits = source, bits
+        self._known = source.below(1 << bits) if known is None else known
+
+    def __float__(self) -> float:
+        """About where it lies; decides nothing."""
+        return (self._known + 0.5) / float(1 << self._bits)
+
+    def more(self) -> None:
+        """Draws 64 more bits."""
+        self._known, self._bits = (self._known << 64) | self._source.below(1 << 64), self._bits + 64
+
+    def ends(self) -> tuple[Ball, Ball]:
+        """The numbers between which it lies, by the bits that are known."""
+        from flint import arb, fmpq
+
+        scale = fmpq(1, 1 << self._bits)
+        return arb(self._known * scale), arb((self._known + 1) * scale)
+
+    def number(self) -> Ball:
+        """The number, enclosed to about the working precision: the same one every time."""
+        from flint import ctx
+
+        while self._bits < ctx.prec - 64:
+            self.more()
+        low, high = self.ends()
+        return low.union(high)
+
+    def normal(self) -> Ball:
+        """Φ⁻¹ of it: the same standard normal number every time."""
+        return -((2 * self.number()).erfcinv()) * ball(2).sqrt()
+
+    def below(self, value: Callable[[], Ball], precision: int = 192) -> bool:
+        """Whether it is less than the number that ``value`` encloses, the better the more bits it works with.
+
+        Each is enclosed more narrowly until the comparison is certain.
+        """
+        from flint import ctx
+
+        while precision <= _MOST_PRECISION:
+            with ctx.workprec(precision):
+                number = value()
+                low, high = self.ends()
+                if number <= low:
+                    return False
+                if number >= high:
+                    return True
+                narrow = number.is_finite() and number.rad() < (high - low) / 256
+            if narrow:
+                self.more()
+            else:
+                precision *= 2
+        raise TooLargeError("the posterior is too extreme for an exact draw: a parameter is tiny or huge")
+
+
+def exact_cell(
+    cdf: Callable[[Fraction], Ball], guess: Callable[[float], float], grid: Fraction, source: Source
+) -> Fraction:
+    """The middle of the grid cell [j·grid, (j+1)·grid) that holds a draw with distribution function ``cdf``.
+
+    Inversion of a uniform number U whose bits are drawn as they are needed: U is compared with enclosures of
+    the distribution function at cell ends, with more bits until the comparison is certain, so that the output
+    has exactly the law of a continuous draw that was rounded afterwards. ``guess`` (an approximate quantile)
+    only says where to look first.
+    """
+    uniform = Uniform(source)
+
+    def is_below(end: int) -> bool:
+        """U < cdf(end·grid)."""
+        return uniform.below(lambda: cdf(end * grid))
+
+    start = guess(float(uniform))
+    cell = math.floor(Fraction(start) / grid) if math.isfinite(start) else 0
+    return (first_true(is_below, cell + 1) - Fraction(1, 2)) * grid
+
+
+def power_of_two(value: Fraction | float) -> Fraction:
+    """The largest power of two that is at most ``value`` > 0."""
+    exact = Fraction(value)
+    power = exact.numerator.bit_length() - exact.denominator.bit_length()
+    power -= Fraction(2) ** power > exact
+    return Fraction(2) ** power
+
+
+def normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:
+    """The middle of the grid cell that holds a draw from N(centre, 1/precision); see :func:`exact_cell`."""
+    approximate = NormalDist(float(centre), 1 / math.sqrt(precision))
+
+    def cdf(theta: Fraction) -> Ball:
+        return ((ball(centre - theta) * (ball(precision) / 2).sqrt()).erfc()) / 2
+
+    return exact_cell(cdf, lambda u: approximate.inv_cdf(u), grid, source)

@@ -1,0 +1,146 @@
+"""Exact draws by integer weights: one of very many candidates, or a composition, in integer arithmetic.
+
+Where weights are too many and too different in size for a list of integers, the weight of candidate r is
+the integer m_r · 2^(e_r − e_min), m_r of 53 bits, with e_r and m_r taken from a floating-point logarithm;
+whatever the logarithm, the integer is never zero. The draw itself compares integers only: it is exact for
+these weights, and what the logarithm's rounding costs is a statement about the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._numerics.count_vectors import Separable
+from discreet._randomness.entropy import Source
+from discreet._randomness.integers import categorical
+from discreet._typing import FloatArray, IntArray
+
+
+def dyadic(log_weight: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """Integers (m, e) with m in [2⁵², 2⁵³) and m · 2^(e − 52) = exp(log_weight) up to rounding."""
+    binary = np.asarray(log_weight, dtype=np.float64) / math.log(2)
+    exponent = np.floor(binary)
+    mantissa = np.exp2(binary - exponent + 52)
+    # exp2 of a fraction just below 1 may round up to the next power of two
+    return np.clip(mantissa, 2**52, 2**53 - 1).astype(np.int64), exponent.astype(np.int64)
+
+
+class IntegerWeights:
+    """Candidates 0, 1, …, R − 1 with integer weights; candidates of equal exponent are kept together."""
+
+    def __init__(self, log_weights: FloatArray) -> None:
+        self._mantissa, exponent = dyadic(log_weights)
+        self._order = np.argsort(-exponent, kind="stable")
+        ordered = exponent[self._order]
+        starts = np.unique(-ordered, return_index=True)[1]
+        shifts = (ordered[starts] - exponent.min()).tolist()
+        self._groups = list(pairwise([*starts.tolist(), len(ordered)]))
+        sizes = ((stop - start) << shift for (start, stop), shift in zip(self._groups, shifts, strict=True))
+        self._bounds = list(accumulate(sizes))
+
+    def draw(self, source: Source) -> int:
+        """Index r with a probability proportional to its weight exactly.
+
+        As if all m_r were 2⁵³, and then kept with probability m_r/2⁵³, which is at least a half.
+        """
+        while True:
+            group = bisect_right(self._bounds, source.below(self._bounds[-1]))
+            start, stop = self._groups[group]
+            found = int(self._order[start + source.below(stop - start)])
+            if source.below(1 << 53) < self._mantissa[found]:
+                return found
+
+
+class IntegerSeparable:
+    """Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {Σb = total} with integer weights, normalised and drawn in integers only.
+
+    ``windows`` holds (first count, weights from there on) for each coordinate; weights are positive. Sums of
+    products over compositions are coefficients of products of polynomials, which are exact.
+    """
+
+    def __init__(self, windows: Sequence[tuple[int, Sequence[int]]], total: int) -> None:
+        self.windows = windows
+        self.total = total
+        self._root = _product_tree(windows, total)
+        _, left, right = _split(self._root, total)
+        self.size = sum(x * y for x, y in zip(left, right, strict=True))
+        """Σ_b Πᵢ Wᵢ(bᵢ), exactly."""
+
+    def weight(self, b: Sequence[int]) -> int:
+        """Πᵢ Wᵢ(bᵢ); zero outside the windows."""
+        product = 1
+        for (low, values), x in zip(self.windows, b, strict=True):
+            if not low <= x < low + len(values):
+                return 0
+            product *= values[x - low]
+        return product
+
+    def draw(self, source: Source) -> tuple[int, ...]:
+        """One composition with probability weight(b)/size exactly."""
+        return _descend(self._root, self.total, source)
+
+    @cached_property
+    def floats(self) -> Separable:
+        """The same law in floating point: marginals, means, fast seeded samples."""
+        logs = [np.log(np.array(values, dtype=np.float64)) for _, values in self.windows]
+        return Separable.of(logs, self.total, [low for low, _ in self.windows])
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Polynomials of which each is the product of its two parts; those of single coordinates have none."""
+
+    low: int
+    poly: Any
+    parts: tuple[_Tree, ...] = ()
+
+    @property
+    def high(self) -> int:
+        return self.low + int(self.poly.degree())
+
+    @cached_property
+    def values(self) -> list[int]:
+        return [int(c) for c in self.poly.coeffs()]
+
+
+def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _Tree:
+    """All partial products in a balanced tree; of the root only one coefficient is ever asked."""
+    from flint import fmpz_poly
+
+    length = total - sum(low for low, _ in windows) + 1  # no partial sum exceeds its least value by more
+    level = [_Tree(low, fmpz_poly(list(values[:length]))) for low, values in windows]
+    while len(level) > 2:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        merged = [_Tree(a.low + b.low, a.poly.mul_low(b.poly, length), (a, b)) for a, b in pairs]
+        level = merged + level[2 * len(merged) :]
+    return _Tree(level[0].low + level[1].low, None, (level[0], level[1]))
+
+
+def _split(tree: _Tree, total: int) -> tuple[int, list[int], list[int]]:
+    """The possible sums of the left half when both halves sum to ``total``, with the weights of both."""
+    one, other = tree.parts
+    first, final = max(one.low, total - other.high), min(one.high, total - other.low)
+    left = one.values[first - one.low : final - one.low + 1]
+    start = total - final - other.low
+    right = other.values[start : start + len(left)]
+    return first, left, right[::-1]
+
+
+def _descend(tree: _Tree, total: int, source: Source) -> tuple[int, ...]:
+    """A composition with probability ∝ the product of its weights, exactly: sums first, then their parts."""
+    if not tree.parts:
+        return (total,)
+    first, left, right = _split(tree, total)
+    products = [x * y for x, y in zip(left, right, strict=True)]
+    below = first + categorical(products, source)
+    one, other = tree.parts
+    return _descend(one, below, source) + _descend(other, total - below, source)

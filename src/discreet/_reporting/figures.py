@@ -1,0 +1,232 @@
+"""Drawings for pages: SVG in the colours of the page, nothing that runs. Reports and the studio share them.
+
+Colours are variables of the page's style sheet: ``--accent``, ``--second`` and ``--line``.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from discreet._documents.answer import Figure, Row, Series
+from discreet._typing import FloatArray
+
+_LEFT, _RIGHT = 14.0, 526.0
+_WIDTH, _LABEL, _DENSITY = 540, 60, 42.0
+_MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals only, or is left out
+
+
+class Frame(NamedTuple):
+    """A horizontal axis: where its numbers stand, and how they are written."""
+
+    ticks: tuple[float, ...]
+    percent: bool
+
+    def across(self, value: float) -> float:
+        """The place of a number, inside the frame."""
+        low, high = self.ticks[0], self.ticks[-1]
+        return min(max(_LEFT + (_RIGHT - _LEFT) * (value - low) / (high - low), _LEFT), _RIGHT)
+
+    def drawn(self, bottom: float) -> list[str]:
+        marks = []
+        for tick in self.ticks:
+            x, text = self.across(tick), f"{100 * tick:g} %" if self.percent else f"{tick:,.12g}"
+            anchor = "start" if tick == self.ticks[0] else "end" if tick == self.ticks[-1] else "middle"
+            marks.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{bottom:.1f}" stroke="var(--line)"/>')
+            marks.append(f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="{anchor}">{text}</text>')
+        return marks
+
+
+def frame_of(figure: Figure) -> Frame | None:
+    """The axis of a figure; None where there are no rows."""
+    rows = _shown(figure)
+    if not rows:
+        return None
+    percent = all(row.share for row in rows)
+    draws = [value for one in figure.series for value in one.draws]
+    ticks = _ticks(
+        min([*(row.low or 0.0 for row in rows), *draws]), max([*(row.high or 0.0 for row in rows), *draws])
+    )
+    if percent:
+        ticks = [tick for tick in ticks if -1e-9 <= tick <= 1 + 1e-9]
+    return Frame(tuple(ticks), percent)
+
+
+def drawing(figure: Figure | None) -> str:
+    """One line per row: its name, the interval and the mean, and for few rows the densities above them.
+
+    A graph stands before them.
+    """
+    if figure is None:
+        return ""
+    rows = _shown(figure)
+    frame = frame_of(figure)
+    graph = _graph(figure) if figure.graph else ""
+    if not rows or len(rows) > _MAX_ROWS or frame is None:
+        return graph
+    dense = len(rows) <= _MAX_DENSITIES and len(figure.series) == len(rows)
+    marks: list[str] = []
+    y = 6.0
+    for index, row in enumerate(rows):
+        for line in textwrap.wrap(row.name, _LABEL) or [row.name]:
+            y += 16
+            marks.append(f'<text class="name" x="{_LEFT:.0f}" y="{y:.1f}">{escape(line)}</text>')
+        if dense:
+            marks += _densities(figure.series[index], frame, y + 4 + _DENSITY)
+        y += 12 + (_DENSITY if dense else 0)
+        ends = f'x1="{frame.across(row.low or 0.0):.1f}" x2="{frame.across(row.high or 0.0):.1f}"'
+        marks.append(f'<line {ends} y1="{y:.1f}" y2="{y:.1f}" stroke="var(--accent)" stroke-width="4"/>')
+        marks.append(f'<circle cx="{frame.across(row.mean):.1f}" cy="{y:.1f}" r="5" fill="var(--accent)"/>')
+        y += 8
+    key = ["bar: 95 % interval", "dot: mean"]
+    if dense:
+        key.append("curve: density")
+        key += ["dashed: if the noise were ignored"] * any(one.plug_in is not None for one in figure.series)
+        key += ["dashed: prior"] * any(one.prior is not None for one in figure.series)
+        key += ["ticks: released draws"] * any(one.draws for one in figure.series)
+    said = f"{figure.title}. {'; '.join(key).capitalize()}."
+    return graph + _figure([*frame.drawn(y), *marks], y + 26, figure.title + ", as in the table", said)
+
+
+def _graph(figure: Figure) -> str:
+    """Layers from top to bottom, the names of each side by side, and arrows from parents to children."""
+    places, widths = {}, {}
+    for name, (across, depth) in figure.places().items():
+        room = (_RIGHT - _LEFT) / len(figure.graph[depth])
+        places[name] = _LEFT + (_RIGHT - _LEFT) * across, 24.0 + 78 * depth
+        widths[name] = min(room - 6, 18 + 7.4 * len(name))
+    marks = []
+    for parent, name in figure.arrows():
+        (a, top), (b, bottom) = places[parent], places[name]
+        start, end = top + 15, bottom - 15
+        outward = math.copysign(24, a + b - _LEFT - _RIGHT)
+        bend = outward if bottom - top > 80 else 0.0  # past what stands between
+        across, down = b - a - 2 * bend, end - start
+        length = math.hypot(across, down)
+        u, v = across / length, down / length
+        tip = f"{b:.1f},{end:.1f} {b - 8 * u - 4 * v:.1f},{end - 8 * v + 4 * u:.1f} "
+        tip += f"{b - 8 * u + 4 * v:.1f},{end - 8 * v - 4 * u:.1f}"
+        line = f"M{a:.1f},{start:.1f} Q{(a + b) / 2 + bend:.1f},{(start + end) / 2:.1f} {b:.1f},{end:.1f}"
+        marks.append(f'<path d="{line}" fill="none" stroke="currentColor" stroke-opacity=".55"/>')
+        marks.append(f'<polygon points="{tip}" fill="currentColor"/>')
+    for name, (x, y) in places.items():
+        box = f'x="{x - widths[name] / 2:.1f}" y="{y - 15:.1f}" width="{widths[name]:.1f}" height="30" rx="8"'
+        marks.append(f'<rect {box} fill="none" stroke="var(--accent)" stroke-width="1.6"/>')
+        letters = int((widths[name] - 8) / 7)
+        text = name if len(name) <= letters else name[: max(letters - 1, 1)] + "…"
+        marks.append(f'<text x="{x:.1f}" y="{y + 4.5:.1f}" text-anchor="middle">{escape(text)}</text>')
+    said = "An arrow leads from a column to one that depends on it"
+    return _figure(marks, 78 * len(figure.graph) - 24, f"{figure.title}: {said.lower()}", f"{said}.")
+
+
+def _shown(figure: Figure) -> list[Row]:
+    return [row for row in figure.rows if row.low is not None and row.high is not None]
+
+
+def _figure(marks: Sequence[str], height: float, label: str, caption: str) -> str:
+    return (
+        f'<figure><svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">'
+        f"{''.join(marks)}</svg><figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def _ticks(least: float, most: float) -> list[float]:
+    """Round numbers that enclose the range, four to eight of them."""
+    span = max(most - least, 1e-9 * max(abs(least), abs(most), 1e-9))
+    power = 10.0 ** math.floor(math.log10(span))
+    size = next(power * part for part in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (power * part) <= 6)
+    first, last = math.floor(least / size - 1e-9), math.ceil(most / size + 1e-9)
+    return [float(f"{size * i:.12g}") for i in range(first, max(last, first + 1) + 1)]
+
+
+def _densities(one: Series, frame: Frame, base: float) -> list[str]:
+    """The law with its area, beside it the plug-in law or the prior dashed, and the draws as ticks."""
+    x = np.linspace(frame.ticks[0], frame.ticks[-1], 241)
+    inside = np.clip(x, 1e-6, 1 - 1e-6) if frame.percent else x
+
+    def heights(law: Any) -> FloatArray:
+        return np.nan_to_num(np.asarray(law.pdf(inside), dtype=np.float64), posinf=0.0)
+
+    y = heights(one.law)
+    top = float(y.max())
+    if not top > 0:  # narrower than the doubles between the ticks
+        return []
+    line = _line(x, y / top, frame.across, base)
+    ends = line.split(" ")
+    corners = f"{ends[0].split(',')[0]},{base:.1f} {line} {ends[-1].split(',')[0]},{base:.1f}"
+    marks = [
+        f'<polygon points="{corners}" fill="var(--accent)" fill-opacity=".18"/>',
+        f'<polyline points="{line}" fill="none" stroke="var(--accent)" stroke-opacity=".7"/>',
+    ]
+    beside = one.plug_in if one.plug_in is not None else one.prior
+    if beside is not None:
+        other = np.minimum(heights(beside) / top, 1.0)
+        dashed = 'fill="none" stroke="currentColor" stroke-opacity=".6" stroke-dasharray="4 3"'
+        marks.append(f'<polyline points="{_line(x, other, frame.across, base)}" {dashed}/>')
+    for value in one.draws:
+        at = f'x1="{frame.across(value):.1f}" x2="{frame.across(value):.1f}"'
+        marks.append(
+            f'<line {at} y1="{base:.1f}" y2="{base - 14:.1f}" stroke="var(--second)" stroke-width="2"/>'
+        )
+    return marks
+
+
+def _line(x: FloatArray, y: FloatArray, across: Callable[[float], float], base: float) -> str:
+    seen = np.flatnonzero(y > 0.003)
+    if not len(seen):
+        return f"{across(float(x[0])):.1f},{base:.1f}"
+    x, y = x[seen[0] : seen[-1] + 1], (_DENSITY - 6) * y[seen[0] : seen[-1] + 1]
+    return " ".join(f"{across(float(a)):.1f},{base - float(b):.1f}" for a, b in zip(x, y, strict=True))
+
+
+def curve(
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    title: str,
+    axes: tuple[str, str],
+    marked: float | None = None,
+    floor: float | None = None,
+    logarithmic: bool = False,
+) -> str:
+    """A falling curve; ``marked`` is a place on the horizontal axis, ``floor`` a height it stays above."""
+    left, right, top, bottom = 52.0, _RIGHT, 12.0, 200.0
+    place: Callable[[float], float] = math.log10 if logarithmic else float
+    low, high = place(min(x)), place(max(x))
+    ticks = [tick for tick in _ticks(0.0, max([*y, floor or 0.0]) or 1.0) if tick >= 0]
+
+    def across(value: float) -> float:
+        return min(max(left + (right - left) * (place(value) - low) / (high - low or 1), left), right)
+
+    def up(value: float) -> float:
+        return bottom - (bottom - top) * value / ticks[-1]
+
+    along = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0] if logarithmic else _ticks(min(x), max(x))
+    marks = []
+    for tick in ticks:
+        at = f'y1="{up(tick):.1f}" y2="{up(tick):.1f}"'
+        marks.append(f'<line x1="{left}" x2="{right}" {at} stroke="var(--line)"/>')
+        marks.append(f'<text x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    marks += [
+        f'<text x="{across(tick):.1f}" y="{bottom + 18}" text-anchor="middle">{tick:g}</text>'
+        for tick in along
+        if min(x) <= tick <= max(x)
+    ]
+    marks.append(
+        f'<text x="{(left + right) / 2:.0f}" y="{bottom + 36}" text-anchor="middle">{escape(axes[0])}</text>'
+    )
+    marks.append(f'<text x="{left}" y="{top - 2}">{escape(axes[1])}</text>')
+    if floor is not None:
+        at = f'x1="{left}" x2="{right}" y1="{up(floor):.1f}" y2="{up(floor):.1f}"'
+        marks.append(f'<line {at} stroke="currentColor" stroke-dasharray="4 3" stroke-opacity=".6"/>')
+    points = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in zip(x, y, strict=True))
+    marks.append(f'<polyline points="{points}" fill="none" stroke="var(--accent)" stroke-width="2.4"/>')
+    if marked is not None and place(min(x)) <= place(marked) <= place(max(x)):
+        at = f'x1="{across(marked):.1f}" x2="{across(marked):.1f}" y1="{top}" y2="{bottom}"'
+        marks.append(f'<line {at} stroke="var(--second)" stroke-width="2" stroke-dasharray="4 3"/>')
+    return _figure(marks, bottom + 44, title, title + ".")

@@ -1,0 +1,461 @@
+"""The release form: made from the fields that a question has, read back as that question within limits.
+
+No kind of question is named here: what a form shows follows from how each field is written
+(:class:`discreet.questions._text.TextForm`), and what it may hold, so that the studio answers within seconds,
+from that and from the columns of the schema that the question reads. The command line and Python do not have
+these limits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import permutations
+from typing import Any, Self
+from urllib.parse import urlencode
+
+from discreet._declarations import as_epsilon
+from discreet._registry import QUESTIONS
+from discreet._studio.schemas import MAX_N, NO_LIMIT, KeptSchema, Schemas, check_numbers
+from discreet.errors import DiscreetError, InvalidInput, TooLargeError
+from discreet.mechanisms import automatic
+from discreet.questions._counts import CountRequest
+from discreet.questions._request import Request
+from discreet.questions._selected import SelectedRequest
+from discreet.questions.base import Parameter, Question
+from discreet.questions.network import NetworkTables
+from discreet.schema import Category, Number, Schema
+
+OWN = ("source", "schema", "kind", "dataset", "label", "request")
+RESERVED = (*OWN, "n", "within", "of", "guess", "q", "csrf", "acknowledged")
+"""Names of fields that pages add to those of a question."""
+MAX_LABEL, MAX_TEXT = 200, 4000
+"""Characters of the label, and of any field."""
+MIN_EPSILON, MAX_EPSILON = Fraction(1, 1000), Fraction(20)
+MIN_PRIOR, MAX_PRIOR = 1e-3, 1e6
+MIN_DELTA = Fraction(1, 10**15)
+"""Of δ·n."""
+MAX_CELLS = 200
+"""Combinations of the values of all columns that a question reads."""
+MAX_COLUMNS, MAX_NUMBERS, MAX_WHOLE = 20, 100, 10**6
+"""Columns that a question names, numbers in one field, and a whole number."""
+MAX_OPTION = {"draws": 100, "order": 10_000}
+MAX_RATIO = 1e12
+"""Of two numbers of a question: doubles do not tell finer ones apart."""
+MAX_CHOSEN_LEVELS, MAX_CHOSEN_N = 20, 1_000_000
+"""For a mechanism that is chosen by name: up to here every one of them answers in seconds."""
+FIRST_EPSILON, FIRST_DELTA = "0.5", "1e-6"
+
+
+def kinds() -> dict[str, type[Question]]:
+    """Every question that can be asked with a form: nothing that it needs must be written in Python."""
+    return {
+        kind: cls
+        for kind, cls in QUESTIONS.items()
+        if not any(one.required and one.python for one in cls.parameters())
+    }
+
+
+def written(cls: type[Question]) -> list[Parameter]:
+    """The parameters that can be written, what is particular to this kind of question first."""
+    own = vars(cls).get("__annotations__", {})
+    return sorted((one for one in cls.parameters() if not one.python), key=lambda one: one.name not in own)
+
+
+def slot(name: str) -> str:
+    """The name of a parameter in a form, which has fields of its own."""
+    return f"{name}_" if name in RESERVED else name
+
+
+@lru_cache(maxsize=500)
+def first_texts(kind: str, schema: Schema) -> Mapping[str, str] | None:
+    """Fields of a question of this kind that a schema allows, to begin with; None if none was found."""
+    cls = kinds()[kind]
+    known = {one.name: one for one in written(cls)}
+    subject = known.get(cls.subject() or "")
+    for place in _places(subject, list(schema.columns)[:8]):
+        texts = {} if subject is None else {subject.name: place}
+        for more in ({}, {"delta": FIRST_DELTA}):
+            try:
+                cls.from_text({**texts, "epsilon": FIRST_EPSILON, **more}).request(schema)
+                return {**texts, **more}
+            except DiscreetError:
+                continue
+    return None
+
+
+def _places(subject: Parameter | None, names: Sequence[str]) -> Iterator[str]:
+    """What the field that names columns may hold, by how it is written."""
+    if subject is None:
+        yield ""
+    elif subject.form.name == "domains":
+        yield from (f"{a}={b}" for a, b in permutations(names, 2))
+    elif _is_formula(subject):
+        yield from (f"{a} ~ {b}" for a, b in permutations(names, 2))
+    else:
+        yield from names
+
+
+def _is_formula(one: Parameter) -> bool:
+    return "~" in one.example
+
+
+def can_be_planned(kind: str, schema: Schema) -> bool:
+    """Whether the width of an answer of this kind is known beforehand, as far as the schema tells."""
+    texts = first_texts(kind, schema)
+    if texts is None:
+        return True
+    question = kinds()[kind].from_text({**texts, "epsilon": FIRST_EPSILON})
+    return type(question.request(schema)).simulate is not Request.simulate
+
+
+@dataclass(frozen=True)
+class Input:
+    """One field of a form, for the template."""
+
+    of: Parameter
+    name: str
+    value: str
+    widget: str
+    """``area``, ``select`` or ``line``."""
+    required: bool = False
+    placeholder: str = ""
+    mode: str = ""
+    choices: tuple[str, ...] = ()
+    columns: str = ""
+    """How a name of a column is put here: as the ``name``, to other ``names``, into a ``formula``, or as the
+    beginning of one of the ``lines``."""
+    rare: bool = False
+    """Optional, and without an example: it stands apart."""
+
+    @classmethod
+    def made(cls, one: Parameter, value: str, required: bool) -> Self:
+        """The field of a parameter."""
+        form, usual = one.form.name, "" if one.default in (None, ()) else one.form.write(one.default)
+        choices = ("no", "yes") if form == "flag" else one.choices
+        if choices and not required and usual not in choices:
+            choices = ("", *choices)
+        area = form in ("levels", "domains", "limits")
+        example = f"such as {one.example}" if one.example else ""
+        if area:
+            example = re.sub(r",\s*" if form == "levels" else r";\s*", "\n", one.example)
+        columns = {"names": "names", "domains": "lines", "limits": "lines"}.get(form, "")
+        if form == "text" and not choices:
+            columns = "formula" if _is_formula(one) else "name"
+        return cls(
+            of=one,
+            name=slot(one.name),
+            value=value or (usual if choices else ""),
+            widget="select" if choices else "area" if area else "line",
+            required=required,
+            placeholder=usual or example,
+            mode={"whole": "numeric", "number": "decimal", "budget": "decimal"}.get(form, ""),
+            choices=choices,
+            columns=columns,
+            rare=not required and not one.example,
+        )
+
+
+@dataclass(frozen=True)
+class ReleaseForm:
+    """What is asked of which data, and what pays for it, all as text. ``request`` is the id of the charge."""
+
+    source: str = ""
+    schema: str = ""
+    kind: str = ""
+    dataset: str = ""
+    label: str = ""
+    request: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The fields of the question by their names."""
+    kept: KeptSchema | None = None
+    """The schema that is named."""
+
+    @classmethod
+    def read(cls, given: Mapping[str, str], schemas: Schemas | None = None) -> Self:
+        """The fields that the form has; what else was sent is ignored."""
+        own = {name: given[name] for name in OWN if name in given}
+        for name, text in given.items():
+            if len(text) > MAX_TEXT:
+                raise TooLargeError(f"{name[:40]} has {len(text)} characters; at most {MAX_TEXT} are read")
+        if len(own.get("label", "")) > MAX_LABEL:
+            raise InvalidInput(f"label: at most {MAX_LABEL} characters")
+        kept = schemas.find(own["schema"]) if schemas is not None and own.get("schema") else None
+        form = cls(**own, kept=kept)  # type: ignore[arg-type]
+        texts = {one.name: given.get(slot(one.name), "") for one in written(form.asks)}
+        return replace(form, texts={name: text for name, text in texts.items() if text.strip()})
+
+    @property
+    def asks(self) -> type[Question]:
+        """The kind of question; the first that there is, if none was chosen."""
+        known = kinds()
+        if self.kind and self.kind not in known:
+            _ = QUESTIONS[self.kind]  # says which there are
+            raise InvalidInput(f"a question of kind {self.kind!r} is asked in Python")
+        return known[self.kind] if self.kind else next(iter(known.values()))
+
+    @property
+    def declared(self) -> Schema:
+        """What is public about the data."""
+        if self.kept is None:
+            raise InvalidInput("the schema is missing: declare what is public about the data first")
+        return self.kept.schema
+
+    def items(self) -> list[tuple[str, str]]:
+        """Names and values of all fields that are filled in."""
+        own = [(name, getattr(self, name)) for name in OWN]
+        return [(name, text) for name, text in own if text] + [(slot(k), v) for k, v in self.texts.items()]
+
+    def address(self, path: str = "/release", **changes: str) -> str:
+        """The address of this form, or of another page that is given it."""
+        query = urlencode(replace(self, **changes).items())  # type: ignore[arg-type]
+        return f"{path}?{query}" if query else path
+
+    def inputs(self) -> list[Input]:
+        """The fields of the question, as they are filled in."""
+        known = written(self.asks)
+        return [Input.made(one, self.texts.get(one.name, ""), self._needs(one)) for one in known]
+
+    def _needs(self, one: Parameter) -> bool:
+        """Whether a field must be filled in here: the budget always, and columns unless there is only one."""
+        if one.required or one.name == "epsilon":
+            return True
+        if one.name == self.asks.subject():
+            return self.kept is None or len(self.declared.columns) > 1
+        return one.name == "delta" and self._needs_delta
+
+    @cached_property
+    def _needs_delta(self) -> bool:
+        texts = self.texts or (first_texts(self.asks.kind, self.declared) if self.kept is not None else None)
+        try:
+            return self.asks.from_text({**(texts or {}), "epsilon": FIRST_EPSILON}).needs_delta
+        except DiscreetError:
+            return False
+
+    def tabs(self) -> Iterator[tuple[bool, str, str]]:
+        """For each kind of question whether it is this one, its title and the address of its form.
+
+        What is asked for in the same words there is taken along.
+        """
+        here = {one.name: one for one in written(self.asks)}
+        for kind, cls in kinds().items():
+            shared = {one.name for one in written(cls) if _alike(one, here.get(one.name))}
+            texts = {name: text for name, text in self.texts.items() if name in shared}
+            yield cls is self.asks, cls.title, replace(self, texts=texts).address(kind=kind, request="")
+
+    @cached_property
+    def question(self) -> Question:
+        """The question, within the limits of this page; looks at no data."""
+        with self.fields_named():
+            for one in written(self.asks):
+                if one.name in self.texts:
+                    with at_fault(slot(one.name)):
+                        check_field(one, one.form.read(self.texts[one.name], one.option))
+            return self.asks.from_text(self.texts)
+
+    @cached_property
+    def asked(self) -> Request:
+        """The question under its schema, within the limits of this page; looks at no data."""
+        with self.fields_named():
+            return check_question(self.question, self.declared)
+
+    def plan(self) -> dict[str, Any]:
+        """What is asked, as a ledger stores it."""
+        return self.question.plan(self.declared)
+
+    @contextmanager
+    def fields_named(self) -> Iterator[None]:
+        """Errors within it speak of the fields of the form, not of parameters and options."""
+        try:
+            yield
+        except DiscreetError as error:
+            if error.parameter is None and (name := _parameter_of(str(error), self.asks)) is not None:
+                error.parameter = slot(name)
+            error.args = tuple(_labelled(str(part), self.asks) for part in error.args)
+            raise
+
+    def as_python(self, file: str, charge: Mapping[str, str], table: str | None = None) -> str:
+        """The question as a program; ``table`` is one of a DuckDB file."""
+        head, data = "import discreet\n\n", repr(file)
+        if table is not None:
+            rows = 'SELECT * FROM "' + table.replace('"', '""') + '"'
+            head = "import discreet\nimport duckdb\n\n"
+            head += f"book = duckdb.connect({file!r}, read_only=True)\ndata = book.sql({rows!r})\n"
+            data = "data"
+        more = {"schema": "schema"}
+        if charge:
+            more["charge"] = f"discreet.Charge({', '.join(map(repr, charge.values()))})"
+        call = self.question.python(data, **more)
+        return f"{head}{schema_as_python(self.declared)}answer = {call}\nprint(answer)\n"
+
+    def as_command(self, file: str, charge: Mapping[str, str]) -> str:
+        """The question as a command; its schema is saved as schema.toml."""
+        paid = [f"--{name.replace('_', '-')}={value}" for name, value in charge.items()]
+        words = ["discreet", self.asks.kind, file, "schema.toml", *paid, *self.question.arguments()]
+        return shlex.join(words) + "\n"
+
+
+def schema_as_python(schema: Schema) -> str:
+    """A schema as a line of a program, with the text of its file."""
+    lines = "".join(f"    {line!r}\n" for line in schema.to_toml().splitlines(keepends=True))
+    return f"schema = discreet.Schema.from_toml(\n{lines})\n"
+
+
+def _alike(one: Parameter, other: Parameter | None) -> bool:
+    return other is not None and all(
+        getattr(one, name) == getattr(other, name) for name in ("form", "example", "choices")
+    )
+
+
+@contextmanager
+def at_fault(name: str) -> Iterator[None]:
+    """Errors within it are those of this field of a form."""
+    try:
+        yield
+    except DiscreetError as error:
+        error.parameter = name
+        raise
+
+
+def _parameter_of(text: str, cls: type[Question]) -> str | None:
+    """The field that a message is about: the one it begins with, or the first it names."""
+    options = {one.option: one.name for one in cls.parameters()}
+    known = {one.name for one in cls.parameters()}
+    begins = re.match(r"(--[a-z-]+|[a-z_]+)\b", text)
+    if begins and (name := options.get(begins[0], begins[0])) in known:
+        return name
+    names = (options.get(found, found) for found in re.findall(r"--[a-z][a-z-]*|\b[a-z_]+(?==)", text))
+    first = next((name for name in names if name in known), None)
+    return cls.subject() if first is None and text.startswith(("say which column", "column ")) else first
+
+
+def _labelled(text: str, cls: type[Question]) -> str:
+    """A message about options as one about the fields of the form."""
+    options = {one.option: one.label for one in cls.parameters()}
+    names = {one.name: one.label for one in cls.parameters()}
+    text = re.sub(r" \(--[^)]*\)", "", text)  # the same for the command line
+    text = re.sub(r"--[a-z][a-z-]*", lambda found: options.get(found[0], found[0]), text)
+    text = re.sub(r"^([a-z_]+)(?= is missing| must be |:)", lambda found: names.get(found[1], found[1]), text)
+    return re.sub(
+        r"\b([a-z_]+)=(?=\S)", lambda found: f"{names[found[1]]} " if found[1] in names else found[0], text
+    )
+
+
+# ---- limits --------------------------------------------------------------------------------------------
+
+
+def check_field(one: Parameter, value: Any) -> None:
+    """One field, by how it is written; before the question is built, which may be large."""
+    form, size, most = one.form.name, 0, 0
+    if one.choices and value not in one.choices:
+        raise InvalidInput(f"{one.label} must be one of: {', '.join(one.choices)}")
+    if form in ("names", "levels", "domains", "limits", "options", "rules"):
+        size, most = len(value), MAX_COLUMNS
+    elif form == "numbers":
+        size, most = len(list(_numbers(value))), MAX_NUMBERS
+    elif form == "whole":
+        size, most = value, MAX_WHOLE
+    if size > most:
+        raise TooLargeError(f"{one.label}: at most {most:,} here; {NO_LIMIT}")
+    if form == "budget":
+        if len(str(value)) > 40:
+            raise InvalidInput(f"{one.label} must be a number such as 0.5 or 1/2")
+        as_epsilon(value, one.name)
+    elif form not in ("text", "names", "levels", "domains", "whole"):
+        check_numbers(_numbers(value), one.label)
+    if form == "options":
+        for name, most in MAX_OPTION.items():
+            if any(number > most for number in _numbers(value.get(name, 0))):
+                raise TooLargeError(f"{one.label}: {name} at most {most:,} here; {NO_LIMIT}")
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+
+
+def check_question(question: Question, schema: Schema) -> Request:
+    """The question under its schema, after what both say together, before any data are opened."""
+    if question.epsilon is None:
+        raise InvalidInput("epsilon is missing: say how much of the budget this release may spend")
+    epsilon, records = check_epsilon(question.epsilon), schema.per_person or 1
+    if epsilon / records < MIN_EPSILON:
+        raise TooLargeError(
+            f"ε = {float(epsilon):g} for a person with {records} records leaves less than "
+            f"{float(MIN_EPSILON):g} for each: take fewer records per person, or a larger ε"
+        )
+    place = question.subject() or "column"
+    used = [schema.column(name, place) for name in question.columns_used(schema)]
+    if len(used) > MAX_COLUMNS:
+        raise TooLargeError(f"a question may read at most {MAX_COLUMNS} columns here; {NO_LIMIT}")
+    listed = (len(one.values) for one in used if isinstance(one, Category) and not one.discovers)
+    cells = math.prod(listed)
+    request = question.request(schema)
+    if cells > MAX_CELLS and not isinstance(request, SelectedRequest):  # of which few values are published
+        raise TooLargeError(
+            f"the columns of this question have {cells:,} combinations of values, and at most {MAX_CELLS} "
+            f"are counted here; {NO_LIMIT}"
+        )
+    counted = request.tables if isinstance(request, NetworkTables) else [request]
+    for one in counted:
+        if isinstance(one, CountRequest):
+            check_prior(one.exact_prior)
+    if not isinstance(request, CountRequest | NetworkTables):
+        fields = (
+            value for name, value in question.explicit_fields().items() if name not in ("epsilon", "delta")
+        )
+        bounds = (one.bounds for one in used if isinstance(one, Number))
+        sizes = [abs(number) for several in (*fields, *bounds) for number in _numbers(several)]
+        if max(sizes, default=0) > MAX_RATIO * min(filter(None, sizes), default=1):
+            raise TooLargeError("the numbers are too far apart: doubles do not tell finer ones apart")
+    if schema.size is not None:
+        check_size(question, request, schema.size)
+    return request
+
+
+def check_prior(prior: Sequence[float], label: str = "Prior") -> None:
+    """A prior for which a page answers in seconds."""
+    if max(prior) > MAX_PRIOR or min(prior) < MIN_PRIOR:
+        raise TooLargeError(f"{label}: here a parameter may be between {MIN_PRIOR:g} and {MAX_PRIOR:,.0f}")
+
+
+def check_epsilon(given: Any) -> Fraction:
+    """An ε for which a page answers in seconds."""
+    if len(str(given)) > 40:
+        raise InvalidInput("epsilon must be a number such as 0.5 or 1/2")
+    epsilon = as_epsilon(given)
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        raise TooLargeError(
+            f"epsilon={given!r}: here ε may be between {float(MIN_EPSILON):g} and {float(MAX_EPSILON):g}"
+        )
+    return epsilon
+
+
+def check_size(question: Question, request: Request, size: Any) -> None:
+    """What depends on the public number of records."""
+    n = sum(size) if isinstance(size, tuple) else size
+    if not isinstance(n, int) or n < 1:
+        return  # said by the question itself
+    if n > MAX_N:
+        raise TooLargeError(f"n={n:,}: at most {MAX_N:,} records here")
+    delta = question.delta
+    if delta is not None and not MIN_DELTA <= as_epsilon(delta, "delta") * n < 1:
+        raise InvalidInput(f"delta={delta!r} must be below 1/n, though not by fifteen digits, such as 1e-6")
+    if not isinstance(request, CountRequest) or request.mechanism in ("auto", automatic()):
+        return
+    if request.k > MAX_CHOSEN_LEVELS or n > MAX_CHOSEN_N:
+        raise TooLargeError(
+            f"mechanism: {request.mechanism} takes up to {MAX_CHOSEN_LEVELS} values and {MAX_CHOSEN_N:,} "
+            "records here; lattice has no such limit"
+        )

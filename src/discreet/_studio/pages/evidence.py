@@ -1,0 +1,211 @@
+"""Why it can be believed: audits, enumerated once and remembered, and the gallery of reproduced figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from importlib.resources.abc import Traversable
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from discreet._declarations import as_epsilon, as_prior
+from discreet._reporting.figures import curve
+from discreet._studio.forms import MAX_TEXT, check_epsilon, check_prior
+from discreet._studio.shell import Studio
+from discreet.errors import InvalidInput, TooLargeError
+from discreet.mechanisms import MECHANISMS, check_options
+from discreet.planning.audit import Audit, audit
+from discreet.questions._text import SERIES, WHOLE, number_text
+
+MAX_AUDIT_N = {2: 150, 3: 15, 4: 8, 5: 5}
+"""Records up to which an audit of so many levels takes seconds."""
+MIN_LATTICE_EPSILON = Fraction(1, 20)
+"""Below it an audit of lattice with three levels or more takes minutes."""
+NO_LIMIT = "the command line has no such limit"
+_busy = threading.Lock()
+_PICTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}\.png")
+
+
+class _Asked(NamedTuple):
+    """What is audited, read and within the limits of this page."""
+
+    mechanism: str
+    prior: tuple[float, ...]
+    n: int
+    epsilon: Fraction
+    options: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class AuditQuestion:
+    """A mechanism with its parameters, whose law is to be enumerated; all as text."""
+
+    mechanism: str = "lattice"
+    prior: str = "1, 1"
+    n: str = "20"
+    epsilon: str = "0.5"
+    gamma: str = ""
+    delta: str = ""
+    calibration: str = ""
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        """The fields that the form has; what else an address holds is ignored."""
+        known = {field.name: given[field.name] for field in fields(cls) if field.name in given}
+        if any(len(text) > MAX_TEXT for text in known.values()):
+            raise TooLargeError(f"a field has more than {MAX_TEXT} characters")
+        return cls(**known)
+
+    def address(self) -> str:
+        """The address of this question, without the fields that are as they are anyway."""
+        usual = asdict(type(self)())
+        query = urlencode([(name, text) for name, text in asdict(self).items() if text != usual[name]])
+        return f"/audit?{query}" if query else "/audit"
+
+    @cached_property
+    def asked(self) -> _Asked:
+        if self.mechanism not in MECHANISMS:
+            raise InvalidInput(f"mechanism must be one of: {', '.join(MECHANISMS)}")
+        prior = as_prior(SERIES.read(self.prior, "prior"))
+        if len(prior) > max(MAX_AUDIT_N):
+            raise TooLargeError(f"prior: this page audits up to {max(MAX_AUDIT_N)} levels; {NO_LIMIT}")
+        check_prior(prior, "prior")
+        n, most = WHOLE.read(self.n, "n"), MAX_AUDIT_N[len(prior)]
+        if not 1 <= n <= most:
+            raise TooLargeError(f"n: from 1 to {most} for so many levels here; {NO_LIMIT}")
+        epsilon, options = check_epsilon(self.epsilon), {}
+        if self.gamma.strip():
+            options["gamma"] = SERIES.read(self.gamma, "gamma")[0]
+        if self.delta.strip():
+            options["delta"] = str(as_epsilon(self.delta.strip(), "delta"))
+        if self.calibration:
+            options["calibration"] = self.calibration
+            if self.calibration not in ("theorem", "exact"):
+                raise InvalidInput("calibration must be 'theorem' or 'exact'")
+        if self.mechanism == "lattice" and len(prior) > 2 and epsilon < MIN_LATTICE_EPSILON:
+            raise TooLargeError(
+                f"epsilon={self.epsilon!r}: with three levels or more this page audits lattice from ε = "
+                f"{float(MIN_LATTICE_EPSILON):g} on; {NO_LIMIT}"
+            )
+        return _Asked(self.mechanism, prior, n, epsilon, tuple(options.items()))
+
+    def result(self) -> Audit:
+        """The audit; of two equal questions the second finds the first one's answer."""
+        asked = self.asked
+        with _busy:
+            return _audited(asked)
+
+    def python(self) -> str:
+        name, prior, n, epsilon, options = self.asked
+        given = "".join(f", {key}={value!r}" for key, value in options)
+        return (
+            "import discreet\n\n"
+            f'm = discreet.mechanism("{name}", prior=({", ".join(map(number_text, prior))}), n={n}, '
+            f'epsilon="{epsilon}"{given})\n'
+            "print(discreet.audit(m))\n"
+        )
+
+    def command(self) -> str:
+        name, prior, n, epsilon, options = self.asked
+        given = dict(options)
+        words = ["discreet", "audit", name, "--prior", ",".join(map(number_text, prior)), "--n", str(n)]
+        words += ["--epsilon", str(epsilon)]
+        words += ["--delta", given.pop("delta")] if "delta" in given else []
+        if given:
+            words += ["--options", "; ".join(f"{key}={value}" for key, value in given.items())]
+        return shlex.join(words) + "\n"
+
+
+@lru_cache(maxsize=64)
+def _audited(asked: _Asked) -> Audit:
+    name, prior, n, epsilon, options = asked
+    built = check_options(name, dict(options))(prior=prior, n=n, epsilon=epsilon, **dict(options))
+    return audit(built, progress=False)
+
+
+def add_audit(app: FastAPI, studio: Studio) -> None:
+    @app.get("/audit")
+    def audit_page(request: Request) -> Response:
+        def make(context: dict[str, Any]) -> str:
+            question = context["question"] = AuditQuestion.read(request.query_params)
+            found = question.result()
+            claimed = found.claimed.epsilon if found.claimed.is_private else None
+            epsilons, deltas = found.profile(61)
+            title = "For every ε the smallest δ with which the mechanism is (ε, δ)-private"
+            drawn = curve(epsilons.tolist(), deltas.tolist(), title=title, axes=("ε", "δ(ε)"), marked=claimed)
+            context |= {"found": found, "claimed": claimed, "drawn": drawn}
+            return question.address()
+
+        told = {name: (cls.__doc__ or "").partition("\n")[0] for name, cls in MECHANISMS.items()}
+        return studio.attempt(
+            request,
+            "audit.html",
+            make,
+            "audit_result.html",
+            question=AuditQuestion(),
+            limits=MAX_AUDIT_N,
+            mechanisms=told,
+        )
+
+
+# ---- the gallery of reproduced figures ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure that was reproduced, and its pictures."""
+
+    name: str
+    paper: str
+    title: str
+    verdict: str
+    images: tuple[str, ...]
+
+
+def exhibits(folder: Traversable | None) -> list[Exhibit]:
+    """What ``gallery.json`` lists and is there. Only listed pictures are served, each under its own name."""
+    if folder is None:
+        return []
+
+    def is_there(image: Any) -> bool:
+        return bool(_PICTURE.fullmatch(str(image))) and (folder / image).is_file()
+
+    try:
+        listed = json.loads((folder / "gallery.json").read_text("utf-8"))
+        return [
+            Exhibit(
+                **{key: str(row[key]) for key in ("name", "paper", "title", "verdict")},
+                images=tuple(filter(is_there, row["images"])),
+            )
+            for row in listed
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def add_evidence(app: FastAPI, studio: Studio) -> None:
+    folder = studio.settings.gallery
+
+    @app.get("/evidence")
+    def evidence(request: Request) -> Response:
+        papers: dict[str, list[Exhibit]] = {}
+        for one in exhibits(folder):
+            if one.images:
+                papers.setdefault(one.paper, []).append(one)
+        return studio.page(request, "evidence.html", papers=papers)
+
+    @app.get("/evidence/image/{name}")
+    def image(name: str) -> Response:
+        if folder is None or not any(name in one.images for one in exhibits(folder)):
+            raise HTTPException(404)
+        return Response((folder / name).read_bytes(), media_type="image/png")

@@ -1,0 +1,226 @@
+"""Releases from the studio: priced, charged and stored by the same functions as on the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import threading
+import warnings
+from collections import OrderedDict
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from discreet._documents.answer import Answer, load_answer
+from discreet._studio.forms import ReleaseForm, check_size
+from discreet._studio.sources import Sources, opened
+from discreet.errors import FileError, InvalidInput, NoiseWarning, PrivacyWarning, RequestConflictError
+from discreet.ledger import Account, Ledger, Price
+from discreet.ledger.charging import Charge
+from discreet.privacy.guarantee import Guarantee
+from discreet.questions._asking import BoundQuestion, cautions
+
+MAX_KEPT, MAX_SHOWN = 200, 20
+MAX_READ = 8
+"""Requests whose data are kept as they were read for the price, until they are released."""
+_DIGITS = 8
+
+
+def new_request(source: str) -> str:
+    """A fresh id for one form. Its end names the file, since the ledger's plan does not know the file."""
+    return f"studio-{secrets.token_hex(16)}-{_mark(source)}"
+
+
+def _mark(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()[:_DIGITS]
+
+
+def check_request(form: ReleaseForm) -> None:
+    """The id of a request is one of ours, and of this file."""
+    known = form.request.startswith("studio-") and form.request.isascii()
+    if not (known and len(form.request) == len("studio-") + 32 + 1 + _DIGITS):
+        raise InvalidInput("the request id is not one that this form made; open the form again")
+    if not form.request.endswith("-" + _mark(form.source)):
+        raise RequestConflictError("the request id belongs to another file; open the form of this file again")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a release would cost. ``price`` is None where no ledger accounts for it.
+
+    ``size`` is the number of records, or of those in each group, where it was read from the data: it is
+    published with the release. ``warnings`` are what pricing warned of.
+    """
+
+    guarantee: Guarantee
+    price: Price | None
+    charged_before: bool = False
+    size: Any = None
+    warnings: tuple[str, ...] = ()
+
+
+_heard: ContextVar[dict[str, None] | None] = ContextVar("heard", default=None)
+
+
+def hear_warnings() -> None:
+    """From now on warnings go to the page of the request that they are about, and not to the terminal."""
+    for category in (PrivacyWarning, NoiseWarning):
+        warnings.simplefilter("always", category)
+    warnings.showwarning = _hear
+
+
+def _hear(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    heard = _heard.get()
+    if heard is not None and issubclass(category, PrivacyWarning | NoiseWarning):
+        heard[str(message)] = None
+
+
+@dataclass
+class _Request:
+    """What the studio knows of one request. Its lock lets a double click wait for the first one's result."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    label: str = ""
+    bound: BoundQuestion | None = None
+    plan: str = ""
+    answer: Answer | None = None
+    """Of a release without a ledger, so that a repeat is the same."""
+
+    def repeated(self, form: ReleaseForm) -> Answer | None:
+        """The answer, if there is one; another question under the same id is an error."""
+        if self.answer is not None and self.plan != _plan(form):
+            raise RequestConflictError(
+                "this form was released already otherwise; a new question needs another form"
+            )
+        return self.answer
+
+
+def _plan(form: ReleaseForm) -> str:
+    return json.dumps(form.plan(), sort_keys=True)
+
+
+class Releases:
+    """Where releases are priced and made. What the price has read of the data is kept for the release."""
+
+    def __init__(self, ledger: Ledger | None, sources: Sources) -> None:
+        self.ledger, self.sources = ledger, sources
+        self._requests: OrderedDict[str, _Request] = OrderedDict()
+        self._shown: OrderedDict[str, Answer] = OrderedDict()
+        self._busy = threading.Lock()
+
+    def price(self, form: ReleaseForm) -> Offer:
+        """The guarantee and its price, without making or charging anything."""
+        known, charge = self._checked(form)
+        if charge is not None and (earlier := charge.recall(form.plan())) is not None:
+            guarantee = Guarantee.from_dict(earlier.guarantee)
+            return Offer(guarantee, self._price(form, guarantee), charged_before=True)
+        if charge is None and (answer := known.repeated(form)) is not None:
+            return Offer(answer.guarantee, None, charged_before=True)
+        heard: dict[str, None] = dict.fromkeys(cautions(form.question, form.asked))
+        _heard.set(heard)
+        known.bound = bound = self._read(form)
+        with self._busy:
+            reading = [request for request in self._requests.values() if request.bound is not None]
+            for old in reading[:-MAX_READ]:
+                old.bound = None
+        size = bound.size if form.asked.declared_size is None else None
+        return Offer(bound.guarantee, self._price(form, bound.guarantee), size=size, warnings=tuple(heard))
+
+    def _price(self, form: ReleaseForm, guarantee: Guarantee) -> Price | None:
+        return None if self.ledger is None else self.ledger.price(form.dataset, guarantee)
+
+    def release(self, form: ReleaseForm, acknowledged: bool) -> Answer:
+        """The release, charged before it leaves; the same request again gives the same one for nothing."""
+        known, charge = self._checked(form)
+        if charge is None and not acknowledged:
+            raise InvalidInput(
+                "without a ledger nothing counts what is spent: tick the box that you know this, or "
+                "start the studio with --ledger URL. Nothing was released"
+            )
+        with known.lock:
+            if (same := known.repeated(form)) is not None:
+                return same
+            bound = known.bound
+            if bound is None or (bound.question, bound.schema) != (form.question, form.declared):
+                earlier = None if charge is None else charge.recall(form.plan())
+                bound = self._read(form) if earlier is None else None
+            answer: Answer
+            if bound is None:
+                answer = BoundQuestion(form.question, form.declared, None).answer(charge)
+            else:
+                with form.fields_named(), opened(self.sources.find(form.source)) as data:
+                    answer = bound.put_to(data).answer(charge)
+            known.bound, known.label = None, form.label
+            if charge is None:
+                known.plan, known.answer = _plan(form), answer
+            return answer
+
+    def _read(self, form: ReleaseForm) -> BoundQuestion:
+        """The question put to the data, which are read and have the declared size."""
+        with form.fields_named(), opened(self.sources.find(form.source)) as data:
+            bound = BoundQuestion(form.question, form.declared, data)
+            declared = bound.request.declared_size
+            if declared not in (None, bound.size):
+                raise InvalidInput(
+                    "the data have another number of records than the schema declares; correct it there, or "
+                    'say n = "public" to have it read and published'
+                )
+            check_size(form.question, bound.request, bound.size)
+            _ = bound.guarantee
+        return bound
+
+    def _checked(self, form: ReleaseForm) -> tuple[_Request, Charge | None]:
+        """The request and what pays for it, after all that can be said before the data are opened."""
+        check_request(form)
+        asked, charge = form.asked, None
+        if self.ledger is not None:
+            if not form.dataset:
+                raise InvalidInput("say which dataset of the ledger to charge")
+            self.ledger.show(form.dataset)
+            if asked.declared_size is not None:
+                with form.fields_named():
+                    price = asked.price()
+                self.ledger.price(form.dataset, price)
+            charge = Charge(self.ledger, form.dataset, form.request)
+        elif form.dataset:
+            raise InvalidInput("a dataset is charged in a ledger; start the studio with --ledger URL")
+        with self._busy:
+            known = self._requests.setdefault(form.request, _Request())
+            _keep(self._requests, form.request, MAX_KEPT)
+        return known, charge
+
+    def label(self, request: str) -> str:
+        """The heading that was given to a release of this studio."""
+        known = self._requests.get(request)
+        return "" if known is None else known.label
+
+    def find(self, dataset: str, request: str) -> Answer | None:
+        """A release that was made before, from the ledger or from here."""
+        if self.ledger is None:
+            known = self._requests.get(request)
+            return None if known is None else known.answer
+        receipt = self.ledger.receipt(dataset, request)
+        if receipt is None:
+            return None
+        found = self._shown.get(receipt.hash)
+        if found is None:  # a noise-aware posterior can take seconds: once for page and report
+            answer = load_answer(receipt.result.decode("utf-8", "replace"))
+            if not isinstance(answer, Answer):
+                raise FileError("this page shows single answers; `discreet show` shows that document")
+            found = self._shown[receipt.hash] = replace(answer, receipt=receipt)
+            _keep(self._shown, receipt.hash, MAX_SHOWN)
+        return found
+
+    def accounts(self) -> list[Account]:
+        """The budgets of the ledger."""
+        if self.ledger is None:
+            return []
+        return [self.ledger.show(name) for name in self.ledger.datasets()]
+
+
+def _keep(known: OrderedDict[str, Any], newest: str, most: int) -> None:
+    """Forgets the oldest beyond so many."""
+    known.move_to_end(newest)
+    while len(known) > most:
+        known.popitem(last=False)

@@ -1,0 +1,246 @@
+"""The data that a release may open: uploads, and what lies in the folder of ``--data``.
+
+A client names a source by an identifier that the server made. No path, and no part of one, comes from a
+client: the name of an uploaded file is shown, its ending decides how it is read, and that is all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import hmac
+import os
+import secrets
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from discreet._data import FORMATS, sql
+from discreet._data.withheld import ours, withheld
+from discreet.errors import DiscreetError, EngineFailure, FileError, InvalidInput
+
+DATABASES = (".duckdb", ".ddb")
+"""Endings of DuckDB files, whose tables can be chosen."""
+MAX_FILES = 500
+MAX_VISITED = 20_000
+"""Files and folders below the folder that are looked at; a listing must not take minutes."""
+MAX_UPLOADS = 20
+MAX_NAME, MAX_LISTED = 200, 200
+"""Characters of the name of a column, and columns of a file, that a template of a schema lists."""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A file, or a table of a database file. ``name`` is what people see."""
+
+    identifier: str
+    name: str
+    path: Path
+    table: str | None = None
+    uploaded: bool = False
+
+
+class Sources:
+    """Everything that may be chosen while a studio runs."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = None if folder is None else folder.resolve()
+        self._key = secrets.token_bytes(32)
+        self._uploads: dict[str, DataSource] = {}
+        self._private: _Private | None = None
+
+    def keep(self, file: BinaryIO, name: str) -> DataSource:
+        """A copy of an upload that only this user can read, under a name of ours."""
+        ending = next((e for e in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(e)), None)
+        if ending is None:
+            raise FileError(f"the ending of the file must be one of {' '.join(FORMATS)}")
+        self._private = self._private or _Private()
+        identifier = secrets.token_urlsafe(16)
+        path = Path(self._private.path, secrets.token_hex(16) + ending)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
+            shutil.copyfileobj(file, copy, 1 << 20)
+        while len(self._uploads) >= MAX_UPLOADS:
+            self._uploads.pop(next(iter(self._uploads))).path.unlink(missing_ok=True)
+        shown = "".join(c for c in name if c.isprintable())[-80:]
+        self._uploads[identifier] = DataSource(identifier, shown, path, uploaded=True)
+        return self._uploads[identifier]
+
+    def close(self) -> None:
+        """Removes every upload."""
+        if self._private is not None:
+            self._private.remove()
+        self._uploads.clear()
+        self._private = None
+
+    def listed(self) -> list[DataSource]:
+        """The uploads, then the files and tables of the folder."""
+        return [*self._uploads.values(), *islice(self._in_folder(), MAX_FILES)]
+
+    def find(self, identifier: str) -> DataSource:
+        for source in self.listed():
+            if hmac.compare_digest(source.identifier.encode(), identifier.encode()):
+                return source
+        raise FileError("this file is not here any more: uploads end with the studio; choose it again")
+
+    def _in_folder(self) -> Iterator[DataSource]:
+        if self.folder is None:
+            return
+        for path in sorted(islice(self.folder.rglob("*"), MAX_VISITED)):
+            relative = path.relative_to(self.folder)
+            if any(part.startswith((".", "_")) for part in relative.parts) or not _is_inside(
+                path, self.folder
+            ):
+                continue
+            tables: list[str | None] = [None] if path.name.lower().endswith(FORMATS) else []
+            if path.name.lower().endswith(DATABASES):
+                state = path.stat()
+                tables = [*_tables(path, state.st_mtime_ns, state.st_size)]
+            for table in tables:
+                shown = str(relative) if table is None else f"{relative}: {table}"
+                name = hmac.new(self._key, shown.encode("utf-8", "surrogateescape"), hashlib.sha256)
+                yield DataSource(name.hexdigest()[:32], shown, path, table)
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """A regular file of the folder; a link that leads out of it is none."""
+    try:
+        return path.is_file() and path.resolve().is_relative_to(folder)
+    except OSError:
+        return False
+
+
+PREFIX = "discreet-studio-"
+
+
+class _Private:
+    """A folder that only this user can enter. Its lock falls when the process ends, however it ends, so that
+    the next studio can remove what one that was killed left behind."""
+
+    def __init__(self) -> None:
+        for left in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+            if _is_abandoned(left):
+                shutil.rmtree(left, ignore_errors=True)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        draft = self.path / "draft"
+        self._lock = draft.open("xb")
+        _locked(self._lock)
+        draft.rename(self.path / "lock")
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.close()
+
+
+def _is_abandoned(folder: Path) -> bool:
+    try:
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            return False
+        with (folder / "lock").open("rb") as file:
+            return _locked(file)
+    except (AttributeError, OSError):  # gone meanwhile, not finished yet, or a system without owners
+        return False
+
+
+def _locked(file: BinaryIO) -> bool:
+    """Takes the lock of a file that nobody holds; where there are no such locks, none is ever taken."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=200)
+@withheld
+def _tables(path: Path, changed: int, size: int) -> list[str]:
+    """The tables of a DuckDB file in this state; none if it is not one, or is in use by another program."""
+    try:
+        with _duckdb(path) as connection:
+            found = connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
+            return [row[0] for row in found]
+    except FileError:
+        return []
+
+
+@contextmanager
+def _duckdb(path: Path) -> Iterator[Any]:
+    import duckdb
+
+    settings: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    try:
+        connection = duckdb.connect(str(path), read_only=True, config=settings)
+    except duckdb.Error as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
+        raise FileError(f"{path.name!r} cannot be opened: no DuckDB file, or in use elsewhere") from None
+    with closing(connection):
+        yield connection
+
+
+MAX_HEADER, MAX_COLUMNS = 1_000_000, 5_000
+"""Bytes and fields of the first line of a CSV file; more would be minutes of work, and is no table."""
+
+
+def _check_header(source: DataSource) -> None:
+    name = source.path.name.lower()
+    if ".csv" not in name and ".tsv" not in name:
+        return
+    try:
+        with (gzip.open if name.endswith(".gz") else open)(source.path, "rb") as file:
+            first = file.readline(MAX_HEADER)
+    except (OSError, EOFError, zlib.error):
+        return  # said by whoever reads all of it
+    if len(first) == MAX_HEADER or max(map(first.count, (b",", b";", b"\t", b"|"))) >= MAX_COLUMNS:
+        raise FileError(
+            f"{source.name!r}: its first line has more than {MAX_HEADER:,} bytes or {MAX_COLUMNS:,} names; "
+            "choose a file with fewer columns"
+        )
+
+
+@contextmanager
+def opened(source: DataSource) -> Iterator[Any]:
+    """What a question takes as data for this source. Messages show its name and never where it lies."""
+    try:
+        if source.table is None:
+            _check_header(source)
+            yield source.path
+        else:
+            with _duckdb(source.path) as connection:
+                name = source.table.replace('"', '""')
+                yield connection.sql(f'SELECT * FROM "{name}"')
+    except DiscreetError as error:
+        shown = (str(part).replace(repr(str(source.path)), repr(source.name)) for part in error.args)
+        error.args = tuple(part.replace(str(source.path), source.name) for part in shown)
+        raise
+
+
+def columns(source: DataSource) -> list[tuple[str, str | None]]:
+    """Names of the columns, and their types where the format stores them; never a value.
+
+    A CSV file has no schema: its names are its first line, and the types are not known.
+    """
+    import duckdb
+
+    name = source.path.name.lower()
+    if name.endswith((".json", ".jsonl", ".ndjson")):
+        raise InvalidInput("a JSON file has no list of columns; write the names of its fields")
+    typed = source.table is not None or name.endswith(".parquet")
+    try:
+        with opened(source) as data:
+            relation = data if source.table is not None else sql("SELECT * FROM data", data=data)
+            types = [str(kind).lower().partition("(")[0] if typed else None for kind in relation.types]
+            found = zip(map(str, relation.columns), types, strict=True)
+            return [(name, kind) for name, kind in found if 0 < len(name) <= MAX_NAME][:MAX_LISTED]
+    except (OSError, EOFError, ValueError, duckdb.Error) as error:
+        if isinstance(failure := ours(error), EngineFailure):
+            raise failure from None
+        raise FileError(f"{source.name!r}: the names of its columns cannot be read") from None

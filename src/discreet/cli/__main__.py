@@ -1,3 +1,0 @@
-from discreet.cli import main
-
-main()

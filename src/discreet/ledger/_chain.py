@@ -1,0 +1,326 @@
+"""Entries, the hash chain through them, and the rules that a sound sequence of entries obeys.
+
+Nothing here knows a database: the same rules check the tables and an exported file.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeAlias
+
+from discreet._declarations import Relation
+from discreet._json import fields_as_json, read_json
+from discreet.errors import CorruptLedgerError, DiscreetError, GuaranteeMismatchError, InvalidInput
+from discreet.ledger.budgets import Budget, price_of
+from discreet.privacy.guarantee import Guarantee
+
+FORMAT_VERSION = 1
+ROOT = "0" * 64
+"""What the first entry has for the hash of the entry before it."""
+LONGEST_LINE = 256 * 2**20
+"""Bytes of one line of an export, which holds a whole result."""
+Scope: TypeAlias = tuple[Relation, str | None]
+"""Whom a dataset counts: the relation, and the column that tells people apart."""
+
+
+def canonical(value: Any) -> str:
+    """The one text of a JSON value: sorted keys, no white space, ASCII. Hashes and exports are made of it."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Fraction):
+        return str(value)
+    raise TypeError
+
+
+def as_canonical(value: Mapping[str, Any], name: str) -> str:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{name} must be a mapping of public parameters, such as {{'n': 100}}")
+    try:
+        return canonical(dict(value))
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidInput(f"{name} must hold finite numbers, text, truth values, lists, mappings") from None
+
+
+def digest(text: str | bytes) -> str:
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger; never changed and never removed.
+
+    ``kind`` is ``create`` (a dataset begins), ``cap`` (its cap changes) or ``charge``. ``cap`` and ``spent``
+    are those of the dataset after this entry, so the newest entry of a dataset is its whole state.
+    ``sequence`` counts all entries of the ledger and orders them; ``time`` is the hour in which the request
+    was made (discreet 0.1.0 wrote the microsecond of the charge). ``relation`` ends with the unit, as in
+    ``replace-person:patient``, once that is known. ``hash`` covers everything else, ``previous`` (the hash of
+    the entry before) included.
+    """
+
+    sequence: int
+    dataset: str
+    kind: str
+    relation: str
+    cap: Budget
+    charged: Budget
+    spent: Budget
+    time: str
+    previous: str
+    request_id: str | None = None
+    plan_hash: str | None = None
+    plan: Mapping[str, Any] | None = None
+    guarantee: Mapping[str, Any] | None = None
+    result: bytes | None = None
+    hash: str = ""
+
+    @property
+    def scope(self) -> Scope:
+        """Whom the dataset counts from this entry on."""
+        relation, _, unit = self.relation.partition(":")
+        return Relation(relation), unit or None
+
+    @property
+    def is_old(self) -> bool:
+        """Written by discreet 0.1.0, whose guarantees name no unit and no groups."""
+        return "." in self.time
+
+    def sealed(self) -> Entry:
+        """The same entry with its hash."""
+        return replace(self, hash=digest(canonical(self._content())))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self._content(), "hash": self.hash}
+
+    def _content(self) -> dict[str, Any]:
+        content = fields_as_json(self, "hash")
+        if self.result is not None:
+            content["result"] = base64.b64encode(self.result).decode()
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Entry:
+        """Reads :meth:`to_dict`; the result may be bytes already."""
+        amounts = {name: Budget.from_dict(content[name]) for name in _AMOUNTS}
+        result = content["result"]
+        if isinstance(result, str):
+            result = base64.b64decode(result, validate=True)
+        return cls(**{**content, **amounts, "result": result})
+
+    def row(self) -> dict[str, Any]:
+        """The entry as columns: nested values as canonical text, the result as bytes."""
+        values: dict[str, Any] = {**self.to_dict(), "result": self.result}
+        return {**values, **{name: canonical(values[name]) for name in _NESTED if values[name] is not None}}
+
+    @classmethod
+    def from_row(cls, row: Mapping[Any, Any]) -> Entry:
+        """Reads what :meth:`row` wrote and checks its hash: no state is taken from a damaged row."""
+
+        def read() -> Entry | None:
+            nested = {name: read_json(row[name]) for name in _NESTED if row[name] is not None}
+            entry = cls.from_dict({**row, **nested})
+            return entry if entry.sealed().hash == entry.hash and entry.row() == dict(row) else None
+
+        return _sound(read, row.get("sequence"), "its content does not match its hash")
+
+
+_AMOUNTS = ("cap", "charged", "spent")
+_NESTED = (*_AMOUNTS, "plan", "guarantee")
+
+
+def _sound(read: Callable[[], Entry | None], row: Any, otherwise: str) -> Entry:
+    """What was read of a row; an error that names the row where that is nothing, or cannot be done."""
+    try:
+        entry = read()
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError, InvalidInput):
+        entry = None
+    if entry is None:
+        raise broken(row, otherwise)
+    return entry
+
+
+def broken(row: Any, why: str) -> CorruptLedgerError:
+    number = row if isinstance(row, int) else None
+    return CorruptLedgerError(
+        f"the chain is broken at row {'?' if number is None else number}: {why}. The ledger was edited or "
+        "damaged; make no release from it and compare it with an export",
+        row=number,
+    )
+
+
+def checked(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The entries one by one; raises at the first that breaks the chain or the arithmetic of its dataset."""
+    previous, expected = ROOT, 1
+    state: dict[str, Entry] = {}
+    requests: set[tuple[str, str]] = set()
+    for entry in entries:
+        if entry.sequence != expected:
+            raise broken(expected, f"the row is missing, the next one is row {entry.sequence}")
+        if entry.sealed().hash != entry.hash:
+            raise broken(expected, "its content does not match its hash")
+        if entry.previous != previous:
+            raise broken(expected, "it does not continue the row before it")
+        if wrong := _breach(entry, state.get(entry.dataset), requests):
+            raise broken(expected, wrong)
+        state[entry.dataset] = entry
+        if entry.request_id is not None:
+            requests.add((entry.dataset, entry.request_id))
+        previous, expected = entry.hash, expected + 1
+        yield entry
+
+
+def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) -> str | None:
+    """Which rule of the book the entry breaks, given the newest entry of its dataset."""
+    if not entry.cap.unit or {entry.charged.unit, entry.spent.unit} != {entry.cap.unit}:
+        return "its amounts are in different units"
+    if entry.relation.partition(":")[0] not in list(Relation):
+        return "its relation is unknown"
+    if (last is None) != (entry.kind == "create"):
+        return "its dataset was created twice, or never"
+    if last is None:
+        return "a new dataset has spent something" if entry.spent != entry.cap.zero() else None
+    named = entry.kind == "charge" and last.scope == (Relation.REPLACE_PERSON, None)
+    if entry.cap.unit != last.cap.unit or (
+        entry.relation != last.relation and not (named and entry.scope[0] is Relation.REPLACE_PERSON)
+    ):
+        return "it changes the relation or the unit of its dataset"
+    if entry.spent != last.spent + entry.charged or not entry.spent.fits(entry.cap):
+        return "what is spent does not add up, or is above the cap"
+    if entry.kind == "cap":
+        return "a change of cap has charged something" if entry.charged != entry.cap.zero() else None
+    if entry.kind != "charge" or entry.cap != last.cap:
+        return "its kind is unknown, or a charge has changed the cap"
+    if entry.request_id is None or entry.result is None or entry.plan is None or entry.guarantee is None:
+        return "a part of the charge is missing"
+    if (entry.dataset, entry.request_id) in requests:
+        return "its request was charged already"
+    if entry.plan_hash != digest(canonical(entry.plan)):
+        return "its plan does not match its plan hash"
+    try:
+        guarantee = Guarantee.from_dict(entry.guarantee)
+        price = price_of(guarantee, entry.cap.unit)
+    except (DiscreetError, KeyError, TypeError, ValueError, ArithmeticError):
+        return "its guarantee cannot be read, or has no price"
+    if not covers(entry.scope, guarantee):
+        return "its guarantee is for another relation or unit"
+    if entry.charged != price:
+        return "it charges another amount than its guarantee says"
+    if not _is_paid(entry):
+        return "its stored document has another price than was charged"
+    return None
+
+
+def _is_paid(entry: Entry) -> bool:
+    """Whether a result that is a document has the price that was charged; in zCDP it may have a lower one.
+
+    Results that are no documents have no guarantee of their own.
+    """
+    content = _document(entry.result or b"")
+    if content is None:
+        return True
+    try:
+        guarantee = Guarantee.from_dict(content["guarantee"])
+        price = price_of(guarantee, entry.cap.unit)
+        paid = price.fits(entry.charged) if price.unit == "zcdp" else price == entry.charged
+        return paid and covers(entry.scope, guarantee)
+    except (DiscreetError, KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return False
+
+
+def _document(result: bytes) -> Mapping[str, Any] | None:
+    """What a result publishes, if it is a document."""
+    if not result.lstrip().startswith(b"{"):
+        return None
+    try:
+        document = read_json(result)
+    except ValueError:
+        return None
+    content = document.get("release")
+    return content if "format" in document and isinstance(content, Mapping) else None
+
+
+def covers(scope: Scope, guarantee: Guarantee) -> bool:
+    """Whether a budget for this relation and unit takes the guarantee as it is."""
+    relation, unit = scope
+    return guarantee.relation.implies(relation) and guarantee.unit == unit
+
+
+def scope_after(dataset: str, scope: Scope, guarantee: Guarantee) -> Scope:
+    """The relation and unit of a dataset after a charge; a guarantee for others is refused.
+
+    Where people are protected and no unit is known yet, the first guarantee that names one decides.
+    """
+    if covers(scope, guarantee):
+        return scope
+    (relation, unit), own = scope, guarantee.relation
+    of_people = relation is Relation.REPLACE_PERSON
+    if of_people and unit is None and own is relation:
+        return own, guarantee.unit
+    counted = str(relation) if unit is None else f"{relation}, unit {unit!r}"
+    if of_people and own in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
+        hint = (
+            "state it for the people of this one by a declared bound, "
+            f"guarantee.for_unit({unit or 'COLUMN'!r}, at_most=NUMBER), or create another dataset for it"
+        )
+    else:
+        hint = (
+            f"it needs a dataset of its own, created with relation={str(own)!r}; the same people "
+            "then have two budgets, which add up"
+        )
+    raise GuaranteeMismatchError(
+        f"the guarantee is for {guarantee.protects} and dataset={dataset!r} counts {counted}: relations "
+        f"and units do not mix; {hint}"
+    )
+
+
+def export_lines(entries: Iterable[Entry]) -> Iterator[bytes]:
+    """A header, a line per entry, and the digest of all that; each line is canonical JSON."""
+    whole = hashlib.sha256(_HEADER)
+    yield _HEADER
+    count = 0
+    for count, entry in enumerate(entries, 1):  # noqa: B007 (the last count is used below)
+        line = _line(entry.to_dict())
+        whole.update(line)
+        yield line
+    yield _line({"digest": whole.hexdigest(), "entries": count})
+
+
+def _line(content: Mapping[str, Any]) -> bytes:
+    return canonical(content).encode() + b"\n"
+
+
+_HEADER = _line({"format": "discreet/ledger", "version": FORMAT_VERSION})
+
+
+def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
+    """The entries of an export. Every byte counts: what is not written as we write it is refused."""
+    whole = hashlib.sha256(_HEADER)
+    source = iter(lines)
+    if next(source, b"") != _HEADER:
+        raise CorruptLedgerError(
+            f"line 1 is not the header of a ledger export of version {FORMAT_VERSION}: the file was edited, "
+            "is something else, or comes from another version of discreet"
+        )
+    count = 0
+    line = next(source, b"")
+    for following in source:
+        count += 1
+        yield _sound(partial(_parsed, line), count, "it is not written as an export writes it")
+        whole.update(line)
+        line = following
+    if line != _line({"digest": whole.hexdigest(), "entries": count}):
+        raise CorruptLedgerError(
+            f"the last line is not the digest of the {count} entries before it: the file was edited or cut"
+        )
+
+
+def _parsed(line: bytes) -> Entry | None:
+    entry = Entry.from_dict(read_json(line, LONGEST_LINE))
+    return entry if _line(entry.to_dict()) == line else None

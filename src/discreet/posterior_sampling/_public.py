@@ -1,0 +1,151 @@
+"""What public records buy for a posterior draw, before any private record is opened.
+
+Public records enter the prior, η₀ + ΣS(public): they say something about θ, and private records stand out
+less from a prior that knows more. So with enough of them the posterior itself is private (``direct``), and
+before that each private record keeps more of its weight (``diffused``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from discreet._declarations import as_integer, as_size
+from discreet._numerics.search import boundary
+from discreet._typing import EpsilonLike
+from discreet.errors import InvalidInput
+from discreet.posterior_sampling.family import Family, Natural, added, start
+from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, posterior_sampler
+
+_MOST = 10**9
+_REHEARSALS = 16
+
+
+@dataclass(frozen=True)
+class PublicPlan:
+    """What public records like the typical ones buy for one private draw; made by :func:`plan_public`."""
+
+    family: str
+    n: int
+    public: int
+    """Public records at hand."""
+    enough: int | None
+    """The least number of public records with which ``direct`` meets the target; None above 10⁹."""
+    weight: tuple[float, float]
+    """r, the weight of a private record in a diffused draw: without and with the public records."""
+    error: tuple[float, float] | None
+    """Expected standard deviation of θ given the draw, without and with; None where it is not known."""
+    records: int | None
+    """How many private records, without the public ones, would give the smaller error."""
+
+    @property
+    def worth(self) -> int | None:
+        """How many private records the public ones are worth."""
+        return None if self.records is None else self.records - self.n
+
+    def __str__(self) -> str:
+        enough = f"more than {_MOST:.0e}" if self.enough is None else f"{self.enough:,}"
+        lines = [
+            f"Posterior draw from n = {self.n:,} private records, {self.family}",
+            f"public records until the posterior itself meets the target: {enough}",
+            f"weight of a private record: {self.weight[0]:.4g}; with {self.public:,} public records "
+            f"{self.weight[1]:.4g}",
+        ]
+        if self.error is not None:
+            without, with_them = self.error
+            lines.append(f"standard deviation after the draw: {without:.4g}, with them {with_them:.4g}")
+        if self.worth is not None:
+            lines.append(f"they are worth {self.worth:,} private records more ({self.records:,} in all)")
+        return "\n".join(lines)
+
+
+def plan_public(
+    family: str | Family,
+    *,
+    prior: Any,
+    n: int,
+    typical: Any,
+    epsilon: EpsilonLike,
+    order: float | None = None,
+    delta: EpsilonLike | None = None,
+    public: int = 0,
+    **options: Any,
+) -> PublicPlan:
+    """How far public records carry a draw: until ``direct`` suffices, and what ``public`` of them are worth.
+
+    ``typical``: made-up records of which private and public ones are taken to be copies, such as
+    ``[0, 0, 1]`` for a third of yes; for ``"dirichlet"`` counts by level. The rest is as of
+    :func:`discreet.posterior_sampler`.
+
+    >>> found = plan_public("beta", prior=(1, 2), n=100, typical=[0, 0, 1], public=60, epsilon=1, order=5)
+    >>> found.enough, [round(r, 2) for r in found.weight]
+    (11, [0.25, 1.0])
+    """
+    model = as_family(family, options)
+    size, number = as_size(n), as_integer(public, "public")
+    if number < 0:
+        raise InvalidInput(f"public={public!r} must not be negative")
+    own, record = model.natural(model.prior(prior)), _record(model, typical)
+
+    def sampler(method: str, known: int, records: int = size) -> PosteriorSampler:
+        informed = model.from_natural(added(own, record, Fraction(known)))
+        return posterior_sampler(
+            method, model, prior=informed, n=records, epsilon=epsilon, order=order, delta=delta
+        )
+
+    def suffices(known: int) -> bool:
+        try:
+            return sampler("direct", known).r == 1
+        except InvalidInput:
+            return False
+
+    before, after = sampler("diffused", 0), sampler("diffused", number)
+    errors = _error(before, record), _error(after, record)
+
+    def as_good(own: int) -> bool:
+        return _error(sampler("diffused", 0, own), record) <= errors[1]
+
+    known = not math.isnan(errors[0])
+    enough, records = _least(suffices, 0), _least(as_good, size) if known and number else None
+    weights = before.r, after.r
+    return PublicPlan(model.name, size, number, enough, weights, errors if known else None, records)
+
+
+def _record(model: Family, typical: Any) -> Natural:
+    """What one typical record adds."""
+    if model.records == "levels":
+        statistic, number = typical, sum(typical)
+    else:
+        statistic, number = model.read(typical, None, {})
+    return tuple(part / number for part in model.contribution(statistic, number))
+
+
+def _least(holds: Any, start: int) -> int | None:
+    """The first whole number from ``start`` on that holds, if all after it do."""
+    if holds(start):
+        return start
+    step = 1
+    while not holds(start + step):
+        step *= 2
+        if step > _MOST:
+            return None
+    return boundary(holds, start + step, start + step // 2)
+
+
+def _error(sampler: PosteriorSampler, record: Natural) -> float:
+    """The mean standard deviation of θ, of its first number, over made-up draws; NaN: not known."""
+    model = sampler.family
+    eta = added(start(model, sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
+    drawn = model.simulate(eta, _REHEARSALS, np.random.default_rng(0))
+    found = []
+    for one in drawn:
+        try:
+            law = model.given_draws(sampler.prior, sampler.n, sampler.r, sampler.m, model.value(one[None]))
+        except InvalidInput:
+            return math.nan
+        found.append(model.marginals(law)[0].std())
+    return float(np.mean(found))

@@ -1,0 +1,166 @@
+"""Families that are no longer made: what their documents, which 0.2 wrote, need to be read and shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._numerics.enclosures import Ball
+from discreet._randomness.entropy import Source
+from discreet._typing import FloatArray
+from discreet.distributions.law import Law
+from discreet.distributions.normal import Normal
+from discreet.errors import InvalidInput
+from discreet.posterior_sampling.families.categorical import DividedFamily
+from discreet.posterior_sampling.families.means import GaussianVector
+from discreet.posterior_sampling.family import Family, Natural, Pair, PosteriorCurve, RecordKind
+
+
+@dataclass(frozen=True)
+class SoftCategories(DividedFamily):
+    """A record was a point of the simplex, shares of each of ``dimension`` levels; Dirichlet prior."""
+
+    name: ClassVar[str] = "soft-categories"
+    whole: ClassVar[bool] = False
+    unit: ClassVar[int] = 2**32
+    words: ClassVar[str] = "the mean share of each level in a record"
+
+    def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
+        raise not_made(self)
+
+
+@dataclass(frozen=True)
+class CorrelatedVector(GaussianVector):
+    """The mean of vectors with known ``covariance``, clipped to so many standard deviations, ``radius``.
+
+    With the triangular factor L of the covariance, L⁻¹x are uncorrelated records with standard deviation 1,
+    on which the model is that of :class:`GaussianVector`; a draw φ of their mean was published as Lφ.
+    """
+
+    sigma: float = 1.0
+    dimension: int = 0
+    covariance: tuple[tuple[float, ...], ...] = ()
+    name: ClassVar[str] = "correlated-vector"
+    words: ClassVar[str] = "the mean of correlated vectors, clipped to {radius:g} standard deviations"
+
+    @cached_property
+    def _factor(self) -> FloatArray:
+        return np.asarray(np.linalg.cholesky(np.array(self.covariance)), dtype=np.float64)
+
+    def _gathered(self, *_: Any) -> tuple[Any, int]:
+        raise not_made(self)
+
+    def _prior_in_words(self, prior: list[Any]) -> str:
+        centre = ", ".join(f"{mean:g}" for mean in self._factor @ [mean for mean, _ in prior])
+        return f"mean ({centre}), {prior[0][1]:g} times the spread of a record"
+
+    def value(self, draws: FloatArray) -> FloatArray:
+        return np.asarray(draws @ self._factor.T, dtype=np.float64)
+
+    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> CorrelatedLaw:
+        """The law of φ: independent numbers with one standard deviation."""
+        uncorrelated = np.asarray(np.linalg.solve(self._factor, draws.T).T, dtype=np.float64)
+        return CorrelatedLaw(super().given_draws(prior, n, r, m, uncorrelated), self._factor)
+
+    def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
+        centre = self._factor @ [part.loc for part in law]
+        scales = law[0].scale * np.sqrt(np.diag(self.covariance))
+        return [Normal(float(c), float(s)) for c, s in zip(centre, scales, strict=True)]
+
+
+class CorrelatedLaw(tuple[Normal, ...]):
+    """Independent numbers φ with one standard deviation, of which θ is ``factor`` times φ."""
+
+    factor: FloatArray
+
+    def __new__(cls, parts: tuple[Normal, ...], factor: FloatArray) -> CorrelatedLaw:
+        made = super().__new__(cls, parts)
+        made.factor = factor
+        return made
+
+    def sample(self, size: int, seed: int | None) -> FloatArray:
+        """Joint draws of θ."""
+        free = np.random.default_rng(seed).standard_normal((size, len(self)))
+        return np.asarray(([part.loc for part in self] + self[0].scale * free) @ self.factor.T)
+
+
+@dataclass(frozen=True)
+class DefinedVector(Family):
+    """Two or three natural parameters from formulas. Of its privacy no more is known than was promised.
+
+    Its Rényi divergences were bounded by 0.2; that bound is not computed any more, so that a guarantee is the
+    pair (ε, δ) that its document states, and nothing beside it.
+    """
+
+    cumulant: str
+    statistic: tuple[str, ...]
+    box: Any = None
+    values: Any = None
+    support: Any = None
+    name: ClassVar[str] = "defined-vector"
+    records: ClassVar[RecordKind] = "vectors"
+    reads: ClassVar[tuple[str, ...]] = ()
+    work: ClassVar[float] = math.inf
+
+    @property
+    def parameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"t{i + 1}" for i in range(len(self.statistic)))
+
+    def prior(self, parameters: Any) -> tuple[float, ...]:
+        return tuple(map(float, parameters))
+
+    def natural(self, distribution: Any) -> Natural:
+        *means, strength = map(Fraction, distribution)
+        return *(mean * strength for mean in means), strength
+
+    def from_natural(self, eta: Natural) -> Any:
+        raise not_made(self)
+
+    def contribution(self, statistic: Any, n: int) -> Natural:
+        raise not_made(self)
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        raise not_made(self)
+
+    def normalisable(self, eta: Natural) -> bool:
+        return eta[-1] > 0
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        raise not_made(self)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        raise not_made(self)
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        raise not_made(self)
+
+    def _gathered(self, *_: Any) -> tuple[Any, int]:
+        raise not_made(self)
+
+    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        raise not_made(self)
+
+    def curve(self, eta: Natural, n: int, r: Fraction) -> UnknownCurve:
+        return UnknownCurve(self, eta, n, r)
+
+
+@dataclass(frozen=True)
+class UnknownCurve(PosteriorCurve):
+    """A loss of which nothing is known: it may be everything."""
+
+    max_order: ClassVar[float] = 1.0
+
+    def renyi(self, order: float) -> float:
+        return math.inf
+
+
+def not_made(family: Family) -> InvalidInput:
+    """What is said where something new is asked of such a family."""
+    return InvalidInput(f"family {family.name!r} is no longer made: its documents are read and shown")

@@ -1,0 +1,182 @@
+"""How a question is put to data: read once, priced, charged, answered; and asked again.
+
+A retry returns the stored document and opens no data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discreet._data import of_columns
+from discreet._documents.answer import Answer, load_answer
+from discreet._text import amount
+from discreet.errors import InvalidInput, PrivacyWarning, warn
+from discreet.ledger.charging import Charge, charged
+from discreet.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from discreet.questions._request import PricedRequest, Request
+    from discreet.questions.base import Question
+    from discreet.schema import Schema
+
+
+LARGE_EPSILON = 10
+"""Above it a guarantee is warned of."""
+LARGEST_DELTA = Fraction(1, 1000)
+"""Above it δ is refused unless it is acknowledged."""
+_large_delta_allowed: ContextVar[bool] = ContextVar("large_delta_allowed", default=False)
+_warned_uncounted = False
+
+
+@contextmanager
+def acknowledge_large_delta() -> Iterator[None]:
+    """Within it a δ above 1/1000, or of 1/n or more, is not refused: it may give a record away."""
+    before = _large_delta_allowed.set(True)
+    try:
+        yield
+    finally:
+        _large_delta_allowed.reset(before)
+
+
+def cautions(question: Question, request: Request) -> tuple[str, ...]:
+    """Return what the curator should know before it is asked, as far as the declaration tells."""
+    if question.epsilon is None or question.exact_epsilon <= LARGE_EPSILON:
+        return request.cautions
+    large = amount(question.exact_epsilon)
+    return (
+        *request.cautions,
+        f"epsilon={large} protects very little: the odds of any statement about a person may "
+        "change by a factor "
+        f"of e^{large}; a usual choice is between 0.1 and 3",
+    )
+
+
+class BoundQuestion:
+    """A question under a schema, put to data, which are read at most once for price and answer together.
+
+    Parameters
+    ----------
+    question : Question
+        What is asked.
+    schema : Schema
+        What is public about the data.
+    data
+        The records; not opened before the price is known, where the schema declares their number.
+    """
+
+    def __init__(self, question: Question, schema: Schema, data: Any) -> None:
+        self.question, self.schema, self.data = question, schema, data
+
+    @cached_property
+    def request(self) -> Request:
+        """The question under the schema, checked."""
+        alone = len(self.schema.columns) == 1 and _is_one_column(self.data)
+        nameless = alone and not _is_list(self.data)
+        return self.question.request(replace(self.schema, nameless=True) if nameless else self.schema)
+
+    @cached_property
+    def _statistic(self) -> Any:
+        return self.request.read(self._records)
+
+    @cached_property
+    def _records(self) -> Any:
+        """The data; a mapping of columns as a table, each value on its own."""
+        if isinstance(self.data, Mapping) and not _is_one_column(self.data):
+            return of_columns(self.data)
+        if _is_list(self.data) and len(self.schema.columns) == 1 and not self.schema.nameless:
+            return of_columns({self.schema.only(): self.data})
+        return self.data
+
+    def put_to(self, data: Any) -> BoundQuestion:
+        """Return this question bound to ``data``, for kinds that read the data while answering."""
+        return BoundQuestion(self.question, self.schema, data) if self._statistic is self._records else self
+
+    @cached_property
+    def _priced(self) -> PricedRequest:
+        declared = self.request.declared_size
+        size = self.size if declared is None else declared
+        priced = self.request.bind(size)
+        n = sum(size) if isinstance(size, tuple) else size
+        check_delta(priced.guarantee, n or self.schema.size)
+        return priced
+
+    @property
+    def size(self) -> Any:
+        """The public size that the data show, which are read for it."""
+        return self.request.size_of(self._statistic)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The price: fixed before the data are opened where the size is declared."""
+        return self._priced.guarantee
+
+    def plan(self) -> dict[str, Any]:
+        """Return what is asked, as a ledger stores it."""
+        return self.question.plan(self.schema)
+
+    def _make(self) -> Answer:
+        priced = self._priced  # the price first: it may need no data
+        return priced.make(self._statistic)
+
+    def answer(self, charge: Charge | None = None) -> Any:
+        """Return the answer, charged before it leaves where there is something to charge."""
+        for caution in cautions(self.question, self.request):
+            warn(caution, PrivacyWarning)
+        if charge is None:
+            return self._make()
+        receipt = charged(charge, self.plan(), lambda: (self.guarantee, lambda: self._make().to_json()))
+        return replace(load_answer(receipt.result.decode()), receipt=receipt)
+
+
+def _is_list(data: Any) -> bool:
+    """Whether the data are a list or an array of values; a list of paths is a table in several files."""
+    is_list = isinstance(data, list | tuple) and not any(isinstance(value, Path) for value in data[:1])
+    return is_list or (hasattr(data, "__array_interface__") and data.ndim == 1)
+
+
+def _is_one_column(data: Any) -> bool:
+    """Whether the data are one column without a table: values, a series, or counts by value."""
+    if isinstance(data, Mapping):
+        return not any(hasattr(value, "__len__") for value in data.values())
+    if _is_list(data) or isinstance(data, Iterator):
+        return True
+    series = (hasattr(data, "dtype") or hasattr(data, "to_pylist")) and getattr(data, "ndim", 1) == 1
+    return series and not hasattr(data, "columns")  # Arrow's tables have both
+
+
+def check_delta(guarantee: Guarantee, n: Any) -> None:
+    """Refuse δ above 1/1000, and δ ≥ 1/n for a public n, unless it is acknowledged."""
+    delta = guarantee.exact_delta
+    if not guarantee.is_private or _large_delta_allowed.get():
+        return
+    wayout = "or acknowledge it: with discreet.acknowledge_large_delta(): … (--acknowledge-large-delta)"
+    if isinstance(n, int) and n and delta * n >= 1:
+        raise InvalidInput(
+            f"delta={amount(delta)} is at least 1/n = {amount(Fraction(1, n))}: publishing one record chosen "
+            f"at random would satisfy it. Choose delta far below 1/n, {wayout}"
+        )
+    if delta > LARGEST_DELTA:
+        raise InvalidInput(
+            f"delta={amount(delta)} is above {amount(LARGEST_DELTA)}: with that probability anything may be "
+            f"published. Choose delta far below one over the number of records, such as 1e-6, {wayout}"
+        )
+
+
+def warn_uncounted() -> None:
+    """Warn once per process that a call without a charge is counted by nobody."""
+    global _warned_uncounted
+    if not _warned_uncounted:
+        _warned_uncounted = True
+        warn(
+            "no ledger keeps count of what this call spends: pass "
+            "charge=discreet.Charge(ledger, dataset, id), or "
+            "ask through a discreet.Study",
+            PrivacyWarning,
+        )

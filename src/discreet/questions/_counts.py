@@ -1,0 +1,437 @@
+"""Requests that a mechanism on counts answers: of a column, of bins, of a table, of public groups."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from discreet._data import contingency, count_levels
+from discreet._declarations import EXCLUDE, Domain, Relation, as_prior, as_size, people_assumption
+from discreet._documents.answer import as_probability
+from discreet._inference.add_remove import STRENGTH_PRIOR, LogUniform
+from discreet._inference.made_up_counts import imagined_counts, width_without
+from discreet._registry import MECHANISMS
+from discreet._text import nearest
+from discreet._typing import EpsilonLike
+from discreet.answers.conditional import ConditionalRelease, group_assumption
+from discreet.answers.release import Release, publish
+from discreet.errors import DataError, InvalidInput, NotPrivateError, TooLargeError
+from discreet.mechanisms import Mechanism, automatic, check_options
+from discreet.mechanisms import mechanism as build_mechanism
+from discreet.mechanisms.base import simulated_output
+from discreet.privacy.composition import parallel
+from discreet.privacy.guarantee import Guarantee
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions._text import plain
+from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MANY_LEVELS = 50
+"""With more, of which most may be empty, the strength of the prior is inferred unless it is declared."""
+_MARGIN_DRAWS = 1000
+"""Draws from which the deviation of a margin is planned: to about two percent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountRequest(Request):
+    """Counts with the noise of a mechanism.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        What it may spend.
+    delta, prior, mechanism, options
+        As in :class:`discreet.Proportions`.
+    """
+
+    epsilon: Fraction
+    delta: EpsilonLike | None = None
+    prior: float | Sequence[float] | None = None
+    mechanism: str = "auto"
+    options: Mapping[str, Any] | None = None
+
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """The values that are counted."""
+
+    @property
+    def k(self) -> int:
+        """The number of values that are counted."""
+        return self.domain.k
+
+    @property
+    def relation(self) -> Relation:
+        """Which pairs the mechanism protects."""
+        return Relation.ADD_REMOVE if self.schema.hides_size else Relation.REPLACE_ONE
+
+    @cached_property
+    def exact_prior(self) -> tuple[float, ...]:
+        """The parameters of the Dirichlet prior."""
+        return as_prior(1.0 if self.prior is None else self.prior, self.k)
+
+    @property
+    def strength(self) -> LogUniform | None:
+        """The range of the unknown parameter of the prior, where many levels have one that is inferred."""
+        return STRENGTH_PRIOR if self.prior is None and self.k > MANY_LEVELS else None
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        given = {k: v for k, v in (self.options or {}).items() if k != "acknowledge_not_private"}
+        return given if self.delta is None else {**given, "delta": self.delta}
+
+    @property
+    def _chosen(self) -> str:
+        if self.mechanism != "auto":
+            return self.mechanism
+        return automatic(relation=self.relation, options=self._options)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether records without a value are counted, privately, beside the levels: n is that of all."""
+        return self.domain.excludes_missing and not self.schema.hides_size
+
+    @property
+    def expected_total(self) -> LogUniform | None:
+        """What is declared about the number of records where that is private."""
+        given = self.schema.expected_n
+        return None if given is None else LogUniform.of(given, "expected_n")
+
+    def __post_init__(self) -> None:
+        if self.schema.weight is not None:
+            raise InvalidInput(
+                f"column {self.schema.weight!r} is a weight: mechanism={self.mechanism!r} "
+                "takes unweighted records"
+            )
+        _ = self.exact_prior, self.expected_total
+        chosen = self._chosen
+        made = check_options(chosen, self._options)
+        if self.relation not in made.relations:
+            known = ", ".join(name for name, one in MECHANISMS.items() if self.relation in one.relations)
+            n = "a private n" if self.schema.hides_size else "a public n"
+            raise InvalidInput(f"mechanism={chosen!r} does not go with {n}; these do: {known}")
+        if self.leaves_out and not made.leaves_out:
+            known = ", ".join(name for name, one in MECHANISMS.items() if one.leaves_out)
+            raise InvalidInput(
+                f"mechanism={chosen!r} does not go with values that are left out where n is "
+                "public; these do: "
+                f"{known}"
+            )
+
+    def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
+        size = {} if self.schema.hides_size else {"n": n}
+        prior = (*self.exact_prior, 1.0) if self.leaves_out else self.exact_prior
+        return self._chosen, {"prior": prior, "epsilon": epsilon, **size, **self._options}
+
+    def build(self, n: int, epsilon: Fraction) -> Mechanism:
+        """Return the mechanism for n records; where n is private for any number of them."""
+        name, given = self._parts(n, epsilon)
+        built = build_mechanism(name, **given)
+        built.check_size()
+        return built
+
+    def release(
+        self,
+        built: Mechanism,
+        counts: tuple[int, ...],
+        guarantee: Guarantee,
+        axes: Mapping[str, Sequence[Any]] | None = None,
+        column: str | None = None,
+    ) -> Release:
+        """Return what the mechanism makes of counts, with everything public that led to it."""
+        known = bool((self.options or {}).get("acknowledge_not_private", False))
+        output = built.run(counts, acknowledge_not_private=known)
+        return publish(
+            built, output, self.domain, guarantee, axes, self.expected_total, column, self.strength
+        )
+
+    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+        """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
+        notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
+        share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
+        answered = guess.answered(n, self.domain.excludes_missing)
+        counts = imagined_counts(self.exact_prior, answered, share)
+        made = self.simulated((*counts, *((n - answered,) if self.leaves_out else ())), n, seed)
+        try:
+            low, high = made.posterior.marginal(0).interval(level)
+        except (NotPrivateError, TooLargeError):
+            raise TooLargeError(
+                f"the noise of {made.mechanism} cannot be accounted for at n={n}; lattice has no such limit"
+            ) from None
+        without = width_without(self.exact_prior, answered, share=share, level=level)
+        noise = max(0.0, 1 - (without / (high - low)) ** 2)
+        name = f"a share of {100 * share:g} %"
+        half = float(high - low) / 2
+        return PlannedWidth((name,), (half,), (float(noise),), notes, unit=POINTS, assumed="simulated counts")
+
+    def _planned(self, n: int) -> Mechanism:
+        """Return the mechanism for n records without the warnings of one that is to be used."""
+        name, given = self._parts(n, self.epsilon / (self.schema.per_person or 1))
+        return check_options(name, given)(**given)
+
+    def simulated(
+        self,
+        counts: tuple[int, ...],
+        n: int,
+        seed: int,
+        axes: Mapping[str, Sequence[Any]] | None = None,
+    ) -> Release:
+        """Return a release of made-up counts with seeded noise, for plans; not private."""
+        built = self._planned(n)
+        output = simulated_output(built, counts, seed)
+        known = self.expected_total, None, self.strength
+        return publish(built, output, self.domain, built.guarantee, axes, *known)
+
+    def planned_size(self, n: Any) -> int:
+        """Return the number of records that a width is planned for."""
+        return as_size(n)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeCountRequest(CountRequest):
+    """Counts of all records, of which a person may have several."""
+
+    axes: ClassVar[Mapping[str, Sequence[Any]] | None] = None
+    """Of a table: the levels of each column."""
+    name: ClassVar[str | None] = None
+    """The column that is counted, where it is one."""
+
+    @cached_property
+    def reading(self) -> dict[str, Any]:
+        """How records are bounded while they are counted."""
+        schema = self.schema
+        bound = {"person": schema.person, "per_person": schema.per_person, "n": schema.size}
+        return {**({"private_size": True} if schema.hides_size else bound), "strict": schema.strict}
+
+    @property
+    def declared_size(self) -> int | None:
+        """0 where the number of records is private."""
+        return 0 if self.schema.hides_size else self.schema.size
+
+    def size_of(self, statistic: tuple[int, ...]) -> int:
+        return 0 if self.schema.hides_size else sum(statistic)
+
+    def bind(self, size: int) -> PricedRequest:
+        """One mechanism for all records; several records of a person by group privacy."""
+        records = self.schema.per_person or 1
+        built = self.build(size, self.epsilon / records)
+        guarantee = built.guarantee
+        if self.schema.person is not None:
+            note = people_assumption(records, self.schema.person)
+            guarantee = guarantee.for_unit(self.schema.person, records, note)
+        axes, name = self.axes, self.name
+        return PricedRequest(guarantee, lambda counts: self.release(built, counts, guarantee, axes, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnCounts(WholeCountRequest):
+    """Counts of the values of one column, or of the bins of its numbers."""
+
+    column: str
+
+    @property
+    def name(self) -> str | None:  # type: ignore[override]
+        return None if self.schema.nameless else self.column
+
+    @cached_property
+    def domain(self) -> Domain:
+        return self.schema.domain(self.column)
+
+    def read(self, data: Any) -> tuple[int, ...]:
+        return count_levels(data, self.domain, column=self.name, **self.reading)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCounts(WholeCountRequest):
+    """Counts of the cells of several columns together."""
+
+    columns: tuple[str, ...]
+
+    @cached_property
+    def domains(self) -> dict[str, Domain]:
+        """The values of each column."""
+        return {name: self.schema.domain(name) for name in self.columns}
+
+    @property
+    def axes(self) -> Mapping[str, Sequence[Any]]:  # type: ignore[override]
+        return {name: tuple(domain.levels) for name, domain in self.domains.items()}
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The cells, the last column fastest; records that some column leaves out are in none."""
+        left_out = EXCLUDE if any(one.excludes_missing for one in self.domains.values()) else None
+        cells = tuple(" · ".join(map(str, cell)) for cell in product(*self.axes.values()))
+        return Domain(cells, missing=left_out)
+
+    def read(self, data: Any) -> tuple[int, ...]:
+        return self.flatten(contingency(data, self.domains, **self.reading))
+
+    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+        """Independent columns, whose first values have a share of ``typical``, or of a half."""
+        notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
+        share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
+        answered = guess.answered(n, self.domain.excludes_missing)
+        cells = np.ones(())
+        for domain in self.domains.values():
+            rest = (1 - share) / (domain.k - 1) if domain.k > 1 else 0.0
+            cells = np.multiply.outer(cells, [share if domain.k > 1 else 1.0, *[rest] * (domain.k - 1)])
+        ends = np.rint(answered * np.cumsum(cells)).astype(int)
+        counts = (*map(int, np.diff(ends, prepend=0)), *((n - answered,) if self.leaves_out else ()))
+        made = self.simulated(counts, n, seed, self.axes)
+        draws = [made.margin(name, size=_MARGIN_DRAWS, seed=seed).draws[:, 0] for name in self.columns]
+        draws.append(made.margin(*self.columns, size=_MARGIN_DRAWS, seed=seed).draws[:, 0])
+        deviations = np.std(draws, axis=1)
+        shares = np.array([*(share if one.k > 1 else 1.0 for one in self.domains.values()), cells.flat[0]])
+        sampling = shares * (1 - shares) / answered
+        return PlannedWidth(
+            (*self.columns, " · ".join(self.columns)),
+            tuple(map(float, ndtri((1 + level) / 2) * deviations)),
+            tuple(map(float, np.clip(1 - sampling / deviations**2, 0, 1))),
+            notes,
+            unit=POINTS,
+            assumed=f"simulated counts in which the first value of each column has {100 * share:g} %",
+        )
+
+    def flatten(self, table: NDArray[np.int64]) -> tuple[int, ...]:
+        """Return counts of an array with an axis for each column, whose last place may be those left out."""
+        cells = table[tuple(slice(one.k) for one in self.domains.values())]
+        rest = (int(table.sum() - cells.sum()),) if self.leaves_out else ()
+        return (*map(int, cells.ravel()), *rest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupCounts(CountRequest):
+    """Counts of an outcome in each group, one mechanism for each: together they cost ε once."""
+
+    outcome: str
+    by: str
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The values of the outcome."""
+        return self.schema.domain(self.outcome)
+
+    @cached_property
+    def groups(self) -> Domain:
+        """The groups."""
+        return self.schema.domain(self.by, "by")
+
+    def __post_init__(self) -> None:
+        if self.outcome == self.by:
+            raise InvalidInput(f"by={self.by!r} must be another column than {self.outcome!r}")
+        groups = self.schema.category(self.by, "by")
+        if not groups.public and not self.schema.hides_size:
+            raise InvalidInput(
+                f"by={self.by!r} is private, and with a public n a replaced record may change "
+                "its group: ask for "
+                f"the table of {self.outcome!r} and {self.by!r}, or declare the group of "
+                "every record as public: "
+                "Category([…], public=True)"
+            )
+        if self.schema.person is not None:
+            raise InvalidInput(
+                "by= does not go with person=: bring the data to one record per person "
+                "first, or ask for a table"
+            )
+        _ = self.groups
+        super().__post_init__()
+
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The declared size of each group."""
+        declared = (self.schema.sizes or {}).get(self.by)
+        return None if declared is None else tuple(declared[group] for group in self.groups.levels)
+
+    @property
+    def declared_size(self) -> tuple[int, ...] | None:
+        """Of each group; zeros where they are private."""
+        return (0,) * self.groups.k if self.schema.hides_size else self.sizes
+
+    def planned_size(self, n: Any) -> int:
+        """Of the smallest group; groups of equal size where only the number of all records is known."""
+        if self.sizes is not None and any(self.sizes):
+            return min(filter(None, self.sizes))
+        return max(1, as_size(n) // self.groups.k)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Sizes that were not declared are read from the data, and published."""
+        if self.sizes is not None or self.schema.hides_size:
+            return ()
+        return (
+            f"the number of records in each group of {self.by!r} is read from the data and "
+            "published as it is: "
+            "declare sizes= in the schema from what is publicly known, or ask for a table if "
+            "groups are private",
+        )
+
+    def read(self, data: Any) -> list[tuple[int, ...]]:
+        hidden = self.schema.hides_size
+        known = self.sizes is not None and not self.groups.excludes_missing
+        n = sum(self.sizes or ()) if known else None if self.groups.excludes_missing else self.schema.size
+        domains = {self.by: self.groups, self.outcome: self.domain}
+        table = contingency(data, domains, n=n, private_size=hidden, strict=self.schema.strict)
+        # Whoever is in no declared group is left out: the groups are public, or nobody learns of it.
+        return [tuple(int(records) for records in row) for row in table[: self.groups.k]]
+
+    def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
+        return tuple(0 if self.schema.hides_size else sum(row) for row in statistic)
+
+    def bind(self, size: Sequence[int]) -> PricedRequest:
+        hidden = self.schema.hides_size
+        built = [self.build(number, self.epsilon) if number or hidden else None for number in size]
+        note = group_assumption(self.by)
+
+        def assuming(guarantee: Guarantee) -> Guarantee:
+            return guarantee if hidden else guarantee.within_group(note)
+
+        parts = [assuming(one.guarantee) for one in built if one is not None]
+        if not parts:
+            raise DataError("no group has a record")
+        guarantee = replace(parallel(parts), assumptions=parts[0].assumptions)  # said once, by name
+
+        def make(rows: list[tuple[int, ...]]) -> ConditionalRelease:
+            if not hidden and [sum(row) for row in rows] != list(size):
+                raise InvalidInput(
+                    f"sizes of {self.by!r} are not the numbers of records in these groups: correct them, or "
+                    "leave them out to have them read and published"
+                )
+            return ConditionalRelease(
+                outcome=self.outcome,
+                given=self.by,
+                groups=tuple(plain(list(self.groups.levels))),
+                sizes=None if hidden else tuple(size),
+                releases=tuple(
+                    None
+                    if one is None
+                    else self.release(one, row, assuming(one.guarantee), column=self.outcome)
+                    for one, row in zip(built, rows, strict=True)
+                ),
+                guarantee=guarantee,
+            )
+
+        return PricedRequest(guarantee, make)
+
+
+def mechanism_options(mechanism: str) -> set[str]:
+    """Return the names of the options that a mechanism has, or all of them for ``"auto"``."""
+    classes = [MECHANISMS[name] for name in ([mechanism] if mechanism in MECHANISMS else MECHANISMS)]
+    own = {field.name for made in classes for field in fields(made) if field.init}
+    return (own | {"calibration", "acknowledge_not_private"}) - {"prior", "n", "epsilon", "delta"}
+
+
+def check_mechanism(mechanism: Any) -> None:
+    """Refuse a mechanism that is not known."""
+    known = ("auto", *MECHANISMS)
+    if mechanism not in known:
+        raise InvalidInput(f"mechanism={mechanism!r} is unknown{nearest(str(mechanism), known)}")

@@ -1,0 +1,68 @@
+"""A request: a question put under a schema, so that everything public about it is known.
+
+A question names columns, a schema declares them; together they decide what is read, what it costs and how the
+answer is made. A kind of question returns its request from :meth:`discreet.questions.base.Question.request`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from discreet._documents.answer import Answer
+from discreet.errors import InvalidInput
+from discreet.privacy.guarantee import Guarantee
+from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
+from discreet.schema import Schema
+
+
+class PricedRequest(NamedTuple):
+    """A request whose public size is known: its guarantee, and what makes the answer of a statistic."""
+
+    guarantee: Guarantee
+    make: Callable[[Any], Answer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(ABC):
+    """What is read from data, what that costs, and how it is answered.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is public about the data.
+    """
+
+    schema: Schema
+    cautions: ClassVar[tuple[str, ...]] = ()
+    """What the curator should know before it is asked, as far as the declaration tells."""
+
+    @abstractmethod
+    def read(self, data: Any) -> Any:
+        """Return the exact statistic of the data, which is private."""
+
+    @abstractmethod
+    def size_of(self, statistic: Any) -> Any:
+        """Return the public size that a statistic shows: the number of records, or of each group."""
+
+    @property
+    def declared_size(self) -> Any | None:
+        """The public size where the schema declares it: the price is then fixed before data are opened."""
+        return self.schema.size
+
+    @abstractmethod
+    def bind(self, size: Any) -> PricedRequest:
+        """Return the guarantee for data of this public size, and what makes the answer."""
+
+    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+        """Return the widths of an answer about n simulated records, for plans; no data are opened."""
+        raise InvalidInput("no width can be planned for a question of this kind; give epsilon or weight")
+
+    def price(self, size: Any = None) -> Guarantee:
+        """Return what asking costs for data of this public size, if it is not declared; opens no data."""
+        known = self.declared_size if size is None else size
+        if known is None:
+            raise InvalidInput("the price depends on the public number of records: declare n in the schema")
+        return self.bind(known).guarantee

@@ -1,0 +1,168 @@
+"""Requests that publish only some values of a column: those found in the data, or those that stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+from discreet._data import count_codes, count_levels, count_texts
+from discreet._declarations import EXCLUDE, as_epsilon, as_integer, as_size, as_target_delta
+from discreet._documents.answer import as_probability
+from discreet._inference.sparse import expected_halves
+from discreet._typing import EpsilonLike
+from discreet.answers.release import plain
+from discreet.answers.selected import EVERYTHING_ELSE, Discovered, SparseRelease
+from discreet.errors import InvalidInput
+from discreet.mechanisms.discovery import Discovery
+from discreet.mechanisms.sparse import Sparse
+from discreet.questions._request import PricedRequest, Request
+from discreet.questions.widths import NO_GUESS, RECORDS, Guess, PlannedWidth
+
+_TYPICAL_SHARE, _MOST_SIMULATED = 0.01, 1000
+"""The share of a value that stands out, unless another is guessed; and how many such values are simulated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectedRequest(Request):
+    """Values of one column, where the number of records is private."""
+
+    column: str
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if not self.schema.hides_size:
+            raise InvalidInput(
+                "which values are published tells who is there: leave n out of the schema, "
+                "so that it is private"
+            )
+
+    @property
+    def name(self) -> str | None:
+        """The column as the reader knows it."""
+        return None if self.schema.nameless else self.column
+
+    @property
+    def declared_size(self) -> int:
+        return 0
+
+    def size_of(self, statistic: Any) -> int:
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoveredValues(SelectedRequest):
+    """The values of a column that stand out, found in the data: with (ε, δ)."""
+
+    delta: EpsilonLike | None
+    cautions: ClassVar[tuple[str, ...]] = (
+        "values='discover' publishes values from the data: with a probability of at most δ one that a single "
+        "record has; declare the values where they can be listed",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta is None:
+            raise InvalidInput(
+                "values='discover' needs delta, such as delta='1e-6': which values exist "
+                "tells who is there, and "
+                "no pure ε hides that"
+            )
+        _ = self.discovery.threshold
+
+    @cached_property
+    def discovery(self) -> Discovery:
+        """The mechanism that selects values."""
+        assert self.delta is not None
+        return Discovery(self.epsilon, as_target_delta(self.delta, 1, "declare the values"))
+
+    def read(self, data: Any) -> Any:
+        return count_texts(data, self.name)
+
+    def bind(self, size: int) -> PricedRequest:
+        made = self.discovery
+        return PricedRequest(
+            made.guarantee, lambda counts: Discovered(made.run(counts), made, made.guarantee, self.name)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseCounts(SelectedRequest):
+    """The values of a column whose noisy counts stand out, and all others together: for very many values."""
+
+    expected_false: EpsilonLike
+
+    @cached_property
+    def codes(self) -> range | None:
+        """Codes that are not listed one by one."""
+        values = self.schema.category(self.column).values
+        return values if isinstance(values, range) else None
+
+    @cached_property
+    def other_code(self) -> int | None:
+        """The code that undeclared values count as."""
+        given, codes = self.schema.category(self.column).other, self.codes
+        code = None if given is None else as_integer(given, "other")
+        if code is not None and codes is not None and code not in codes:
+            raise InvalidInput(f"other={given!r} is not one of the codes {codes!r}")
+        return code
+
+    @cached_property
+    def sparse(self) -> Sparse:
+        """The mechanism that selects values."""
+        count = self.schema.domain(self.column).k if self.codes is None else len(self.codes)
+        return Sparse(self.epsilon, count, as_epsilon(self.expected_false, "expected_false"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.codes is not None:
+            missing = self.schema.missing(self.column)
+            if missing not in (None, EXCLUDE):
+                raise InvalidInput(f"missing={missing!r}: among codes missing values are left out")
+            _ = self.other_code
+        _ = self.sparse.threshold
+
+    def read(self, data: Any) -> dict[int, int]:
+        strict = self.schema.strict
+        if self.codes is not None:
+            return count_codes(data, self.codes, self.name, other=self.other_code, strict=strict)
+        domain = self.schema.domain(self.column)
+        return dict(enumerate(count_levels(data, domain, column=self.name, private_size=True, strict=strict)))
+
+    def bind(self, size: int) -> PricedRequest:
+        made = self.sparse
+        names: Sequence[Any] = self.schema.domain(self.column).levels if self.codes is None else self.codes
+
+        def make(counts: dict[int, int]) -> SparseRelease:
+            selected, rest = made.run(counts)
+            levels = tuple(plain(names[place]) for place in selected)
+            parts = made.k, made.epsilon, made.guarantee, made.expected_false, self.name
+            return SparseRelease(levels, tuple(selected.values()), rest, *parts)
+
+        return PricedRequest(made.guarantee, make)
+
+    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+        """The records of a value with ``typical`` of them."""
+        made, left = self.sparse, self.schema.missing(self.column) == EXCLUDE
+        notes = guess.notes(left)
+        share = as_probability(_TYPICAL_SHARE if guess.typical is None else guess.typical, "typical", "0.5")
+        records = max(1, round(share * guess.answered(as_size(n), left)))
+        values = min(max(1, round(1 / share)), _MOST_SIMULATED)
+        return PlannedWidth(
+            (f"a value of {records:,} records", EVERYTHING_ELSE, "all records"),
+            expected_halves(made, records, values, level, seed),
+            (1.0,) * 3,
+            (
+                ("A value is published if its noisy count is at least", f"{made.threshold:,}"),
+                (
+                    "It stands out with a probability of at least 0.05, 0.5 and 0.95 if it has",
+                    "{:,}, {:,} and {:,} records".format(*map(made.surely, (0.05, 0.5, 0.95))),
+                ),
+                (f"One of {records:,} records does so with", f"{made.standing_out(records):.3g}"),
+                *notes,
+            ),
+            unit=RECORDS,
+            assumed=f"values of {records:,} records each, {100 * share:g} % of all{' with a value' * left}",
+        )

@@ -1,0 +1,256 @@
+"""How the values of a question are written as text, and read back: in options, forms and reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from discreet._declarations import Domain, as_epsilon
+from discreet._json import as_json
+from discreet._registry import QUESTIONS
+from discreet._text import amount
+from discreet.errors import InvalidInput
+
+
+def number_text(value: float) -> str:
+    """A number as people write it, and as it reads back exactly."""
+    short = f"{value:.15g}"
+    return short if float(short) == value else repr(value)
+
+
+def plain(value: Any) -> Any:
+    """A JSON value: what has no other form becomes its text."""
+    if hasattr(value, "item") and not isinstance(value, Mapping | Sequence):
+        value = value.item()
+    if isinstance(value, Domain):
+        return {name: plain(getattr(value, name)) for name in ("levels", "other", "missing")}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, range):
+        return _listed(value)
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def words(value: Any) -> str:
+    """A value in words, for a reader."""
+    if isinstance(value, Domain):
+        return words(value.levels)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} ({words(item)})" for key, item in value.items())
+    if isinstance(value, range):
+        return _listed(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(words, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def entries(text: str, name: str) -> list[str]:
+    """Entries between commas, or one a line where there are lines."""
+    if "\n" in text.strip():
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    parts = [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise InvalidInput(f"{name} {text!r} has an empty entry; separate entries by single commas")
+    return parts
+
+
+def _numbers(text: str, name: str) -> tuple[float, ...]:
+    parts = entries(text, name)
+    try:
+        return tuple(float(part) for part in parts)
+    except ValueError:
+        raise InvalidInput(f"{name} {text!r} must be a number, or numbers separated by commas") from None
+
+
+def _number(text: str, name: str) -> float:
+    return _so_many(1, "one number", text, name)[0]
+
+
+def _pair(text: str, name: str) -> tuple[float, ...]:
+    return _so_many(2, "two numbers, the smaller first, such as 0,120", text, name)
+
+
+def _so_many(wanted: int, told: str, text: str, name: str) -> tuple[float, ...]:
+    values = _numbers(text, name)
+    if len(values) != wanted:
+        raise InvalidInput(f"{name} {text!r} must be {told}")
+    return values
+
+
+def _one_or_more(text: str, name: str) -> float | tuple[float, ...]:
+    values = _numbers(text, name)
+    return values[0] if len(values) == 1 else values
+
+
+def _whole(text: str, name: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,30}|[0-9]{1,3}(,[0-9]{3}){1,9}", text.strip()):
+        raise InvalidInput(f"{name} {text!r} must be a whole number")
+    return int(text.strip().replace(",", ""))
+
+
+def _wholes(text: str, name: str) -> tuple[int, ...]:
+    return tuple(_whole(part, name) for part in entries(text, name))
+
+
+def _flag(text: str, name: str) -> bool:
+    if text.strip().lower() not in ("yes", "no", "true", "false"):
+        raise InvalidInput(f"{name} {text!r} must be yes or no")
+    return text.strip().lower() in ("yes", "true")
+
+
+def _named(text: str, name: str) -> dict[str, str]:
+    """``name=…; name=…``, or one a line."""
+    found: dict[str, str] = {}
+    for part in re.split(r"[;\n]", text):
+        if part.strip():
+            key, equals, value = part.partition("=")
+            if not equals or not key.strip() or key.strip() in found:
+                raise InvalidInput(f"{name} {text!r} must be name=…, several separated by semicolons")
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _domains(text: str, name: str) -> dict[str, tuple[str, ...]]:
+    return {column: tuple(entries(levels, name)) for column, levels in _named(text, name).items()}
+
+
+def _arrows(text: str, name: str) -> dict[str, tuple[str, ...]]:
+    """As levels are written, but there may be none."""
+    named = _named(text, name)
+    return {column: tuple(entries(found, name)) if found else () for column, found in named.items()}
+
+
+def _limits(text: str, name: str) -> dict[str, tuple[float, ...]]:
+    return {column: _pair(ends, f"{name}, {column}") for column, ends in _named(text, name).items()}
+
+
+def _options(text: str, name: str) -> dict[str, Any]:
+    """Options with their values: numbers where these are numbers, else texts."""
+    found: dict[str, Any] = {}
+    for option, value in _named(text, name).items():
+        try:
+            found[option] = _one_or_more(value, name)
+        except InvalidInput:
+            found[option] = value
+    return found
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Domain):
+        return _written(value.levels)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}={_written(item)}" for key, item in value.items())
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return number_text(value) if isinstance(value, float) else str(value)
+    return ",".join(map(_written, value))
+
+
+def codes_of(text: str) -> range | None:
+    """The codes from one whole number to another, written 0..999; None for any other text."""
+    ends = re.fullmatch(r"\s*(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})\s*", text, re.ASCII)
+    return range(int(ends[1]), int(ends[2]) + 1) if ends else None
+
+
+def _levels(text: str, name: str) -> Sequence[Any]:
+    codes = codes_of(text)
+    return tuple(entries(text, name)) if codes is None else codes
+
+
+def _listed(value: Any) -> str:
+    """Levels, one a line where one of them has a comma; codes by their first and last."""
+    if isinstance(value, range) and value.step == 1 and len(value):
+        return f"{value[0]}..{value[-1]}"
+    parts = [str(level) for level in value]
+    return ("\n" if any("," in part for part in parts) else ",").join(parts)
+
+
+def _plain_numbers(value: Any) -> Any:
+    """One number for several equal ones."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        numbers = [float(item) for item in value]
+        return numbers[0] if len(set(numbers)) == 1 else numbers
+    return float(value)
+
+
+def _exact(value: Any) -> str:
+    return str(Fraction(0) if value == 0 else as_epsilon(value))
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """``read`` takes a text and the parameter's name, ``write`` gives a text, ``plain`` a JSON value.
+
+    Equal values have equal plain forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` tells a
+    form which kind of field to show.
+    """
+
+    name: str
+    read: Callable[[str, str], Any] = lambda text, _: text.strip()
+    write: Callable[[Any], str] = str
+    plain: Callable[[Any], Any] = plain
+
+    def describe(self, value: Any) -> str:
+        """Return a value in words, for a reader."""
+        if self.name == "budget" and value:
+            return amount(as_epsilon(value))
+        return f"{value:,}" if self.name == "whole" and isinstance(value, int) else words(value)
+
+
+TEXT = TextForm("text")
+LEVEL = TextForm("level")
+BUDGET = TextForm("budget", plain=_exact)
+NUMBER = TextForm("number", _number, number_text, float)
+WHOLE = TextForm("whole", _whole, plain=int)
+NUMBERS = TextForm("numbers", _one_or_more, _written, _plain_numbers)
+SERIES = TextForm("numbers", _numbers, _written, lambda value: as_json(tuple(map(float, value))))
+WHOLES = TextForm("numbers", _wholes, _written, lambda value: [int(item) for item in value])
+PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
+NAMES = TextForm("names", lambda text, name: tuple(entries(text, name)), _written)
+LEVELS = TextForm("levels", _levels, _listed)
+DOMAINS = TextForm("domains", _domains, _written)
+ARROWS = TextForm("domains", _arrows, _written)
+LIMITS = TextForm("limits", _limits, _written)
+OPTIONS = TextForm("options", _options, _written)
+RULES = TextForm("rules", _options, _written)
+FLAG = TextForm("flag", _flag, words, bool)
+
+_ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, and the price in exact numbers
+
+
+def plan_in_words(plan: Mapping[str, Any]) -> str:
+    """What was asked, in one line: a title, and the label and text of each parameter besides the price.
+
+    A plan of 0.1.0, or of a question that is not known here, is told by its own names.
+    """
+    kind = str(plan.get("question", "question"))
+    title, labels = kind.capitalize(), {}
+    if kind in QUESTIONS and "plan" in plan:
+        title = QUESTIONS[kind].title
+        labels = {one.name: one.label for one in QUESTIONS[kind].parameters()}
+    told = []
+    for name in [*(name for name in labels if name in plan), *(name for name in plan if name not in labels)]:
+        label, text = labels.get(name, name.replace("_", " ").capitalize()), _stated(plan[name])
+        if text and name not in _ELSEWHERE:
+            told.append(f"{label[:1].lower()}{label[1:]}: {text}")
+    return f"{title} – {'; '.join(told)}" if told else title
+
+
+def _stated(value: Any) -> str:
+    """A value in words, without what was left open; the levels of a column stand behind its name."""
+    if isinstance(value, Mapping):
+        given = {key: item for key, item in value.items() if _stated(item)}
+        column = given.pop("column", None)
+        if column is not None and set(given) == {"levels"}:
+            return f"{column} ({_stated(given['levels'])})"
+        inside = ", ".join(f"{key} {_stated(item)}" for key, item in given.items())
+        return inside if column is None else f"{column} ({inside})"
+    if isinstance(value, list | tuple):
+        return ", ".join(_stated(item) for item in value)
+    return "" if value is None else words(value)

@@ -1,0 +1,197 @@
+"""Rows and labels, read through the public functions of scikit-learn (1.6 on); errors hold no values."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from discreet._declarations import as_float, as_plain
+from discreet._typing import FloatArray
+from discreet.errors import DataError, InvalidInput, alone
+
+
+class WrongTypeError(DataError, TypeError):
+    """Rows of a type that is not supported; scikit-learn expects a TypeError."""
+
+
+def positive(value: Any, name: str) -> float:
+    """A declared positive number."""
+    if value is None:
+        raise InvalidInput(
+            f"{name} is missing: declare it from what you know beforehand, not from the private rows"
+        )
+    if not 0 < (number := math.nan if isinstance(value, str) else as_float(value)) < math.inf:
+        raise InvalidInput(f"{name}={value!r} must be a positive number")
+    return number
+
+
+def as_box(lower: Any, upper: Any, columns: int) -> tuple[FloatArray, FloatArray]:
+    """The declared ends of each column."""
+    ends = []
+    for name, value in (("lower", lower), ("upper", upper)):
+        try:
+            end = np.broadcast_to(np.asarray(value, dtype=np.float64), (columns,))
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{name}={value!r} must be a number or {columns} numbers") from None
+        if not np.isfinite(end).all():
+            raise InvalidInput(f"{name}={value!r} must be finite")
+        ends.append(end)
+    if not (ends[0] < ends[1]).all():
+        raise InvalidInput(f"lower={lower!r} must be below upper={upper!r} in every column")
+    if not (ends[1] / 2 - ends[0] / 2 > 0).all():
+        raise InvalidInput(f"lower={lower!r} and upper={upper!r} are too close together to be computed with")
+    return ends[0], ends[1]
+
+
+def as_seed(state: Any) -> int | None:
+    """The seed of an experiment, or None for a private fit."""
+    try:
+        if isinstance(state, bool):
+            raise TypeError
+        if state is None:
+            return None
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31))
+        if isinstance(state, np.random.Generator):
+            return int(state.integers(2**31))
+        if (number := int(operator.index(state))) < 0:
+            raise ValueError
+        return number
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"random_state={state!r} must be None (a private fit), a whole number from 0 on, or a "
+            "generator of NumPy"
+        ) from None
+
+
+@alone
+def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
+    """A finite matrix of doubles; sets or compares ``n_features_in_`` and ``feature_names_in_``."""
+    types = np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object)
+    if any(getattr(kind, "kind", None) in ("M", "m") for kind in types.ravel()):  # NumPy would count days
+        raise WrongTypeError(_DATES)
+    try:
+        return np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64))
+    except OverflowError:
+        raise DataError("X holds numbers too large for double precision") from None
+    except TypeError as error:
+        text = str(error)
+        if "parse" not in text and "argument must be" not in text:  # sparse data, the type of an object
+            text = _DATES
+        raise WrongTypeError(text) from None
+    except ValueError as error:
+        text = str(error).partition("array=")[0].rstrip()
+        if text.startswith("Complex data"):  # the array follows
+            text = "Complex data not supported: X must hold real numbers"
+        elif "contains NaN" in text:
+            text = _MISSING
+        elif text.startswith("could not convert"):
+            text = "X holds text or objects; turn them into numbers with a declared encoding"
+        elif "array." in str(error) and "got" in text:
+            text += " Reshape your data."
+        raise DataError(text) from None
+
+
+@alone
+def checked_targets(y: Any, rows: int) -> FloatArray:
+    """A finite number for each row."""
+    if y is None:
+        raise DataError("requires y to be passed, but the target y is None")
+    try:
+        values = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("y must be one column of numbers, a 1d array") from None
+    _same_length(rows, len(values))
+    if not np.isfinite(values).all():
+        raise DataError(
+            "y contains NaN, infinity or a missing value; drop those records before n is declared"
+        )
+    return values
+
+
+def _same_length(rows: int, labels: int) -> None:
+    if labels != rows:
+        raise DataError(f"Found input variables with inconsistent numbers of samples: [{rows}, {labels}]")
+
+
+@alone
+def checked_labels(
+    y: Any, rows: int, classes: Sequence[Any] | None, several: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """(classes, index of the class of each record). Classes are the declared ones, or those that occur."""
+    if y is None:
+        raise DataError("requires y to be passed, but the target y is None")
+    try:
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        occurring, which = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise DataError(_MIXED) from None
+    except ValueError as error:
+        text = str(error)
+        if "Unknown label type" in text:
+            objects = np.asarray(y).dtype == object
+            text = "Unknown label type: " + (_MIXED if objects else _KIND)
+        raise DataError(text) from None
+    _same_length(rows, len(labels))
+    known = occurring if classes is None else declared_classes(classes)
+    if not _can_be_written(known.tolist()):
+        raise DataError(_MIXED)
+    place = {label: i for i, label in enumerate(known.tolist())}
+    index = np.array([place.get(label, -1) for label in occurring.tolist()], dtype=np.int64)[which]
+    if isinstance(y, list | tuple) and not any(isinstance(label, list | tuple | np.ndarray) for label in y):
+        # Each label by itself: NumPy has made one type of all of them, in which large numbers may be others.
+        index = np.array([place.get(as_plain(label), -1) for label in y], dtype=np.int64)
+    if (index < 0).any():
+        raise DataError("a label is not among the declared classes; declare all that may occur")
+    if len(known) < 2:
+        raise DataError(
+            f"The number of classes has to be greater than one; got {len(known)} class. Declare classes=, "
+            "because a class without records is still possible"
+        )
+    if len(known) > 2 and not several:
+        raise DataError(
+            "Only binary classification is supported. The type of the target is multiclass. "
+            f"There are {len(known)} classes: multi_class='ovr' fits one model for each against the rest, "
+            "with the budget split equally"
+        )
+    return known, index
+
+
+def declared_classes(classes: Any) -> npt.NDArray[Any]:
+    """The declared labels in their own order of sorting, each once."""
+    try:
+        given = list(classes)
+        known = np.unique(np.asarray(given))
+        if known.ndim != 1 or len(known) != len(list(classes)) or not _can_be_written(given):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"classes={classes!r} must be a sequence of distinct labels of one kind, such as (0, 1)"
+        ) from None
+    return known
+
+
+def _can_be_written(labels: list[Any]) -> bool:
+    """All text, or all numbers and truth values: what a release can hold and give back."""
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    return all(isinstance(label, str) for label in plain) or all(
+        isinstance(label, bool | int | float) for label in plain
+    )
+
+
+_DATES = "X holds dates or objects; turn them into numbers with a declared rule"
+_MISSING = (
+    "X holds missing values (NaN): fill them with a declared constant, or drop those records before n is "
+    "declared"
+)
+_MIXED = "labels must be all text or all numbers: a release cannot hold dates, mixtures or missing labels"
+_KIND = "labels must be classes, not continuous numbers; maybe you passed a regression target"

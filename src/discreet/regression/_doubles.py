@@ -1,0 +1,81 @@
+"""Gaussian and uniform numbers for the samplers: doubles, in bulk, from the operating system or from a seed.
+
+Unlike :mod:`discreet._randomness.integers` these are floating-point numbers: a chain of ten thousand steps
+over a hundred coefficients takes a million of them. What that means for the guarantee is in
+``proofs/logistic.md``. Where noise is added once (output perturbation) it is made exactly instead, by
+:func:`discreet._randomness.cells.normal_cell`.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy, Source
+from discreet._typing import FloatArray
+
+_FULL = np.uint64(1 << 53)
+_BELOW_ONE = 1 - 2.0**-53
+
+
+class PrivateNoise:
+    """Independent N(0, 1), and uniform on (0, 1), from the operating system's cryptographic generator.
+
+    It has no state, so a forked child cannot repeat it. ``source`` is the same randomness as integers.
+    """
+
+    private = True
+    source: Source = OS_ENTROPY
+
+    def _bits(self, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:
+        number = int(np.prod(shape, dtype=np.int64))
+        return np.frombuffer(os.urandom(8 * number), dtype=np.uint64).reshape(shape)
+
+    def _sizes(self, words: npt.NDArray[np.uint64], further: int = 2) -> FloatArray:
+        """(k + U)·2⁻⁶³ for the upper 63 bits k of each word: 53 significant bits at every size.
+
+        A k below 2⁵³, one in a thousand, has fewer bits than a double: there U is such a number itself, of
+        words of its own, up to three in all. Multiples of 2⁻⁵³ would leave gaps between the normal numbers,
+        wider than 2⁻⁴⁰ from four deviations on, and a gap shows where the noise began.
+        """
+        whole = words >> np.uint64(1)
+        sizes = whole.astype(np.float64)
+        few = np.flatnonzero(whole < _FULL)
+        if few.size:
+            sizes.reshape(-1)[few] += self._sizes(self._bits((few.size,)), further - 1) if further else 0.5
+        return sizes * 2.0**-63
+
+    def normals(self, shape: tuple[int, ...]) -> FloatArray:
+        """±Φ⁻¹(u/2), the sign from the bit that u does not use: out to 16 deviations."""
+        words = self._bits(shape)
+        below = ndtri(self._sizes(words) / 2)
+        return np.asarray(np.where(words & np.uint64(1), -below, below), dtype=np.float64)
+
+    def uniforms(self, shape: tuple[int, ...]) -> FloatArray:
+        return np.minimum(self._sizes(self._bits(shape)), _BELOW_ONE)
+
+
+class SeededNoise:
+    """A reproducible stream for experiments. Not private: whoever knows the seed knows the noise."""
+
+    private = False
+
+    def __init__(self, seed: int | np.random.Generator) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    @cached_property
+    def source(self) -> Source:
+        return SeededEntropy(int(self._generator.integers(2**62)))
+
+    def normals(self, shape: tuple[int, ...]) -> FloatArray:
+        return self._generator.standard_normal(shape)
+
+    def uniforms(self, shape: tuple[int, ...]) -> FloatArray:
+        return self._generator.random(shape)
+
+
+DoubleNoise = PrivateNoise | SeededNoise

@@ -1,0 +1,425 @@
+"""What noisy sums say of the coefficients: the curvature is a latent positive matrix, all else is normal.
+
+At a point w the released sums are g̃ = g + e and Ã = A + E: g the score, A the curvature, e and E Gaussian
+noise of known size. With δ = β − w and φ the dispersion
+
+    g | β, A ~ N(Aδ, φA),   β ~ N(m, Λ),
+
+so that β given A is normal in closed form, and what is left to be integrated is A, a positive matrix: its
+density is that of the noise, times that of g̃, times a law of A before anything is seen (:func:`row_law` and
+the eigenvalues' one, log-uniform down to the information of one record). Draws of A come from the noise's own
+law with weights, where these are even enough, and else from elliptical slices of it (Murray, Adams and MacKay
+2010). As noise vanishes A is Ã and the posterior that of an ordinary regression.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import erf, ndtr
+
+from discreet._typing import FloatArray
+
+if TYPE_CHECKING:
+    from discreet.regression._newton.design import Design
+    from discreet.regression._newton.models import ResponseModel
+
+_TRIED = 192
+"""Draws from the noise's own law."""
+_ENOUGH = 0.7
+"""The share of them that must count for no slices to be taken."""
+_CHAINS, _BURN, _KEPT = 48, 30, 30
+_DRAWS = 4000
+_MOST_LATENT = 30
+"""Coefficients up to which the curvature is drawn; beyond, it is taken at one estimate."""
+_MOST_MOMENTS = 210
+"""Entries of the triangle up to which the law of rows is used: 20 columns."""
+_PROBES = 2048
+_DISPERSION = 0.5
+"""The deviation of log φ of counts before anything is seen."""
+_LEAST_SCALE = -math.log(32)
+"""Where the scale of the prior is learned it is log-uniform from 1/32 to 1."""
+
+
+class LastRound(NamedTuple):
+    """All rounds as one: where it looks, score, noise, curvature and Σr², in real units."""
+
+    point: FloatArray
+    score: FloatArray
+    variance: float
+    curvature: FloatArray
+    curvature_variance: float
+    square: float
+    square_variance: float
+    square_point: FloatArray
+    clip: float
+    ratio: float
+    """The variance of a score's part over φ times its slope: 1 but where responses are clipped."""
+    others: tuple[tuple[FloatArray, FloatArray, float], ...] = ()
+    """Further scores of the same records: how far from this one's point, by how much more, precision."""
+
+
+class States(NamedTuple):
+    """Some curvatures with all that follows from each."""
+
+    log_density: FloatArray
+    values: FloatArray
+    vectors: FloatArray
+    dispersion: FloatArray
+    mean: FloatArray
+    """Of the coefficients' gaps to the point, in eigenvectors' coordinates."""
+    covariance: FloatArray
+    root: FloatArray
+    """With root @ root' the covariance."""
+
+
+@dataclass(frozen=True)
+class CurvatureDraws:
+    """Weighted draws: coefficients, dispersion, and the curvature's entry of the constant column."""
+
+    draws: FloatArray
+    weights: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+    """Of the coefficients, by what is known in closed form for each curvature."""
+    dispersion: FloatArray
+    level: FloatArray
+    curvature: FloatArray
+    """The mean of the draws."""
+    effective: float
+
+
+def symmetric(entries: FloatArray, size: int) -> FloatArray:
+    """Matrices from their upper triangles, the last axis."""
+    found = np.zeros((*entries.shape[:-1], size, size))
+    i, j = np.triu_indices(size)
+    found[..., i, j] = entries
+    found[..., j, i] = entries
+    return found
+
+
+def row_law(
+    design: Design, records: float, weight: float, counted: bool, entries: FloatArray, variance: float
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and root of the covariance of a curvature's triangle given its noisy entries.
+
+    Before they are seen, rows are those of a law about which nothing is known: moments of a Dirichlet process
+    of vanishing concentration on evenly spread records, n·E f with the covariance n²·Cov f, f the products of
+    the columns. It ties entries that are functions of each other, such as those of levels or powers, and
+    where the number of records is public and weights are 1 it fixes what does not depend on the records.
+    """
+    size = design.d
+    i, j = np.triu_indices(size)
+    noise = np.where(i == j, variance, variance / 2)
+    if len(i) > _MOST_MOMENTS:
+        return entries, np.diag(np.sqrt(noise))
+    rows = design.probes(_PROBES)
+    products = rows[:, i] * rows[:, j]
+    mean, scale = products.mean(axis=0), records * weight
+    whole = products.T @ products / len(products)
+    if counted:
+        whole = whole - np.outer(mean, mean)
+    # What is cut off on the grid is not a function of the rest.
+    before = scale**2 * (whole + np.diag(np.full(len(i), 4.0**-design.bits)))
+    at = design.constant
+    if counted and at is not None:
+        fixed = (i == at) & (j == at)
+        before[fixed] = before[:, fixed] = 0.0
+    gain = np.linalg.solve(before + np.diag(noise), before).T
+    values, vectors = np.linalg.eigh(before - gain @ before)
+    keep = values > 1e-14 * max(float(values[-1]), 1e-300)
+    return scale * mean + gain @ (entries - scale * mean), vectors[:, keep] * np.sqrt(values[keep])
+
+
+class LatentCurvature:
+    """The posterior of coefficients, curvature and dispersion given :class:`LastRound`."""
+
+    def __init__(
+        self,
+        model: ResponseModel,
+        design: Design,
+        seen: LastRound,
+        prior: tuple[FloatArray, FloatArray],
+        records: float,
+        counted: bool,
+        learned: bool = False,
+    ) -> None:
+        self.model, self.seen, self.records, self.learned = model, seen, records, learned
+        self.size, self.constant = len(seen.point), design.constant
+        self.slopes = np.ones(self.size, dtype=bool)
+        if self.constant is not None:
+            self.slopes[self.constant :: design.d] = False
+        self.gap = prior[0] - seen.point
+        self.precision = np.linalg.inv(prior[1])
+        self.precision = (self.precision + self.precision.T) / 2
+        entries = seen.curvature[np.triu_indices(self.size)]
+        noise = math.sqrt(seen.curvature_variance)
+        weight = model.typical_weight
+        if self.constant is not None and not model.normal:
+            weight = max(float(seen.curvature[self.constant, self.constant]), noise, 0.5) / records
+        self.one = weight * float(np.trace(design.second_moments)) / design.d
+        if model.outputs == 1:
+            fixed = counted and model.normal
+            self.mean, self.root = row_law(design, records, weight, fixed, entries, seen.curvature_variance)
+        else:
+            i, j = np.triu_indices(self.size)
+            self.mean, self.root = entries, np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
+        self.noise = float(np.sqrt((self.root**2).sum(axis=1)).mean())
+        self.log_dispersion = self._dispersion()
+
+    @property
+    def disperses(self) -> bool:
+        return self.seen.square_variance > 0
+
+    def _levels(self, values: FloatArray, vectors: FloatArray) -> FloatArray:
+        """The sums of the weights of all records, which are what the constant column has."""
+        if self.constant is None:
+            return np.full(len(values), self.records * self.model.typical_weight)
+        return np.asarray(np.einsum("ij,ij->i", values, vectors[:, self.constant] ** 2))
+
+    def _dispersion(self) -> tuple[float, float]:
+        """About the mean and the deviation of log φ."""
+        seen, n = self.seen, self.records
+        if not self.disperses:
+            return 0.0, 0.0
+        if not self.model.normal:
+            return 0.0, _DISPERSION
+        values, vectors = self.positive()
+        score = seen.score @ vectors + values * ((seen.point - seen.square_point) @ vectors)
+        left = seen.square - float((np.maximum(score**2 - seen.variance, 0.0) / values).sum())
+        error = math.sqrt(seen.square_variance + 2 * max(left, 0.0) ** 2 / n)
+        left = max(left, error, 1e-9 * n)
+        return math.log(min(left / n, 0.9)), min(max(1.5 * error / left, 0.02), 1.5)
+
+    def positive(self) -> tuple[FloatArray, FloatArray]:
+        """Eigenvalues and vectors of one estimate of the curvature, no value below its noise."""
+        values, vectors = np.linalg.eigh(symmetric(self.mean, self.size))
+        return np.maximum(values, max(self.noise * math.sqrt(self.size), self.one)), vectors
+
+    def states(self, x: FloatArray) -> States:
+        """What follows from each curvature, given as coordinates in the noise's own law."""
+        entries = self.mean + x[:, : self.root.shape[1]] @ self.root.T
+        values, vectors = np.linalg.eigh(symmetric(entries, self.size))
+        dispersion = np.ones(len(x))
+        correction = np.zeros(len(x))
+        if self.disperses:
+            (middle, spread), own = self.log_dispersion, x[:, self.root.shape[1]]
+            dispersion = np.exp(middle + spread * own)
+            correction = own**2 / 2
+        scale = np.exp(_LEAST_SCALE * ndtr(x[:, -1])) if self.learned else None
+        return self.given(values, vectors, dispersion, correction, scale)
+
+    def given(
+        self,
+        values: FloatArray,
+        vectors: FloatArray,
+        dispersion: FloatArray,
+        correction: FloatArray,
+        scale: FloatArray | None = None,
+    ) -> States:
+        """``scale``: of the prior of all but constant columns."""
+        seen = self.seen
+        log = correction - np.log(np.maximum(values, 0.0) + self.one).sum(axis=1)
+        bad = values[:, 0] <= 0
+        values = np.maximum(values, 1e-12 * self.one)
+        sampling = seen.ratio * dispersion[:, None] * values
+        total = sampling + seen.variance
+        left = seen.score @ vectors - values * (self.gap @ vectors)
+        information = values / total
+        if scale is None:
+            precision = np.swapaxes(vectors, 1, 2) @ self.precision @ vectors
+        else:
+            stretch = np.where(self.slopes, 1 / scale[:, None], 1.0)
+            turned = vectors * stretch[:, :, None]
+            precision = np.swapaxes(turned, 1, 2) @ self.precision @ turned
+            log += np.log(stretch).sum(axis=1)
+        diagonal = np.arange(self.size)
+        precision[:, diagonal, diagonal] += values * information
+        root = np.linalg.cholesky(precision)
+        back = np.linalg.inv(root)
+        covariance = np.swapaxes(back, 1, 2) @ back
+        weighted = information * left
+        moved = np.einsum("ijk,ik->ij", covariance, weighted)
+        log -= np.log(total).sum(axis=1) / 2 + np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        log -= ((left**2 / total).sum(axis=1) - (weighted * moved).sum(axis=1)) / 2
+        for way, more, known in seen.others:
+            gaps = more @ vectors - values * (way @ vectors)
+            log -= known * (gaps**2).sum(axis=1) / 2
+        if self.disperses:
+            log += self._squares(values, vectors, dispersion, total, left, moved, covariance)
+        log[bad] = -np.inf
+        shift = self.gap @ vectors
+        return States(log, values, vectors, dispersion, moved + shift, covariance, np.swapaxes(back, 1, 2))
+
+    def _squares(
+        self,
+        values: FloatArray,
+        vectors: FloatArray,
+        dispersion: FloatArray,
+        total: FloatArray,
+        left: FloatArray,
+        moved: FloatArray,
+        covariance: FloatArray,
+    ) -> FloatArray:
+        """log p(Σr² | g̃, A, φ), and the law of φ before."""
+        seen = self.seen
+        if not self.model.normal:
+            level = self._levels(values, vectors)
+            expected = seen.ratio * dispersion * level
+            rate = level / self.records
+            spread = seen.square_variance + level * dispersion**2 * (1 + 2 * rate) + (0.02 * level) ** 2
+            log = -((seen.square - expected) ** 2) / spread / 2 - np.log(spread) / 2
+            return np.asarray(log - (np.log(dispersion) / _DISPERSION) ** 2 / 2)
+        # Of the score without noise, given that with it: K⁻¹ = Σ⁻¹ − Σ⁻¹A P⁻¹ AΣ⁻¹.
+        noise, n = seen.variance, self.records
+        share = values / total
+        inverse = -share[:, :, None] * covariance * share[:, None, :]
+        diagonal = np.arange(self.size)
+        inverse[:, diagonal, diagonal] += 1 / total
+        score = seen.score @ vectors - noise * (left / total - share * moved)
+        score = score + values * ((seen.point - seen.square_point) @ vectors)
+        unsure = -(noise**2) * inverse
+        unsure[:, diagonal, diagonal] += noise
+        shape = score / values
+        fitted = (shape * score).sum(axis=1) + (np.diagonal(unsure, axis1=1, axis2=2) / values).sum(axis=1)
+        spread = 4 * np.einsum("ij,ijk,ik->i", shape, unsure, shape)
+        spread += 2 * np.einsum("ijk,ij,ik->i", unsure**2, 1 / values, 1 / values)
+        _, second, fourth = clipped_moments(dispersion, seen.clip)
+        expected = max(n - self.size, 1.0) * second + fitted
+        spread = spread + seen.square_variance + n * np.maximum(fourth - second**2, 0.0)
+        log = -((seen.square - expected) ** 2) / spread / 2 - np.log(spread) / 2
+        return np.asarray(np.where(dispersion > 1.5, -np.inf, log + np.log(dispersion) / 2))
+
+    def estimate(self) -> tuple[States, float]:
+        """What follows from one estimate of the curvature, and the sum of weights there."""
+        found = self._one()
+        return found, float(self._levels(found.values, found.vectors)[0])
+
+    def sample(self, seed: int = 0) -> CurvatureDraws:
+        """Draws of everything, from a fixed seed: the noise's own law with weights, else slices of it."""
+        generator = np.random.default_rng(seed)
+        free = self.root.shape[1] + self.disperses + self.learned
+        if self.size > _MOST_LATENT:
+            return self._drawn(self._many(), np.ones(1), generator, 1.0)
+        number = min(_TRIED, max(24, 4_000_000 // self.size**3))
+        x = generator.normal(size=(number, free))
+        found = self.states(x)
+        top = float(found.log_density.max())
+        weights = np.exp(found.log_density - top) if math.isfinite(top) else np.zeros(number)
+        effective = float(weights.sum() ** 2 / max((weights**2).sum(), 1e-300)) / number
+        if effective >= _ENOUGH:
+            return self._drawn(found, weights / weights.sum(), generator, effective)
+        kept = self._slices(x, found.log_density, generator)
+        return self._drawn(kept, np.full(len(kept.values), 1 / len(kept.values)), generator, effective)
+
+    def _one(self) -> States:
+        values, vectors = self.positive()
+        dispersion = np.exp(np.array([self.log_dispersion[0]]))
+        scale = np.exp(np.array([_LEAST_SCALE / 2])) if self.learned else None
+        return self.given(values[None], vectors[None], dispersion, np.zeros(1), scale)
+
+    def _many(self) -> States:
+        """One estimate, with the error of the curvature times how far coefficients are counted as noise."""
+        seen = self.seen
+        for _ in range(3):
+            found = self._one()
+            far = float((found.mean[0] ** 2).sum() + np.trace(found.covariance[0]))
+            error = seen.curvature_variance * far / 2 * (1 + 1 / self.size)
+            self.seen = seen._replace(variance=seen.variance + error)
+        found = self._one()
+        self.seen = seen
+        return found
+
+    def _slices(self, x: FloatArray, log: FloatArray, generator: np.random.Generator) -> States:
+        """Elliptical slices, of several chains at once."""
+        chains = min(_CHAINS, max(12, 60_000 // self.size**2))
+        good = np.flatnonzero(np.isfinite(log))
+        if len(good):
+            weights = np.exp((log[good] - log[good].max()) / 4)
+            chosen = good[generator.choice(len(good), chains, p=weights / weights.sum())]
+            x, log = x[chosen], log[chosen]
+        else:
+            x = np.tile(self._start(x.shape[1]), (chains, 1))
+            log = self.states(x).log_density
+        found = []
+        for step in range(_BURN + _KEPT):
+            other = generator.normal(size=x.shape)
+            least = log + np.log(generator.random(chains))
+            angle = generator.uniform(0, 2 * math.pi, chains)
+            low, high = angle - 2 * math.pi, angle.copy()
+            active, new, new_log = np.arange(chains), x.copy(), log.copy()
+            while len(active):
+                turn = angle[active, None]
+                tried = x[active] * np.cos(turn) + other[active] * np.sin(turn)
+                reached = self.states(tried).log_density
+                taken = reached > least[active]
+                new[active[taken]], new_log[active[taken]] = tried[taken], reached[taken]
+                active = active[~taken]
+                back = angle[active] < 0
+                low[active[back]], high[active[~back]] = angle[active[back]], angle[active[~back]]
+                angle[active] = generator.uniform(low[active], high[active])
+                active = active[high[active] - low[active] > 1e-9]
+            x, log = new, new_log
+            if step >= _BURN and step % 2:
+                found.append(x)
+        return self.states(np.concatenate(found))
+
+    def _start(self, free: int) -> FloatArray:
+        """Coordinates of a positive curvature: the estimate, and more of it where that is cut off."""
+        i, j = np.triu_indices(self.size)
+        values, vectors = self.positive()
+        whole = (vectors * values) @ vectors.T
+        start = np.zeros(free)
+        for _ in range(60):
+            gaps = whole[i, j] - self.mean
+            start[: self.root.shape[1]] = np.linalg.lstsq(self.root, gaps, rcond=1e-12)[0]
+            if np.isfinite(self.states(start[None]).log_density[0]):
+                break
+            whole = whole + np.diag(np.diag(whole)) / 4
+        return start
+
+    def _drawn(
+        self, found: States, weights: FloatArray, generator: np.random.Generator, effective: float
+    ) -> CurvatureDraws:
+        keep = weights > 1e-9 * weights.max()
+        values, vectors, weights = (
+            found.values[keep],
+            found.vectors[keep],
+            weights[keep] / weights[keep].sum(),
+        )
+        mean, root, dispersion = found.mean[keep], found.root[keep], found.dispersion[keep]
+        times = 2 * max(1, round(_DRAWS / 2 / len(weights)))
+        half = generator.normal(size=(times // 2, len(weights), self.size))
+        units = np.concatenate([half, -half])
+        moved = mean + np.einsum("ijk,tik->tij", root, units)
+        draws = self.seen.point + np.einsum("ijk,tik->tij", vectors, moved)
+        curvature = np.einsum("i,ijk,ik,ilk->jl", weights, vectors, values, vectors)
+        level = self._levels(values, vectors)
+        centres = np.einsum("ijk,ik->ij", vectors, mean)
+        middle = weights @ centres
+        spread = np.einsum("ijk,ikl->ijl", vectors, root)
+        covariance = np.einsum("i,ijk,ilk->jl", weights, spread, spread)
+        covariance += ((centres - middle) * weights[:, None]).T @ (centres - middle)
+        return CurvatureDraws(
+            draws.reshape(-1, self.size),
+            np.tile(weights / times, times),
+            self.seen.point + middle,
+            covariance,
+            np.tile(dispersion, times),
+            np.tile(level, times),
+            curvature,
+            effective,
+        )
+
+
+def clipped_moments(variance: FloatArray, clip: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """P(|r| < clip), the slope of E clip(r), and second and fourth moments of clip(r), of a normal r."""
+    k = np.minimum(clip / np.sqrt(variance), 40.0)  # beyond it nothing is clipped
+    inside = erf(k / math.sqrt(2))
+    density = np.exp(-k * k / 2) / math.sqrt(2 * math.pi)
+    second = inside - 2 * k * density + k**2 * (1 - inside)
+    fourth = 3 * inside - 2 * density * (k**3 + 3 * k) + k**4 * (1 - inside)
+    return inside, variance * second, variance**2 * fourth

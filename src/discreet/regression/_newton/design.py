@@ -1,0 +1,553 @@
+"""What a regression asks, fixed before any data: columns of whole numbers, from public tables.
+
+A formula is evaluated on *public* points only: the points of the grid between declared bounds, and declared
+levels. Each column of the model is a product of functions of one variable each; these become tables of whole
+numbers, one entry per code of the variable. What a record's row is follows from its codes by looking up,
+multiplying and cutting off: integer arithmetic, equal on every engine, with nothing learned from the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._data.grids import Grid
+from discreet._data.levels import Levels
+from discreet._declarations import EXCLUDE, Domain, as_float
+from discreet._text import nearest
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import InvalidInput, missing_extra
+from discreet.regression._newton.formulas import check_call, check_formula
+
+if TYPE_CHECKING:
+    from discreet._data.values import Coder
+
+ROW_BITS = 14
+"""Rows have an integer length of at most 2¹⁴."""
+_PROBES = 1024
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A column of the data, and what was declared about it: bounds, or levels."""
+
+    name: str
+    coder: Coder
+    excluded: bool
+    """Whether a record without a value is left out, instead of being an error."""
+    levels: tuple[Any, ...] = ()
+
+    @property
+    def numeric(self) -> bool:
+        return isinstance(self.coder, Grid)
+
+    def values(self, codes: npt.NDArray[np.integer[Any]]) -> Any:
+        """What the codes stand for: numbers, or a categorical column of pandas."""
+        import pandas as pd
+
+        if isinstance(self.coder, Grid):
+            return self.coder.low + codes * (self.coder.width / self.coder.steps)
+        return pd.Categorical.from_codes(np.asarray(codes), categories=list(self.levels))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the rows: the product of tables over codes, each in steps of 2⁻ᵘ, cut to that step."""
+
+    name: str
+    factors: tuple[tuple[int, tuple[int, ...]], ...]
+    """Positions of variables, with the table of each; none for the intercept."""
+
+    def reach(self, bits: int) -> int:
+        """The largest size of an entry."""
+        size = 1 << bits
+        for _, table in self.factors:
+            size = size * max(max(table), -min(table)) >> bits
+        return size
+
+
+@dataclass(frozen=True)
+class Design:
+    """The public part of a regression: variables, columns, the scale of the rows and their longest length.
+
+    ``bits``: the entry 2^bits stands for 1. ``norm`` bounds the integer length of a row. ``mixing`` maps
+    coefficients of the scaled columns to those of the formula: β = ``mixing`` @ w.
+    """
+
+    formula: str
+    variables: tuple[Variable, ...]
+    response: Variable
+    columns: tuple[Column, ...]
+    bits: int
+    norm: int
+    mixing: FloatArray
+    second_moments: FloatArray
+    """E xx' for records spread evenly over what is declared: a guess where noise hides the true one."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def d(self) -> int:
+        return len(self.columns)
+
+    @property
+    def unit(self) -> int:
+        return 1 << self.bits
+
+    @property
+    def excludes(self) -> bool:
+        """Whether records without a value of some column are left out."""
+        return any(variable.excluded for variable in (*self.variables, self.response))
+
+    @property
+    def constant(self) -> int | None:
+        """The position of the intercept."""
+        return next((j for j, column in enumerate(self.columns) if not column.factors), None)
+
+    @cached_property
+    def reach(self) -> FloatArray:
+        """The largest size of each entry of a row."""
+        return np.array([column.reach(self.bits) for column in self.columns], dtype=np.float64)
+
+    @cached_property
+    def settled(self) -> FloatArray:
+        """Second moments that are the same whatever the records: 1 of a sign, 0 of two levels of one column.
+
+        NaN where they are not. Rows that may be shortened settle zeros alone.
+        """
+        found = np.full((self.d, self.d), np.nan)
+        short = _longest_squared(self.columns, self.bits) > self.norm**2
+        tables = {
+            j: (column.factors or ((None, (self.unit,)),))[0]
+            for j, column in enumerate(self.columns)
+            if len(column.factors) <= 1
+        }
+        for (i, (v, one)), (j, (w, other)) in combinations_with_replacement(tables.items(), 2):
+            if v == w:
+                values = np.unique(np.multiply(one, other, dtype=np.float64))
+                if len(values) == 1 and not (short and values[0]):
+                    found[i, j] = found[j, i] = values[0] / self.unit**2
+        return found
+
+    @property
+    def plain(self) -> tuple[bool, ...]:
+        """Whether a column is one number or an indicator of a level, in no other term."""
+        variables = [[v for v, _ in column.factors] for column in self.columns]
+        used = Counter(v for own in variables for v in own)
+        shared = {v for own in variables if len(own) > 1 for v in own}
+        single = {v for v in used if used[v] == 1 or not self.variables[v].numeric} - shared
+        return tuple(len(own) == 1 and own[0] in single for own in variables)
+
+    @cached_property
+    def coders(self) -> dict[str | None, Coder]:
+        return {variable.name: variable.coder for variable in (*self.variables, self.response)}
+
+    @cached_property
+    def _tables(self) -> list[list[tuple[int, IntArray]]]:
+        """The factors of each column, as arrays; equal tables are one."""
+        made: dict[int, IntArray] = {}
+        return [
+            [(v, made.setdefault(id(table), np.array(table, dtype=np.int64))) for v, table in column.factors]
+            for column in self.columns
+        ]
+
+    def rows(self, codes: Sequence[IntArray], number: int) -> IntArray:
+        """The integer rows of so many records by the codes of their variables, none longer than ``norm``."""
+        rows = np.empty((number, self.d), dtype=np.int64, order="F")
+        for j, factors in enumerate(self._tables):
+            entry: Any = self.unit
+            for index, (variable, table) in enumerate(factors):
+                looked_up = table[codes[variable]]
+                entry = looked_up if index == 0 else truncated(entry * looked_up, self.unit)
+            rows[:, j] = entry
+        return shortened(rows, self.norm)
+
+    def scaled(self, codes: Sequence[IntArray]) -> FloatArray:
+        """Rows in real units, of a formula that has columns."""
+        return self.rows(codes, len(codes[0])) / self.unit
+
+    def spread(self, norm: int) -> Design:
+        """The same for rows of at most this length, with the moments of evenly spread records."""
+        made = replace(self, norm=norm)
+        rows = made.probes(4096)
+        return replace(made, second_moments=rows.T @ rows / len(rows))
+
+    def probes(self, number: int) -> FloatArray:
+        """Scaled rows of evenly spread records."""
+        generator = np.random.default_rng(0)
+        codes = [generator.integers(0, v.coder.size, number) for v in self.variables]
+        return self.rows(codes, number) / self.unit
+
+    def ranges(self) -> FloatArray:
+        """From the least to the largest value of each of the formula's columns, 1 of a constant: at the ends
+        of what is declared and between."""
+        generator = np.random.default_rng(0)
+        codes = []
+        for one in self.variables:
+            places = np.linspace(0, one.coder.size - 1, 9 if one.numeric else one.coder.size).astype(np.int64)
+            codes.append(generator.choice(places, 1024))
+        values = self.rows(codes, 1024) / self.unit @ np.linalg.inv(self.mixing)
+        reach = np.ptp(values, axis=0)
+        rounded = np.array([float(f"{one:.3g}") for one in reach])  # rows are rounded too
+        return np.where(reach > 1e-3 * np.abs(values).max(axis=0), rounded, 1.0)
+
+    def nearest(self, values: FloatArray) -> FloatArray:
+        """Scaled rows of records given as numbers, a column for each variable, none of them missing."""
+        codes = []
+        for variable, column in zip(self.variables, values.T, strict=True):
+            coder = variable.coder
+            assert isinstance(coder, Grid)
+            place = (np.clip(column, coder.low, coder.high) - coder.low) * (coder.steps / coder.width)
+            codes.append(np.rint(place).astype(np.int64))
+        return self.scaled(codes)
+
+
+def truncated(values: IntArray, divisor: Any) -> IntArray:
+    """The quotient without its fraction: towards zero, as engines divide whole numbers."""
+    return np.asarray(np.sign(values) * (np.abs(values) // divisor), dtype=np.int64)
+
+
+def shortened(rows: IntArray, norm: int) -> IntArray:
+    """Rows whose integer length is above ``norm`` shrunk, towards zero, to one that is not.
+
+    With s = ⌊√N⌋ + 1 in doubles, N < 2⁵² the squared length, s > √N, so |x·norm/s| has length below norm.
+    """
+    squares = np.einsum("ij,ij->i", rows, rows)
+    long = np.flatnonzero(squares > norm * norm)
+    if long.size:
+        lengths = np.floor(np.sqrt(squares[long].astype(np.float64))).astype(np.int64) + 1
+        rows[long] = truncated(rows[long] * norm, lengths[:, None])
+    return rows
+
+
+def design(
+    formula: str,
+    *,
+    family: str,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    missing: Mapping[str, Any] | None = None,
+    other: Mapping[str, Any] | None = None,
+    norm: float | None = None,
+) -> Design:
+    """The design of a formula for declared bounds and levels.
+
+    ``missing`` says by column what counts for a missing value: ``"exclude"`` leaves the record out, else a
+    value within the bounds, or a level; ``other`` the level of values that are not declared. ``norm``
+    shortens rows, of columns scaled to [−1, 1], to that length; without it none is.
+    """
+    bounds, levels, missing, other = (dict(one or {}) for one in (bounds, levels, missing, other))
+    if isinstance(formula, str) and formula.count("~") == 1:
+        check_formula(formula, {name: len(given) for name, given in levels.items()})
+    response, wanted, right = _parsed(formula)
+    both = sorted(set(bounds) & set(levels))
+    if both:
+        raise InvalidInput(f"column {both[0]!r} has both bounds and levels; declare one of them")
+    for column in (response, *wanted):
+        if column not in bounds and column not in levels:
+            raise InvalidInput(
+                f"column {column!r} of the formula has neither bounds nor levels; declare them, such as "
+                f"bounds={{{column!r}: (0, 100)}} or levels={{{column!r}: ('no', 'yes')}}: nothing is read "
+                "from the data"
+            )
+    for name, given in (("bounds", bounds), ("levels", levels), ("missing", missing)):
+        for column in given:
+            if column not in (response, *wanted):
+                raise InvalidInput(f"{name}={given!r}: {column!r} is not in the formula {formula!r}")
+
+    def variables(steps: int) -> tuple[Variable, ...]:
+        return tuple(variable(name, bounds, levels, missing, steps, other=other) for name in wanted)
+
+    longest = _longest(_factored(right, variables(1 << 8))) if norm is None else as_float(norm)
+    if not (math.isfinite(longest) and longest > 0):
+        raise InvalidInput(f"norm={norm!r} must be a positive number")
+    bits = min(12, math.floor(ROW_BITS - math.log2(longest)))
+    if bits < 4:
+        raise InvalidInput(f"the rows of formula={formula!r} are too long: give norm=…, such as 1")
+    fine = variables(1 << (bits + 1))
+    names, factors, mixing = _factored(right, fine)
+    whole: dict[bytes, tuple[int, ...]] = {}  # equal tables are one
+
+    def integers(table: FloatArray) -> tuple[int, ...]:
+        values = np.rint(table * 2.0**bits).astype(np.int64)
+        return whole.setdefault(values.tobytes(), tuple(values.tolist()))
+
+    columns = tuple(
+        Column(name, tuple((v, integers(table)) for v, table in parts))
+        for name, parts in zip(names, factors, strict=True)
+    )
+    if norm is None:
+        reach = math.isqrt(_longest_squared(columns, bits) - 1) + 1
+    else:
+        reach = math.isqrt(math.floor((longest * 2**bits) ** 2))
+    if not reach:
+        raise InvalidInput(f"norm={norm!r} is below the step of the rows, 2^-{bits}: give a larger one")
+    out = variable(response, bounds, levels, missing, 1 << 14, family, other)
+    if family == "gaussian" and all(column.factors for column in columns):
+        # 0 must stay 0 where no intercept moves it to the middle of the bounds.
+        most = max(map(abs, bounds[response]))
+        out = variable(response, {response: (-most, most)}, levels, missing, 1 << 14, family)
+    return Design(formula, fine, out, columns, bits, reach, mixing, np.eye(len(names))).spread(reach)
+
+
+def variable(
+    name: str,
+    bounds: Mapping[str, Any],
+    levels: Mapping[str, Any],
+    missing: Mapping[str, Any],
+    steps: int,
+    role: str | None = None,
+    other: Mapping[str, Any] | None = None,
+) -> Variable:
+    """A declared column; ``role`` is the family of a response."""
+    rule = missing.get(name)
+    value = None if rule == EXCLUDE else rule
+    if role in ("binomial", "multinomial") and name not in levels:
+        raise InvalidInput(f"the response {name!r} needs levels={{{name!r}: (…)}} in a {role} regression")
+    if role in ("gaussian", "poisson") and name not in bounds:
+        raise InvalidInput(
+            f"the response {name!r} needs bounds={{{name!r}: (lowest, highest)}} in a {role} regression"
+        )
+    if name in levels:
+        domain = Domain(levels[name], (other or {}).get(name), value)
+        if role == "binomial" and domain.k != 2:
+            raise InvalidInput(f"levels={domain.levels!r} of {name!r}: a binomial response has two levels")
+        return Variable(name, Levels(domain), rule == EXCLUDE, tuple(domain.levels))
+    if isinstance(value, str):
+        raise InvalidInput(
+            f"missing={{{name!r}: {rule!r}}} must be 'exclude', or a number between the bounds"
+        )
+    whole = role == "poisson"
+    coder = Grid(bounds[name], None if whole else steps, whole, value)
+    if whole and coder.low != 0:
+        raise InvalidInput(f"bounds={bounds[name]!r} of the counts {name!r} must start at 0")
+    return Variable(name, coder, rule == EXCLUDE)
+
+
+def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
+    """The response, the other columns in the order of their first use, and the right side."""
+    try:
+        from formulaic import Formula
+    except ImportError:
+        raise missing_extra("formulaic, which reads formulas,", "glm") from None
+    if not isinstance(formula, str) or formula.count("~") != 1:
+        raise InvalidInput(  # not what was given: it may be the data, in the wrong place
+            f"formula must be a text such as 'income ~ age + C(sex)', not a {type(formula).__name__}"
+        )
+    try:
+        parsed = Formula(formula)
+        left, right = list(parsed.lhs), list(parsed.rhs)
+    except Exception as error:
+        raise InvalidInput(f"formula={formula!r} cannot be read ({type(error).__name__})") from None
+    if len(left) != 1 or len(left[0].factors) != 1 or left[0].factors[0].eval_method.value != "lookup":
+        raise InvalidInput(
+            f"formula={formula!r}: the left side must be one column; transform it beforehand and declare the "
+            "bounds of the result"
+        )
+    response = str(left[0].factors[0].expr)
+    wanted: dict[str, None] = {}
+    for term in right:
+        for factor in term.factors:
+            kind = factor.eval_method.value
+            if kind == "lookup":
+                wanted.setdefault(str(factor.expr).strip("`"))
+            elif kind == "python":
+                names, _ = check_call(str(factor.expr))
+                if len(names) > 1:
+                    raise InvalidInput(
+                        f"formula={formula!r}: {factor.expr} mixes the columns {', '.join(names)}; make such "
+                        "a column beforehand and declare its own bounds"
+                    )
+                wanted.update(dict.fromkeys(names))
+    if response in wanted:
+        raise InvalidInput(f"formula={formula!r}: {response!r} is on both sides")
+    return response, tuple(wanted), parsed.rhs
+
+
+def formula_columns(formula: str, declared: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of a formula, the response first; each must be declared."""
+    response, names, _ = _parsed(formula)
+    for name in (response, *names):
+        if name not in declared:
+            raise InvalidInput(
+                f"formula={formula!r}: column {name!r} is not declared in the schema{nearest(name, declared)}"
+            )
+    return (response, *names)
+
+
+_Factored = tuple[tuple[str, ...], list[list[tuple[int, FloatArray]]], FloatArray]
+"""Names of columns, the tables by variable of which each is the product, and how to scale back."""
+
+
+def _factored(right: Any, variables: Sequence[Variable]) -> _Factored:
+    """The columns of the formula as products of one-variable tables, scaled."""
+    terms = [[str(factor.expr).strip("`") for factor in term.factors] for term in right]
+    grids = [variable.coder for variable in variables if isinstance(variable.coder, Grid)]
+    if len(grids) < len(variables) or terms != [["1"], *([variable.name] for variable in variables)]:
+        return _by_formula(right, variables)
+    mixing = np.eye(len(terms))  # an intercept and numbers as they are: quick, however many
+    for j, coder in enumerate(grids, 1):
+        mixing[0, j], mixing[j, j] = -(coder.low + coder.high) / coder.width, 2 / coder.width
+    tables = [[(v, np.linspace(-1.0, 1.0, coder.size))] for v, coder in enumerate(grids)]
+    return ("Intercept", *(variable.name for variable in variables)), [[], *tables], mixing
+
+
+def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
+    import pandas as pd
+    from formulaic import Formula
+
+    def frame(codes: Sequence[IntArray]) -> Any:
+        columns = {v.name: v.values(c) for v, c in zip(variables, codes, strict=True)}
+        return pd.DataFrame(columns, index=None if columns else range(number))
+
+    generator, probes = np.random.default_rng(0), []
+    number = max([_PROBES, *(v.coder.size for v in variables if not v.numeric)])
+    for one in variables:
+        ends = [0, one.coder.size - 1] if one.numeric else [*range(one.coder.size), one.coder.size - 1]
+        drawn = generator.integers(0, one.coder.size, number - 2 if one.numeric else number)
+        probes.append(np.concatenate([ends, drawn])[:number])
+    for codes in probes:
+        generator.shuffle(codes)
+    try:
+        matrix = Formula(right).get_model_matrix(frame(probes), na_action="raise")
+    except Exception as error:
+        raise InvalidInput(
+            f"the formula cannot be evaluated between the declared bounds ({type(error).__name__}: {error})"
+        ) from None
+    spec, values = matrix.model_spec, np.asarray(matrix, dtype=np.float64)
+    names = tuple(map(str, matrix.columns))
+    if not names:
+        raise InvalidInput("the formula has no term on its right side")
+    if not np.isfinite(values).all():
+        raise InvalidInput("a term of the formula is not finite everywhere between the declared bounds")
+    positions = {v.name: i for i, v in enumerate(variables)}
+    depends: list[list[int]] = []
+    for structure in spec.structure:
+        own = [positions[str(n)] for n in spec.term_variables[structure.term] if str(n) in positions]
+        depends += [own] * len(structure.columns)
+    alone = np.array([len(own) == 1 for own in depends])
+    bases = np.where(alone, 0, np.argmax(np.abs(values), axis=0)).tolist()
+    heights = np.where(alone, 1.0, values[bases, np.arange(len(names))])
+    factors: list[list[tuple[int, FloatArray]]] = [[] for _ in names]
+    for v, one in enumerate(variables):
+        using = [j for j, own in enumerate(depends) if v in own]
+        for base in sorted({bases[j] for j in using}):
+            around = [np.full(one.coder.size, probe[base]) for probe in probes]
+            around[v] = np.arange(one.coder.size)
+            table = np.asarray(spec.get_model_matrix(frame(around)), dtype=np.float64)
+            for j in using:
+                if bases[j] == base:
+                    factors[j].append((v, table[:, j] / heights[j]))
+
+    def multiplied(tables: Sequence[Sequence[tuple[int, FloatArray]]]) -> FloatArray:
+        every = [
+            math.prod((table[probes[v]] for v, table in parts), start=np.ones(number)) for parts in tables
+        ]
+        return np.column_stack(every)
+
+    if not np.allclose(heights * multiplied(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
+        raise InvalidInput("a term of the formula mixes several columns other than as a product of functions")
+    for scaled in _scalings(factors, variables):
+        rows = multiplied(scaled)
+        # values = rows @ mix: the formula's columns in terms of the scaled ones, if these span them.
+        mix, _, rank, _ = np.linalg.lstsq(rows, values, rcond=1e-10)
+        spanned = np.allclose(rows @ mix, values, rtol=1e-7, atol=1e-8 * np.abs(values).max())
+        if rank == len(names) and spanned:
+            mix[np.abs(mix) < 1e-10 * np.abs(mix).max(axis=0)] = 0
+            return names, scaled, np.linalg.inv(mix)
+    raise InvalidInput(
+        "the columns of the formula are linearly dependent, whatever the data: leave out a term"
+    )
+
+
+def _scalings(
+    factors: Sequence[Sequence[tuple[int, FloatArray]]], variables: Sequence[Variable]
+) -> Iterator[list[list[tuple[int, FloatArray]]]]:
+    """Factors that are to span the columns of the formula, the best first: orthogonal functions of each
+    variable for evenly spread values, then its own ones between −1 and 1, moved and not."""
+    yield _orthogonal(factors, variables)
+    for scale in (_centred, lambda table: table / np.abs(table).max()):
+        yield [[(v, scale(table)) for v, table in parts] for parts in factors]
+
+
+def _orthogonal(
+    factors: Sequence[Sequence[tuple[int, FloatArray]]], variables: Sequence[Variable]
+) -> list[list[tuple[int, FloatArray]]]:
+    """The functions of each variable made orthogonal to a constant and to each other, in their order.
+
+    Powers of a number become Legendre's polynomials, and levels the corners of a simplex: the noise on sums
+    follows the longest row, and with it says the more of a coefficient the rounder the rows lie. Functions of
+    numbers have the largest size 1, those of levels together the length 1.
+    """
+    known: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
+    found: list[list[tuple[int, FloatArray]]] = []
+    for parts in factors:
+        made = []
+        for v, table in parts:
+            own, moved = known.setdefault(v, []), table - table.mean()
+            length = math.sqrt(float(moved @ moved))
+            if length <= 1e-9 * float(np.abs(table).max()) * math.sqrt(len(table)):
+                made.append((v, np.ones_like(table)))
+                continue
+            at = next((new for old, new in own if np.allclose(moved / length, old, atol=1e-9)), None)
+            if at is None:
+                at = moved
+                for _ in range(2):  # twice: what is left of nearly dependent tables is small
+                    for _, new in own:
+                        at = at - new * float(at @ new) / float(new @ new)
+                size = float(np.abs(at).max())
+                if variables[v].numeric and size > 1e-9 * length:
+                    at = at / size
+                elif size > 1e-9 * length:
+                    at = at * math.sqrt(len(table) / (len(table) - 1) / float(at @ at))
+                else:  # a combination of the others: the columns are not products of orthogonal functions
+                    at = table / float(np.abs(table).max())
+                own.append((moved / length, at))
+            made.append((v, at))
+        found.append(made)
+    return found
+
+
+def _centred(table: FloatArray) -> FloatArray:
+    """A table moved and stretched to [−1, 1], or left as it is if an indicator of one of many."""
+    low, high = float(table.min()), float(table.max())
+    if high == low:
+        return np.ones_like(table)
+    if len(table) > 2 and set(np.unique(table)) == {0.0, 1.0}:
+        return table
+    return (table - (low + high) / 2) / ((high - low) / 2)
+
+
+def _longest(factored: _Factored) -> float:
+    alone, others = _alone(factored[1])
+    return math.sqrt(alone + sum(math.prod(float(np.max(t**2)) for _, t in parts) for parts in others))
+
+
+def _longest_squared(columns: Sequence[Column], bits: int) -> int:
+    """A bound on the integer squared length of a row: entries are cut towards zero."""
+    whole = [[(v, np.asarray(table, dtype=np.float64)) for v, table in column.factors] for column in columns]
+    others = [column for column in columns if len(column.factors) != 1]
+    return round(_alone(whole)[0]) + sum(column.reach(bits) ** 2 for column in others)
+
+
+def _alone(columns: Iterable[Sequence[tuple[int, FloatArray]]]) -> tuple[float, list[Any]]:
+    """Of columns of one variable, Σ over variables of their largest sum of squares; and the other columns."""
+    squares: dict[int, Any] = {}
+    others = []
+    for parts in columns:
+        if len(parts) == 1:
+            ((v, table),) = parts
+            squares[v] = squares.get(v, 0.0) + table**2
+        else:
+            others.append(parts)
+    return sum(float(one.max()) for one in squares.values()), others

@@ -1,0 +1,73 @@
+"""Regressions that discreet 0.2 released: read and shown, without the estimates of an engine that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from discreet._documents.answer import Answer, Row, Words
+from discreet._typing import FloatArray
+from discreet.errors import InvalidInput
+from discreet.privacy.guarantee import Guarantee
+
+_NO_ESTIMATES = (
+    "The coefficients of this regression are computed by discreet 0.2, which wrote it: its sums are over "
+    "columns that were scaled otherwise. Its guarantee is as stated, not checked."
+)
+COLUMNS_OF_0_2 = "bounded"
+"""How the columns of such a document were scaled, where it is written anew."""
+_PARTS = ("question", "guarantee", "n", "reached", "rounds", "private", "versions")
+
+
+@dataclass(frozen=True, repr=False)
+class EarlierFit(Answer):
+    """What was asked, promised and released by a regression of 0.2."""
+
+    format: ClassVar[str] = "discreet/regression"
+    label: ClassVar[str] = "coefficient"
+
+    guarantee: Guarantee
+    released: Mapping[str, Any]
+    """The document as it was written."""
+
+    def content(self) -> dict[str, Any]:
+        return {"columns": COLUMNS_OF_0_2, **{name: self.released[name] for name in _PARTS}}
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Read what 0.2 wrote: a question, a guarantee and rounds of sums."""
+        asked = content["question"]
+        if not all(isinstance(asked[name], str) for name in ("formula", "family")):
+            raise ValueError("its question has no formula or no family")
+        if not isinstance(content["rounds"], list) or not isinstance(content["versions"], Mapping):
+            raise ValueError("its rounds or versions are malformed")
+        stated = Guarantee.from_dict(content["guarantee"])
+        private = content["private"] is True
+        return cls(stated if private else Guarantee(None, basis="a simulation: not private"), dict(content))
+
+    def cost(self) -> Guarantee:
+        """The stated one: which noise was enough for these sums is no longer computed."""
+        return self.guarantee
+
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """No row: no estimate is computed here."""
+        return []
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Refused: no estimate is computed here."""
+        raise InvalidInput("the coefficients of a regression of discreet 0.2 are drawn by that version")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return (_NO_ESTIMATES,)
+
+    def words(self) -> Words:
+        """What was asked."""
+        asked = self.released["question"]
+        stamp = "Private" if self.is_private else "NOT PRIVATE (from a seed):"
+        return Words(
+            headline=f"{stamp} {asked['family']} regression of an earlier version: {asked['formula']}",
+            name=f"Regression {asked['formula']} ({asked['family']})",
+            facts=(("Formula", asked["formula"]), ("Family", asked["family"])),
+        )

@@ -1,0 +1,713 @@
+"""A private regression with error bars: the question, :class:`Regression`, and its answer, :class:`Fit`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from discreet._data.grids import Grid
+from discreet._declarations import (
+    Domain,
+    Relation,
+    as_epsilon,
+    as_integer,
+    as_positive,
+    as_rational,
+    as_reals,
+    as_target_delta,
+    check_hidden_size,
+    people_assumption,
+)
+from discreet._documents.answer import (
+    LARGEST,
+    VERSIONS,
+    Answer,
+    Figure,
+    Row,
+    Words,
+    as_count,
+    as_probability,
+    kept,
+    with_interval,
+)
+from discreet._documents.base import parse
+from discreet._json import fields_as_json
+from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
+from discreet._typing import EpsilonLike, FloatArray
+from discreet.errors import DataError, InvalidInput
+from discreet.privacy.curves import Gaussian as GaussianCurve
+from discreet.privacy.curves import largest_gaussian
+from discreet.privacy.guarantee import Guarantee
+from discreet.regression._newton.design import Design, design
+from discreet.regression._newton.earlier import COLUMNS_OF_0_2, EarlierFit
+from discreet.regression._newton.formulas import check_formula
+from discreet.regression._newton.models import ResponseModel, model_of
+from discreet.regression._newton.posterior import CoefficientPrior, Posterior, PublicSetting
+from discreet.regression._newton.records import RecordSource, codes_of, read
+from discreet.regression._newton.rounds import Outcome, Schedule, ask, descends
+from discreet.regression._newton.sums import Round, RoundNoise, RoundSums, round_cost
+
+if TYPE_CHECKING:
+    from discreet._randomness.entropy import Source
+
+_READING = (
+    "A coefficient is what the model's predictor moves by when its column grows by one of its units, the "
+    "others held. The interval holds it with the stated probability, given the prior and the model; sampling "
+    "and the noise of privacy are both inside."
+)
+_PUBLIC = "the number of records is public"
+_MOST_ROUNDS = 16
+"""Of a document; no question has as many."""
+_COLUMNS = "orthogonal"
+"""How the columns are scaled over which the sums are: a document says it, and another scale is refused."""
+BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
+
+
+@dataclass(frozen=True)
+class Units:
+    """From scaled coefficients w to those in the units of the columns: mixing @ w + offset."""
+
+    names: tuple[str, ...]
+    mixing: FloatArray
+    offset: FloatArray
+    ranges: FloatArray
+    """Of the columns, as declared: from the least to the largest value."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What is asked, all of it public and fixed before the data: see :func:`discreet.regress`."""
+
+    formula: str
+    family: str
+    bounds: Mapping[str, tuple[float, float]]
+    levels: Mapping[str, Sequence[Any]]
+    epsilon: Fraction
+    delta: Fraction
+    prior: Mapping[str, tuple[float, float]] | None = None
+    missing: Mapping[str, Any] | None = None
+    n: int | None = None
+    relation: Relation = Relation.REPLACE_ONE
+    per_person: int | None = None
+    norm: float | None = None
+    aim: str = "intervals"
+    person: str | None = None
+    other: Mapping[str, Any] | None = None
+    """By column, the level of values that are not declared."""
+
+    def __post_init__(self) -> None:
+        if self.aim not in ("intervals", "prediction"):
+            raise InvalidInput(f"aim={self.aim!r} must be 'intervals' or 'prediction'")
+        if self.n is not None and not self.hides_size and self.n < self.design.d:
+            raise InvalidInput(
+                f"n={self.n} is less than the {self.design.d} coefficients: nothing can be fitted"
+            )
+
+    @property
+    def hides_size(self) -> bool:
+        """Whether the number of records is private."""
+        return self.relation is Relation.ADD_REMOVE
+
+    @cached_property
+    def design(self) -> Design:
+        """The design; where descent is to predict levels, with rows of no more than their typical length.
+
+        A row that is shortened as a whole, its intercept included, is on the same side, and the noise follows
+        the longest: √3 times less of it for numbers that spread evenly.
+        """
+        made = design(
+            self.formula,
+            family=self.family,
+            bounds=self.bounds,
+            levels=self.levels,
+            missing=self.missing,
+            other=self.other,
+            norm=self.norm,
+        )
+        model = model_of(self.family, made)
+        if self.norm is not None or self.aim != "prediction":
+            return made
+        signal = self.mu_squared / (self.per_person or 1) ** 2
+        if not descends(made, model, self.aim, self.n, signal, self._counted(made)):
+            return made
+        return made.spread(math.isqrt(int(np.trace(made.second_moments) * made.unit**2)))
+
+    @cached_property
+    def model(self) -> ResponseModel:
+        return model_of(self.family, self.design)
+
+    @cached_property
+    def mu_squared(self) -> Fraction:
+        return largest_gaussian(self.epsilon, self.delta)
+
+    @cached_property
+    def response_scale(self) -> tuple[float, float]:
+        """The middle and half the width of the bounds of numbers, which are scaled to [−1, 1]; else 0, 1."""
+        coder = self.design.response.coder
+        if not (self.model.normal and isinstance(coder, Grid)):
+            return 0.0, 1.0
+        return (coder.low + coder.high) / 2, coder.width / 2
+
+    @cached_property
+    def units(self) -> Units:
+        made, outputs, (middle, half) = self.design, self.model.outputs, self.response_scale
+        ranges = made.ranges()
+        offset = np.zeros(made.d)
+        if made.constant is not None:
+            offset[made.constant] = middle
+        names = made.names
+        if outputs > 1:
+            names = tuple(f"{level}: {name}" for level in made.response.levels[1:] for name in names)
+        mixing = np.asarray(np.kron(np.eye(outputs), made.mixing * half), dtype=np.float64)
+        return Units(names, mixing, np.tile(offset, outputs), np.tile(ranges, outputs))
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        people, most = self.per_person is not None and not self.hides_size, self.per_person or 1
+        public = () if self.hides_size else (_PUBLIC,)
+        return Guarantee(
+            exact_epsilon=self.epsilon,
+            relation=Relation.REPLACE_PERSON if people else self.relation,
+            exact_delta=self.delta,
+            basis=BASIS,
+            assumptions=(*public, people_assumption(most, self.person)) if people else public,
+            curve=GaussianCurve(self.mu_squared),
+            unit=self.person if people else None,
+        )
+
+    def scaled_prior(self) -> CoefficientPrior:
+        """The prior of the scaled coefficients."""
+        wide = CoefficientPrior.wide(self.design, self.model, self.aim)
+        if not self.prior:
+            return wide
+        units, given = self.units, {}
+        unknown = [name for name in self.prior if name not in units.names]
+        if unknown:
+            raise InvalidInput(f"prior names {unknown[0]!r}, which is none of the coefficients {units.names}")
+        for name, pair in self.prior.items():
+            try:
+                centre, deviation = (float(value) for value in pair)
+            except (TypeError, ValueError):
+                raise InvalidInput(f"prior[{name!r}]={pair!r} must be (mean, standard deviation)") from None
+            if not (math.isfinite(centre) and math.isfinite(deviation) and deviation > 0):
+                raise InvalidInput(f"prior[{name!r}]={pair!r} must be finite, with a positive deviation")
+            given[units.names.index(name)] = centre, deviation
+        back = np.asarray(np.linalg.inv(units.mixing), dtype=np.float64)
+        return wide.with_declared(back, units.offset, given)
+
+    def setting(self, n: int | None) -> PublicSetting:
+        """The setting of the rounds for a dataset of n records, if that number is public."""
+        prior, people = self.scaled_prior(), self.per_person or 1
+        return PublicSetting(
+            self.design, self.model, prior, self.mu_squared, self.relation, n, people, self.n
+        )
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of records that enter is public, and so in the answer."""
+        return self._counted(self.design)
+
+    def _counted(self, design: Design) -> bool:
+        """Whether the number of records that enter is public: no add/remove, and none is left out."""
+        return not self.hides_size and not design.excludes
+
+    def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
+        """The answer for some data; ``source`` other than the system's makes it no private one."""
+        with read(self.design, data, person, self.per_person) as records:
+            return self.fit_records(records, source)
+
+    def fit_records(self, records: RecordSource, source: Source = OS_ENTROPY) -> Fit:
+        """The answer for records that were read already."""
+        if not self.hides_size:
+            if not records.n:
+                raise DataError("the data are empty: there is no record")
+            if self.n is not None and records.n != self.n:
+                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+            if records.n < self.design.d:
+                raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
+        setting = self.setting(records.n if self._counted(self.design) else None)
+        outcome = ask(setting, lambda link, curved: records.sums(self.model, link, curved), source, self.aim)
+        reached = None if outcome.reached is None else tuple(outcome.reached.tolist())
+        private = type(source) is not SeededEntropy
+        return Fit(self, setting.n, reached, outcome.rounds, private, VERSIONS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values that :meth:`from_dict` reads."""
+        kept = fields_as_json(self)
+        kept["bounds"] = {name: list(map(float, pair)) for name, pair in self.bounds.items()}
+        kept["levels"] = {name: list(given) for name, given in self.levels.items()}
+        return {name: value for name, value in kept.items() if value not in (None, {})}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Regression:
+        """Read :meth:`to_dict`, each part within its bounds."""
+        given = dict(content)
+        for name in ("bounds", "prior"):
+            pairs = given.get(name, {}).items()
+            for _, pair in pairs:
+                as_reals(pair, name)
+            given[name] = {key: tuple(pair) for key, pair in pairs}
+        given["levels"] = {name: tuple(one) for name, one in given.get("levels", {}).items()}
+        given["epsilon"] = as_rational(given["epsilon"], "epsilon", 0)
+        given["delta"] = as_rational(given["delta"], "delta", 0, 1)
+        given["relation"] = Relation(given["relation"])
+        for name in ("n", "per_person"):
+            if given.get(name) is not None:
+                given[name] = as_count(given[name], name, 1)
+        asked = cls(**{**given, "prior": given["prior"] or None})
+        people = asked.per_person is not None
+        if (
+            asked.relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
+            or (asked.person is None) is people
+        ):
+            raise ValueError("its relation, or whom it protects, is malformed")
+        if asked.hides_size and (people or asked.n is not None):
+            raise ValueError("it hides the number of records, and says it")
+        if not (asked.epsilon and 0 < asked.delta < 1):
+            raise ValueError("its epsilon and delta are malformed")
+        return asked
+
+
+def regression(
+    formula: str,
+    *,
+    epsilon: EpsilonLike,
+    delta: EpsilonLike,
+    family: str = "gaussian",
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[Any] | Domain] | None = None,
+    n: int | None = None,
+    relation: str = "replace-one",
+    person: str | None = None,
+    per_person: int | None = None,
+    missing: Mapping[str, Any] | None = None,
+    **how: Any,
+) -> Regression:
+    """The question of :func:`discreet.regress`, checked, without data."""
+    for name, given in (
+        ("bounds", bounds),
+        ("levels", levels),
+        ("missing", missing),
+        ("prior", how.get("prior")),
+    ):
+        if not isinstance(given, Mapping | None):
+            raise InvalidInput(f"{name}={given!r} must say by column what is declared: {name}={{'age': …}}")
+    if (person is None) != (per_person is None):
+        raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
+    if relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE):
+        raise InvalidInput(
+            f"relation={relation!r} must be 'replace-one' or 'add-remove'; people are protected with "
+            "person=… and per_person=…"
+        )
+    kind = Relation(relation)
+    most = None if per_person is None else as_positive(per_person, "per_person")
+    size = None if n is None else as_integer(n, "n")
+    if kind is Relation.ADD_REMOVE:
+        check_hidden_size(size, person)
+    elif most is not None and most > 1 and size is None:
+        raise InvalidInput(
+            f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound"
+        )
+    domains = {k: one if isinstance(one, Domain) else Domain(one) for k, one in (levels or {}).items()}
+    ruled = {k: one.missing for k, one in domains.items() if one.missing is not None} | dict(missing or {})
+    made = Regression(
+        formula,
+        family,
+        dict(bounds or {}),
+        {k: tuple(one.levels) for k, one in domains.items()},
+        as_epsilon(epsilon),
+        as_target_delta(delta, size or 1, "ask for counts instead, with pure epsilon"),
+        n=size,
+        relation=kind,
+        person=person,
+        per_person=most,
+        missing=ruled or None,
+        other={k: one.other for k, one in domains.items() if one.other is not None} or None,
+        **how,
+    )
+    _ = made.model, made.scaled_prior()  # every mistake before any data
+    return made
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Means of the response by record, with the ends of an interval at ``level`` for each mean."""
+
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float
+
+
+def as_level(level: Any) -> float:
+    return as_probability(level, "level", "0.9")
+
+
+@dataclass(frozen=True, repr=False)
+class Fit(Answer):
+    """The posterior of a regression's coefficients given private sums: what may be published.
+
+    Arrays are in the order of ``names`` and in the units of the formula's columns. ``warnings`` is empty
+    where the intervals are to be trusted; it depends on released values only.
+    """
+
+    format: ClassVar[str] = "discreet/regression"
+    label: ClassVar[str] = "coefficient"
+    variable: ClassVar[str] = "coefficients"
+    plot_kind: ClassVar[str] = "coefficients"
+
+    question: Regression
+    n: int | None
+    """The number of records, where it is public."""
+    reached: tuple[float, ...] | None
+    """Where descent ended, if that is how it was fitted."""
+    rounds: tuple[tuple[Round, RoundSums], ...]
+    """What was released: sums with noise on each, and where the rounds looked."""
+    private: bool = True
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The rounds with what is known of the scaled coefficients given them."""
+        reached = None if self.reached is None else np.array(self.reached)
+        return Outcome(self.question.setting(self.n), reached, self.rounds)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """Draws of the coefficients in the units of the columns."""
+        units = self.question.units
+        return self.outcome.posterior.mapped(units.mixing, units.offset)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the intervals may be off, as far as released values tell; none where they are to be trusted."""
+        return doubts(self.names, self.posterior, bool(self.rounds), tuple(self.question.prior or ()))
+
+    @property
+    def records(self) -> float:
+        """The number of records: public, or as far as the released sums tell."""
+        return float(self.n or self.outcome.posterior.records)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.question.units.names
+
+    @property
+    def guarantee(self) -> Guarantee:  # type: ignore[override]
+        """What is promised about everything in it."""
+        return self.question.guarantee if self.private else Guarantee(None, basis="a simulation: not private")
+
+    def covariance(self) -> FloatArray:
+        """The posterior covariance."""
+        return self.posterior.covariance
+
+    def noise_share(self) -> FloatArray:
+        """How much of each coefficient's variance comes from the privacy noise."""
+        return np.clip(1 - np.diag(self.posterior.noise_free) / self.posterior.std() ** 2, 0.0, 1.0)
+
+    def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
+        """The deviation of a gaussian model's errors, in the response's units: median and interval."""
+        if not self.question.model.normal:
+            raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
+        tail = (1 - as_level(level)) / 2
+        sigma = np.sqrt(self.posterior.dispersion)[:, None] * self.question.response_scale[1]
+        middle, low, high = self.posterior.quantiles(sigma, (0.5, tail, 1 - tail))
+        return float(middle[0]), float(low[0]), float(high[0])
+
+    def dispersion(self, level: float = 0.95) -> tuple[float, float, float]:
+        """The variance of counts over their mean, given the columns: 1 of a Poisson law; and an interval.
+
+        The intervals of the coefficients allow for what is above 1 for sure.
+        """
+        if self.question.family != "poisson":
+            raise InvalidInput(f"family={self.question.family!r} has no dispersion; it is of poisson models")
+        tail = (1 - as_level(level)) / 2
+        found = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
+        middle, low, high = (float(one[0]) for one in found)
+        return middle, low, high
+
+    def predict(self, frame: Any, level: float = 0.95) -> Prediction:
+        """The mean response of records in their own units: probabilities, rates, or numbers.
+
+        ``frame`` is a table with the formula's columns. Of a multinomial model the arrays have a column for
+        each level, in the declared order.
+        """
+        tail, law = (1 - as_level(level)) / 2, self.outcome.posterior
+        made, outputs = self.question.design, self.question.model.outputs
+        rows = made.scaled(codes_of(made, frame))
+        if outputs > 1:  # by draws, with a fixed seed: a softmax has no normal law
+            found = [self._through(rows @ w.reshape(outputs, -1).T) for w in self._draws(400)]
+            low, high = np.quantile(found, [tail, 1 - tail], axis=0)
+        else:
+            reach = -ndtri(tail) * np.sqrt(np.einsum("ij,ij->i", rows @ law.covariance, rows))
+            low, high = (self._through(rows @ law.mean + side * reach) for side in (-1, 1))
+        return Prediction(self.response(rows), low, high, level)
+
+    def response(self, rows: FloatArray) -> FloatArray:
+        """The mean response of scaled rows at the posterior mean of the coefficients."""
+        outputs = self.question.model.outputs
+        centre = self.outcome.posterior.mean.reshape(outputs, -1)
+        return self._through(rows @ centre.T if outputs > 1 else rows @ centre[0])
+
+    def _through(self, predictor: FloatArray) -> FloatArray:
+        """The inverse link, in the units of the response."""
+        middle, half = self.question.response_scale
+        return middle + half * self.question.model.mean(predictor)
+
+    def _draws(self, number: int) -> FloatArray:
+        """Draws of the scaled coefficients from their posterior: what was released, and a fixed seed."""
+        law = self.outcome.posterior
+        return law.draws[np.random.default_rng(0).choice(len(law.draws), number, p=law.weights)]
+
+    def effects(self, level: float = 0.95) -> list[Row]:
+        """Average marginal effects: what the mean response moves by, in its units, per unit of a column.
+
+        The mean slope of the response is what the released curvature has for the constant column, over the
+        number of records. Columns of numbers that stand in several terms have none.
+        """
+        model, law = self.question.model, self.outcome.posterior
+        if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
+            raise InvalidInput(
+                "marginal effects need one response, an intercept, and a fit that published its curvature"
+            )
+        found = replace(self.posterior, draws=self.posterior.draws * law.slope[:, None], exact=None)
+        rows = self._rows(found, as_level(level))
+        return [row for row, plain in zip(rows, self.question.design.plain, strict=True) if plain]
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw coefficients from their posterior, in the units of the columns.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        law, rng = self.posterior, np.random.default_rng(seed)
+        return law.draws[rng.choice(len(law.draws), as_positive(size, "size"), p=law.weights)]
+
+    @kept
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """One row for each coefficient, in the units of the columns."""
+        shares = self.noise_share().tolist()
+        rows = self._rows(self.posterior, level)
+        return [replace(row, noise=share) for row, share in zip(rows, shares, strict=True)]
+
+    def _rows(self, law: Posterior, level: float) -> list[Row]:
+        numbers = np.column_stack([law.mean, law.std(), *law.interval(level)])
+        return [Row(name, *one) for name, one in zip(self.names, numbers.tolist(), strict=True)]
+
+    def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
+        """Odds or rate ratios, with the same intervals."""
+        ratio = self.question.model.ratio
+        if ratio is None:
+            return {}
+        ends = [[math.exp(min(x or 0.0, 700.0)) for x in (row.mean, row.low, row.high)] for row in rows]
+        return {ratio: [with_interval(*numbers) for numbers in ends]}
+
+    @property
+    def slopes(self) -> list[int]:
+        """Which coefficients are drawn: not intercepts, beside which the others would be too small to see."""
+        found = [j for j, name in enumerate(self.names) if "Intercept" not in name]
+        return found or list(range(len(self.names)))
+
+    def figure(self, level: float = 0.95) -> Figure:
+        """The slopes on one axis; times the declared ranges of the columns where these differ tenfold."""
+        rows, ranges = self.rows(level), self.question.units.ranges
+        drawn = self.slopes
+        if max(ranges[drawn]) > 10 * min(ranges[drawn]):
+            rows = [_times(row, float(r)) for row, r in zip(rows, ranges, strict=True)]
+        return Figure(self.words().name, tuple(rows[j] for j in drawn))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The number of records, σ of a gaussian model, and how the intervals are to be taken."""
+        asked = self.question
+        known = f"n = {self.n:,}" if self.n is not None else f"n about {self.records:,.0f} (private)"
+        if asked.model.normal:
+            known += f"; σ = {with_interval(*self.sigma())}"
+        said = [
+            f"{known}.",
+            "The intervals account for the noise; coefficients are in the units of the columns.",
+        ]
+        if asked.family == "poisson" and (found := self.dispersion())[1] > 1:
+            said.append(
+                f"Counts scatter about {found[0]:.2g} times as much as Poisson ones ({found[1]:.2g} to "
+                f"{found[2]:.2g}); the intervals allow for it."
+            )
+        return tuple(said)
+
+    def words(self) -> Words:
+        """What was fitted, and how it is to be taken."""
+        asked = self.question
+        stamp = "Private" if self.private else "NOT PRIVATE (from a seed):"
+        declared = "; ".join(f"{name}: {low:g} to {high:g}" for name, (low, high) in asked.bounds.items())
+        listed = "; ".join(f"{name}: {', '.join(map(str, given))}" for name, given in asked.levels.items())
+        facts = [("Formula", asked.formula), ("Family", asked.family), ("Declared bounds", declared)]
+        facts += [("Declared levels", listed)] if listed else []
+        return Words(
+            headline=f"{stamp} {asked.family} regression: {asked.formula}",
+            name=f"Regression {asked.formula} ({asked.family})",
+            facts=tuple(facts),
+            reading=(_READING,),
+        )
+
+    def content(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "question": self.question.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "columns": _COLUMNS,
+            "n": self.n,
+            "reached": None if self.reached is None else list(self.reached),
+            "rounds": [
+                {
+                    "point": list(turn.link.point),
+                    "clip": turn.link.clip,
+                    "mu_squared": str(turn.mu_squared),
+                    "noise": [None if one is None else str(one) for one in astuple(turn.noise)],
+                    "gradient": list(sums.gradient),
+                    "curvature": list(sums.curvature),
+                    "square": sums.square,
+                }
+                for turn, sums in self.rounds
+            ],
+            "private": self.private,
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_json(cls, text: str) -> Any:
+        """Read a document; one of 0.2 is read without its estimates."""
+        document = parse(text)
+        content = document.get("release")
+        columns = content.get("columns") if isinstance(content, Mapping) else None
+        earlier = document.get("version") == 1 or columns == COLUMNS_OF_0_2
+        return EarlierFit.from_json(text) if earlier else super().from_json(text)
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Fit:
+        """Reads :meth:`content`; what the guarantee says must be what the question promises."""
+        if content.get("columns") != _COLUMNS:
+            raise ValueError(
+                "its sums are over columns that were scaled otherwise: read it with the version that wrote it"
+            )
+        question, reached = content["question"], content["reached"]
+        # Nothing is computed that has many more columns than the document has numbers.
+        held = max([len(reached or ()), *(len(one["point"]) for one in content["rounds"])])
+        sizes = {name: len(levels) for name, levels in question.get("levels", {}).items()}
+        least, most = check_formula(question["formula"], sizes)
+        if max([least, *(number - 1 for number in sizes.values())]) > held or most > 64 * (held + 4):
+            raise ValueError("its formula has more columns than it has coefficients")
+        asked = Regression.from_dict(question)
+        read = cls(
+            asked,
+            None if content["n"] is None else as_count(content["n"], "n", 1),
+            None if reached is None else tuple(as_reals(reached, "reached").tolist()),
+            tuple(_round_from(one, asked) for one in content["rounds"][:_MOST_ROUNDS]),
+            content["private"] is True,
+            dict(content["versions"]),
+        )
+        promised = read.guarantee.to_dict()
+        earlier = {**promised, "assumptions": [_PUBLIC]}  # of 0.2.0, for people
+        if content["guarantee"] not in (promised, *([earlier] if asked.per_person else [])):
+            raise ValueError("its guarantee is not that of its question")
+        return read
+
+    def check_parts(self) -> None:
+        """The number of records and the rounds are those of the question, and so is their noise."""
+        asked = self.question
+        if (self.n is not None) is not asked.is_counted:
+            raise ValueError("its number of records is public, or private, against its question")
+        if self.n is not None and (self.n < asked.design.d or asked.n not in (None, self.n)):
+            raise ValueError("its number of records is not that of its question")
+        plan = Schedule.of(asked.setting(self.n), asked.aim)
+        if [turn.mu_squared for turn, _ in self.rounds] != [one * asked.mu_squared for one in plan.shares]:
+            raise ValueError("its rounds are not those of its question")
+        size = asked.design.d * asked.model.outputs if plan.steps else None
+        if (None if self.reached is None else len(self.reached)) != size:
+            raise ValueError("where it ended is not what its question asks for")
+        people = Fraction(asked.per_person or 1) ** 2
+        for turn, _ in self.rounds:
+            variance = turn.noise.gradient
+            cost = round_cost(asked.model, asked.design, turn, asked.relation) * people
+            wanted = variance * cost / turn.mu_squared
+            if variance.denominator != 1 or abs(variance - wanted) > 1 + variance / 10**6:
+                raise ValueError("the noise of a round is not that of its part of the privacy loss")
+        super().check_parts()
+
+    def cost(self) -> Guarantee:
+        """What the noise of its rounds costs one record; of descent, what its question's noise does."""
+        asked = self.question
+        spent = sum(
+            (round_cost(asked.model, asked.design, turn, asked.relation) for turn, _ in self.rounds),
+            Fraction(0),
+        )
+        if self.reached is not None:
+            spent += asked.mu_squared / Fraction(asked.per_person or 1) ** 2
+        relation = Relation.ADD_REMOVE if asked.hides_size else Relation.REPLACE_ONE
+        return Guarantee(None, relation, basis=BASIS, curve=GaussianCurve(spent))
+
+
+def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, RoundSums]:
+    def whole(name: str) -> tuple[int, ...]:
+        return tuple(as_count(value, name, -LARGEST) for value in content[name])
+
+    noise = RoundNoise(*(None if one is None else as_rational(one, "noise", 0) for one in content["noise"]))  # type: ignore[arg-type]
+    point, size = whole("point"), asked.design.d * asked.model.outputs
+    sums = RoundSums(whole("gradient"), whole("curvature"), as_count(content["square"], "square", -LARGEST))
+    triangle = 0 if noise.curvature is None else size * (size + 1) // 2
+    given = len(point), len(sums.gradient), len(sums.curvature)
+    if noise.gradient is None or given != (size, size, triangle):
+        raise ValueError("a round is malformed")
+    if noise.square is None and sums.square:
+        raise ValueError("a round publishes a sum without noise")
+    link = asked.model.link_at(asked.design, point, as_count(content["clip"], "clip"))
+    return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
+
+
+_BENT = 0.4
+
+
+def doubts(
+    names: Sequence[str], found: Posterior, seen: bool, declared: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Why intervals may be off, as far as released values tell; none where they are to be trusted.
+
+    A prior that is ``declared`` may decide: it is not told.
+    """
+    if not seen:
+        return (
+            "no curvature was published, because its noise would have drowned it: the fit predicts, and its "
+            "intervals are those of the prior around it",
+        )
+    said, undecided = [], [names[j] for j in found.undecided() if names[j] not in declared]
+    if len(undecided) == 1:
+        said.append(
+            f"{undecided[0]} cannot be told at this ε, and the prior decides it: declare a prior or bounds "
+            "nearer to where values lie, or take more records, a larger epsilon or fewer columns"
+        )
+    elif undecided:
+        said.append(
+            f"{', '.join(undecided)} cannot be told apart at this ε, and the prior decides them: declare a "
+            "prior or bounds nearer to where values lie, or take more records, a larger epsilon or fewer "
+            "columns"
+        )
+    if found.bent > _BENT:
+        said.append(
+            "the last round looked too far from where the coefficients are for straight lines to hold: take "
+            "more records or a larger epsilon, or declare a prior"
+        )
+    return tuple(said)
+
+
+def _times(row: Row, factor: float) -> Row:
+    """A coefficient times the range of its column."""
+    name = row.name if math.isclose(factor, 1) else f"{row.name} × {factor:,.7g}"
+    sd, low, high = (factor * (part or 0.0) for part in (row.sd, row.low, row.high))
+    return Row(name, factor * row.mean, sd, low, high)

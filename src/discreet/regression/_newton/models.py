@@ -1,0 +1,499 @@
+"""The models: what a record adds at a public point, how far that reaches, and its curvature.
+
+A record adds g = r·x, H = v·xx' and perhaps r² to the sums, all of them whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import erfinv, expit, gammaincc, gammaln, logit
+
+from discreet._text import nearest
+from discreet._typing import FloatArray, IntArray
+from discreet.errors import InvalidInput
+from discreet.regression._newton.curvature import clipped_moments
+from discreet.regression._newton.design import Design
+
+if TYPE_CHECKING:
+    from discreet.regression._newton.posterior import NormalLaw
+
+POINT_BITS = 16
+"""Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
+_FARTHEST = 2.0**28
+"""No coefficient of a point is larger, so that predictors stay below 2⁵³."""
+_TABLE_BITS, _SHARE_BITS = 30, 10
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True)
+class Link:
+    """One round's public integers: the point, the grid of its linear predictor, and tables over that grid.
+
+    The predictor of a record is e = ⌊(x·w)/2^shift + ½⌋, moved into [−reach, reach]; ``tables`` have an entry
+    for each of these 2·reach + 1 values. ``clip`` bounds the residual.
+    """
+
+    point: tuple[int, ...]
+    shift: int
+    reach: int
+    clip: int = 0
+    tables: tuple[FloatArray, ...] = field(default=(), repr=False)
+
+    @property
+    def at(self) -> FloatArray:
+        """The point, exactly as rounded."""
+        return np.asarray(np.array(self.point, dtype=np.float64) / 2**POINT_BITS)
+
+    def looked_up(self, predictor: FloatArray) -> list[FloatArray]:
+        """The entries of each table."""
+        at = (predictor + self.reach).astype(np.intp)
+        return [table[at] for table in self.tables]
+
+
+def _shares(*percent: int) -> tuple[Fraction, ...]:
+    return tuple(Fraction(one, 100) for one in percent)
+
+
+class InSql(NamedTuple):
+    """Expressions of whole numbers, weights by pair of outputs; ``steps`` are columns to be added first."""
+
+    residuals: list[str]
+    weights: dict[tuple[int, int], str]
+    steps: tuple[str, ...] = ()
+
+
+class ResponseModel(ABC):
+    """The model of a response. Predictors and residuals have a column for each of the ``outputs``."""
+
+    family: ClassVar[str]
+    round_shares: ClassVar[tuple[Fraction, ...]] = _shares(4, 8, 14, 24, 50)
+    """Of μ² by round: as many as Newton's method needs to arrive, the last with the most."""
+    ratio: ClassVar[str | None] = None
+    """What e to the power of a coefficient is."""
+    link_bits: ClassVar[int] = 12
+    """The predictor is known in steps of 2^−link_bits."""
+    residual_bits: int = 16
+    weight_bits: int = 12
+    squares: ClassVar[bool] = False
+    """Whether the sum of squared residuals is wanted."""
+    normal: ClassVar[bool] = False
+    """Whether errors are normal, with an unknown variance σ²."""
+    descends: ClassVar[bool] = False
+    """Whether the curvature has a bound, ``most_weight``, so that steps of a fixed size are safe."""
+    most_weight: ClassVar[float] = 1.0
+    """The largest curvature of one record with a row of length 1."""
+    typical_weight: float = 1.0
+    """A guess of the mean weight where nothing is known yet."""
+    deviation: ClassVar[float] = 6.0
+    """Of the coefficient of a column between −1 and 1 where no prior is declared, over the deviation of the
+    response for gaussian models."""
+    level_deviation: ClassVar[float] = 6.0
+    """Of an intercept where no prior is declared."""
+    farthest: float = 12.0
+    """The predictor is cut off here."""
+    outputs: int = 1
+    """Coefficient vectors: one less than the classes of a multinomial response, else one."""
+
+    def __init__(self, codes: int) -> None:
+        self.most = codes - 1
+
+    def reach(self, design: Design, point: FloatArray) -> int:
+        """How far predictors go at a point of whole numbers, in their steps."""
+        blocks = np.abs(point).reshape(self.outputs, design.d)
+        by_entry = float((blocks @ design.reach).max())
+        by_length = design.norm * float(np.sqrt((blocks**2).sum(axis=1)).max())
+        most = min(by_entry, by_length) * (1 + 1e-12) / (1 << self.shift(design))
+        return min(max(1, math.floor(most + 0.5) + 1), math.floor(self.farthest * (1 << self.link_bits)))
+
+    def shift(self, design: Design) -> int:
+        return design.bits + POINT_BITS - self.link_bits
+
+    def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
+        """The public integers of a round at a point, which is rounded to the grid."""
+        whole = np.clip(np.rint(np.asarray(point, dtype=np.float64) * 2**POINT_BITS), -_FARTHEST, _FARTHEST)
+        reach = self.reach(design, whole)
+        return self._link(design, tuple(int(w) for w in whole), reach, self.limit(clip, reach))
+
+    def link_at(self, design: Design, point: tuple[int, ...], limit: int) -> Link:
+        """The public integers of a round as a document has them: its point, and where it cut off."""
+        reach = self.reach(design, np.array(point, dtype=np.float64))
+        most = self.limit(None, reach)
+        if not min(most, 1) <= limit <= most or max(map(abs, point)) > _FARTHEST:
+            raise InvalidInput("the point of a round, or where it cuts off, is out of range")
+        return self._link(design, point, reach, limit)
+
+    def _link(self, design: Design, point: tuple[int, ...], reach: int, limit: int) -> Link:
+        tables = self.tables(np.arange(-reach, reach + 1) / 2**self.link_bits, limit)
+        return Link(point, self.shift(design), reach, limit, tables)
+
+    def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
+        """Integers (as doubles) by predictor."""
+        return ()
+
+    def limit(self, clip: float | None, reach: int) -> int:
+        """Where residuals or responses are cut off in a round, as a whole number; 0 where they are not."""
+        return 0
+
+    def clip(self, found: NormalLaw, cost: float) -> float | None:
+        """Where to cut off in the next round, from what was released so far.
+
+        ``cost`` is the variance of the noise on a gradient whose residuals are at most 1.
+        """
+        return None
+
+    def clip_of(self, link: Link) -> float:
+        """Where a round cut off, in the units of residuals."""
+        return float(link.clip)
+
+    def start(self, design: Design) -> FloatArray:
+        """Where the first round looks."""
+        return np.zeros(design.d * self.outputs)
+
+    @abstractmethod
+    def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Squares that one record can reach at once, entry by entry: of residual, weight, squared residual.
+
+        In the integers of the sums, for a row of length 1: every predictor and response is listed.
+        """
+
+    @abstractmethod
+    def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
+        """Whole numbers r by record and output, so that the gradient of the loss is r·x/2^residual_bits."""
+
+    def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
+        """Whole numbers v by record for each pair of outputs k ≤ l; None where all are 2^weight_bits.
+
+        Of one output they stand in the second table.
+        """
+        yield link.looked_up(predictor[:, 0])[1]
+
+    @abstractmethod
+    def sql_columns(self, link: Link, divide: Callable[[str, int | str], str]) -> InSql:
+        """Residuals and weights as expressions of the predictors e0, e1, …, the response y and the table
+        entries u0_0 (predictor 0, table 0), …."""
+
+    @abstractmethod
+    def mean(self, predictor: FloatArray) -> FloatArray:
+        """The mean response; for several outputs the probabilities of all classes."""
+
+    def at_constant(self, predictor: float) -> tuple[float, float]:
+        """The mean response and its slope at one predictor."""
+        return predictor, self.typical_weight
+
+    def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
+        """The predictor with a mean response, at least ``sure`` within what there is, and the slope there."""
+        return mean, self.typical_weight
+
+    def scatter(self, clip: float, centre: float, variance: float) -> float:
+        """The variance of clipped responses over their slope, for records with normal predictors."""
+        return 1.0
+
+
+class GaussianModel(ResponseModel):
+    """y = x·w + N(0, σ²), y scaled to [−1, 1]: r = x·w − y, clipped, and r²; the curvature is xx'."""
+
+    family = "gaussian"
+    round_shares = _shares(20, 20, 60)
+    link_bits = 13
+    residual_bits = 13
+    weight_bits = 0
+    squares = normal = True
+    deviation = 4.0
+    level_deviation = 4.0
+    farthest = 64.0
+
+    def limit(self, clip: float | None, reach: int) -> int:
+        beyond = reach + (1 << self.residual_bits)  # |x·w| + |y|
+        return beyond if clip is None else min(beyond, max(1, math.ceil(clip * 2**self.residual_bits)))
+
+    def clip_of(self, link: Link) -> float:
+        """Infinite where nothing is: no residual is beyond the reach of predictor and response together."""
+        unit = 2**self.residual_bits
+        return math.inf if link.clip >= link.reach + unit else link.clip / unit
+
+    def clip(self, found: NormalLaw, cost: float) -> float | None:
+        """Where a coefficient's error, of sampling, noise and clipping, is least.
+
+        The variance of residuals is taken at an upper end: what is not known of σ² and of the point is in it.
+        Clipping moves coefficients where errors are not normal: a quarter of what it takes from residuals
+        with double exponential tails counts as an error, in one direction of all.
+        """
+        variance = found.dispersion + found.unsure
+        typical = float(np.trace(found.curvature)) / len(found.mean)
+        ratios = np.linspace(2.5, 8.0, 56)
+        clips = ratios * math.sqrt(variance)
+        inside, moment, _ = clipped_moments(np.array(variance), clips)
+        taken = np.exp(-math.sqrt(2) * ratios) * math.sqrt(variance / 2)
+        missed = found.records * typical * (taken / 4) ** 2 / len(found.mean)
+        worth = (moment * typical + cost * clips**2 + missed) / inside**2
+        return float(clips[int(np.argmin(worth))])
+
+    def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
+        clip = np.array([float(link.clip)])
+        return clip**2, np.ones(1), clip**4
+
+    def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
+        raw = predictor - (response[:, None] - 2.0**self.residual_bits)
+        return np.asarray(np.clip(raw, -link.clip, link.clip))
+
+    def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
+        yield None
+
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        raw = f"(e0 - y + {2**self.residual_bits})"
+        return InSql([f"least(greatest({raw}, {-link.clip}), {link.clip})"], {(0, 0): "1"})
+
+    def mean(self, predictor: FloatArray) -> FloatArray:
+        return predictor
+
+
+class BinomialModel(ResponseModel):
+    """P(second level) = 1/(1 + e^{−x·w}): r = p − y, v = p(1 − p); a large residual has a small weight."""
+
+    family = "binomial"
+    ratio = "odds ratio"
+    descends = True
+    most_weight = 0.25
+    typical_weight = 0.2
+
+    def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
+        every = _binomial_tables()
+        outside = (len(every[0]) - len(predictors)) // 2
+        return tuple(table[outside : len(table) - outside] for table in every)
+
+    def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
+        chance, weight = link.tables
+        residual = np.concatenate([chance, 2**self.residual_bits - chance])
+        return residual**2, np.tile(weight**2, 2), np.zeros(1)
+
+    def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
+        return np.asarray(link.looked_up(predictor)[0] - response[:, None] * 2.0**self.residual_bits)
+
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        return InSql([f"(u0_0 - y * {2**self.residual_bits})"], {(0, 0): "u0_1"})
+
+    def mean(self, predictor: FloatArray) -> FloatArray:
+        return np.asarray(expit(predictor))
+
+    def at_constant(self, predictor: float) -> tuple[float, float]:
+        chance = float(expit(predictor))
+        return chance, chance * (1 - chance)
+
+    def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
+        least = max(sure, 0.5 / records)
+        chance = min(max(mean, least), 1 - least)
+        return float(logit(chance)), chance * (1 - chance)
+
+
+@cache
+def _binomial_tables() -> tuple[FloatArray, FloatArray]:
+    """For all predictors there are: the many steps of a descent need parts of them."""
+    model = BinomialModel
+    most = math.floor(model.farthest * 2**model.link_bits)
+    chance = expit(np.arange(-most, most + 1) / 2**model.link_bits)
+    return np.rint(chance * 2**model.residual_bits), np.rint(chance * (1 - chance) * 2**model.weight_bits)
+
+
+class MultinomialModel(ResponseModel):
+    """P(level k) ∝ e^{x·w_k}, w₀ = 0: r_k = p_k − y_k, curvature (diag p − pp') ⊗ xx'.
+
+    p_k = ⌊2¹⁶ e_k / Σe⌋ from a table of exponentials, whole numbers all the way. For the curvature its upper
+    ten bits q are used, and V = 2¹⁰ diag(q) − qq' is positive semidefinite in whole numbers: V's rows have
+    Σ_l V_kl = q_k (2¹⁰ − Σ q) ≥ 0 with all entries off the diagonal negative.
+    """
+
+    family = "multinomial"
+    ratio = "odds ratio"
+    descends = True
+    weight_bits = 2 * _SHARE_BITS
+    most_weight = 0.5
+    farthest = 8.0  # e^{±8} in whole numbers of at most 30 bits; the reference level has e⁰
+    reference = round(math.exp(-farthest) * (1 << _TABLE_BITS))
+
+    def __init__(self, codes: int) -> None:
+        super().__init__(codes)
+        self.outputs = self.most
+        self.typical_weight = 0.8 / codes
+
+    def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
+        return (np.rint(np.exp(predictors - self.farthest) * 2**_TABLE_BITS),)
+
+    def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Σ_k (p_k − y_k)² ≤ 2, and ‖diag q − qq'‖ ≤ ½ for shares q with Σq ≤ 1.
+
+        The square of the latter is s₂ − 2s₃ + s₂² with s_j = Σq^j, and s₃ ≥ s₂² by Cauchy–Schwarz: at most
+        s₂ − s₂² ≤ ¼.
+        """
+        residual, weight = 2.0 ** (2 * self.residual_bits + 1), 4.0 ** (self.weight_bits - 1)
+        return np.array([residual]), np.array([weight]), np.zeros(1)
+
+    def shares(self, link: Link, predictor: FloatArray) -> FloatArray:
+        """⌊2¹⁶ e_k/Σe⌋ of the classes after the first."""
+        powers = link.looked_up(predictor)[0].astype(np.int64)
+        total = powers.sum(axis=1) + self.reference
+        return np.asarray((powers << self.residual_bits) // total[:, None], dtype=np.float64)
+
+    def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
+        is_class = response[:, None] == np.arange(1, self.outputs + 1)[None, :]
+        return np.asarray(self.shares(link, predictor) - is_class * 2.0**self.residual_bits)
+
+    def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
+        shares = np.floor(self.shares(link, predictor) / 2.0 ** (self.residual_bits - _SHARE_BITS)).T
+        for k, one in enumerate(shares):
+            yield one * 2.0**_SHARE_BITS - one * one
+            yield from (-one * other for other in shares[k + 1 :])
+
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        outputs = range(self.outputs)
+        total = " + ".join([*(f"u{k}_0" for k in outputs), str(self.reference)])
+        unit, cut = 2**self.residual_bits, 2 ** (self.residual_bits - _SHARE_BITS)
+        shares = ", ".join(f"{divide(f'(u{k}_0 * {unit})', 'total')} AS p{k}" for k in outputs)
+        tops = ", ".join(f"{divide(f'p{k}', cut)} AS q{k}" for k in outputs)
+        residuals = [f"(p{k} - CASE WHEN y = {k + 1} THEN {unit} ELSE 0 END)" for k in outputs]
+        weights = {
+            (k, other): f"({f'q{k} * {2**_SHARE_BITS}' if k == other else '0'} - q{k} * q{other})"
+            for k in outputs
+            for other in outputs
+        }
+        return InSql(residuals, weights, (f"{total} AS total", shares, tops))
+
+    def mean(self, predictor: FloatArray) -> FloatArray:
+        powers = np.exp(np.clip(np.column_stack([np.zeros(len(predictor)), predictor]), -300, 300))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+class PoissonModel(ResponseModel):
+    """y ~ Poisson(e^{x·w}), counted up to ``most``, in each round within ``clip`` of the rate at its point.
+
+    r = E clip(Y) − clip(y). With the window l ≤ Y ≤ h of a record's predictor, the mean of min(max(Y, l), h)
+    has the slope λ·P(l ≤ Y < h) in the predictor: the weight of a record. The residual is 0 on average at the
+    truth, for every window.
+    """
+
+    family = "poisson"
+    round_shares = _shares(3, 5, 8, 14, 20, 50)
+    ratio = "rate ratio"
+    squares = True
+    deviation = 4.0
+
+    def __init__(self, codes: int) -> None:
+        super().__init__(codes)
+        if not 2 <= self.most <= 2048:
+            raise InvalidInput(
+                f"counts up to {self.most}: declare a bound from 2 to 2048 for a Poisson regression"
+            )
+        self.farthest = math.log(self.most) + 4
+        self.residual_bits = 16 - max(0, self.most.bit_length() - 4)
+        self.weight_bits = 12 - max(0, self.most.bit_length() - 2)
+
+    def start(self, design: Design) -> FloatArray:
+        """A rate of half the bound, so that no residual is above it."""
+        point = np.zeros(design.d)
+        if not design.columns[0].factors:
+            point[0] = math.log(self.most / 2)
+        return point
+
+    def limit(self, clip: float | None, reach: int) -> int:
+        return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))
+
+    def clip(self, found: NormalLaw, cost: float) -> float | None:
+        """Where a coefficient's error, of sampling and noise, is least; at least three deviations of a count
+        at the larger rates, with room for what is not known of them."""
+        centre, variance = found.predictors
+        variance += found.unsure
+        rate = math.exp(min(centre + 1.5 * math.sqrt(variance), math.log(self.most)))
+        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(found.unsure) * rate)
+        typical = found.records * float(np.trace(found.curvature)) / found.level / len(found.mean)
+        windows = np.unique(np.geomspace(min(self.most, least), self.most, 24).astype(int)).tolist()
+        worth = []
+        for window in windows:
+            slope, scatter = self.expected(window, centre, variance)
+            worth.append((scatter * typical + cost * (window + 0.5) ** 2) / slope**2)
+        return float(windows[int(np.argmin(worth))])
+
+    def expected(self, window: float, centre: float, variance: float) -> tuple[float, float]:
+        """Mean slope and variance of a clipped count over records with normal predictors."""
+        nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
+        _, slope, scatter, _, _ = windowed(nodes, window, self.most)
+        return max(float(slope @ _WEIGHTS), 1e-9), float(scatter @ _WEIGHTS)
+
+    def scatter(self, clip: float, centre: float, variance: float) -> float:
+        slope, scatter = self.expected(clip, centre, variance)
+        return min(max(scatter / slope, 0.1), 1.0)
+
+    def at_constant(self, predictor: float) -> tuple[float, float]:
+        return math.exp(predictor), math.exp(predictor)
+
+    def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
+        rate = min(max(mean, sure, 0.5 / records), float(self.most))
+        return math.log(rate), rate
+
+    def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
+        mean, weight, _, low, high = windowed(predictors, limit, self.most)
+        return np.rint(mean * 2**self.residual_bits), np.rint(weight * 2**self.weight_bits), low, high
+
+    def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
+        mean, weight, low, high = link.tables
+        unit = 2.0**self.residual_bits
+        residual = np.concatenate([mean - low * unit, high * unit - mean])
+        return residual**2, np.tile(weight**2, 2), residual**4
+
+    def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
+        mean, _, low, high = link.looked_up(predictor)
+        return np.asarray(mean - np.clip(response[:, None], low, high) * 2.0**self.residual_bits)
+
+    def sql_columns(self, link: Link, divide: Any) -> InSql:
+        residual = f"(u0_0 - least(greatest(y, u0_2), u0_3) * {2**self.residual_bits})"
+        return InSql([residual], {(0, 0): "u0_1"})
+
+    def mean(self, predictor: FloatArray) -> FloatArray:
+        return np.exp(predictor)
+
+
+def windowed(
+    predictors: FloatArray, window: Any, most: int
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Mean, slope and variance of min(max(Y, low), high) by predictor, and the ends of the window.
+
+    Of min(Y, q): the mean λP(Y < q) + qP(Y > q), the slope λP(Y < q), the second moment λ²P(Y < q − 1) +
+    λP(Y < q) + q²P(Y > q); a function of the clipped count is that at high less that at low, plus low's.
+    """
+    rate = np.exp(predictors)
+    middle = np.minimum(np.rint(rate), most)
+    if window < most:
+        # No slope is above that of a rate whose three deviations are the window: a few records with far
+        # larger rates would else decide how much noise all need.
+        share = np.minimum((window / 3) ** 2 / np.maximum(rate, 1e-300), 1 - 1e-12)
+        window = np.minimum(window, np.floor(np.sqrt(2 * rate) * erfinv(share)))
+    low, high = np.maximum(middle - window, 0.0), np.minimum(middle + window, most)
+
+    def parts(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        below = np.where(q > 0, gammaincc(np.maximum(q, 1.0), rate), 0.0)
+        equal = np.exp(q * predictors - rate - gammaln(q + 1))
+        slope, above = rate * below, 1 - below - equal
+        return slope + q * above, slope, rate**2 * below - rate * q * equal + slope + q**2 * above
+
+    (mean, slope, square), (lower, start, lower_square) = parts(high), parts(low)
+    mean = mean - lower + low
+    return mean, slope - start, np.maximum(square - lower_square + low**2 - mean**2, 0.0), low, high
+
+
+MODELS: dict[str, type[ResponseModel]] = {
+    one.family: one for one in (GaussianModel, BinomialModel, MultinomialModel, PoissonModel)
+}
+
+
+def model_of(family: Any, design: Design) -> ResponseModel:
+    """The model of a family for the response of a design."""
+    if family not in MODELS:
+        raise InvalidInput(f"family={family!r} is unknown{nearest(family, MODELS)}")
+    return MODELS[family](design.response.coder.size)

@@ -1,0 +1,426 @@
+"""The posterior of the coefficients given the noisy sums of all rounds, and what is public before any data.
+
+The rounds are put together as one (:func:`combined`); :mod:`discreet.regression._newton.curvature` draws what
+follows with the curvature unknown. See ``proofs/regression.md`` for what is exact here and what is an
+approximation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+from discreet._declarations import Relation
+from discreet._typing import FloatArray
+from discreet.regression._newton.curvature import LastRound, LatentCurvature, clipped_moments
+from discreet.regression._newton.design import Design
+from discreet.regression._newton.models import Link, ResponseModel
+from discreet.regression._newton.sums import Round, RoundNoise, RoundSums, noise_for
+
+_LEAST_STEPS, _MOST_STEPS = 10, 200
+_BEND = 0.1
+"""The part of what two rounds' curvatures differ by that counts as an error between their points."""
+_FARTHEST = 1.5
+"""How far predictors move from one round to the next, as a root mean square."""
+_UNKNOWN = 1e60
+"""The variance of a sum that says nothing."""
+_UNDECIDED = 0.5
+"""The share of the prior's deviation above which the prior decides."""
+
+
+@dataclass(frozen=True)
+class CoefficientPrior:
+    """What is known of the coefficients beforehand: a normal law, of which ``weak`` is for a response of unit
+    deviation."""
+
+    mean: FloatArray
+    declared: FloatArray
+    """The covariance of what is declared; 0 where nothing is."""
+    weak: FloatArray
+    """The covariance where nothing is declared, over the response's own variance for gaussian models."""
+    learned: bool = False
+    """Whether all coefficients but those of constant columns have a common scale, learned, of at most 1."""
+
+    @classmethod
+    def wide(cls, design: Design, model: ResponseModel, aim: str = "intervals") -> CoefficientPrior:
+        """Where nothing is declared: each coefficient of a column between −1 and 1 has the model's
+        ``deviation``, and a constant one its ``level_deviation``.
+
+        To predict is to weigh errors of coefficients against each other: their scale is learned then, and the
+        mean response of a gaussian model is within the bounds of the response.
+        """
+        size, at, predicts = design.d * model.outputs, design.constant, aim == "prediction"
+        deviations = np.full(size, model.deviation / 4 if predicts else model.deviation)
+        if at is not None:
+            deviations[at :: design.d] = 1.0 if predicts and model.normal else model.level_deviation
+        return cls(np.zeros(size), np.zeros((size, size)), np.diag(deviations**2), predicts)
+
+    def with_declared(
+        self, back: FloatArray, offset: FloatArray, given: dict[int, tuple[float, float]]
+    ) -> CoefficientPrior:
+        """With (mean, deviation) of some coefficients in the units of the columns, β = inv(back) w + offset.
+
+        These are independent of the others, which keep their own law.
+        """
+        mixing = np.linalg.inv(back)
+        mean, weak = mixing @ self.mean + offset, mixing @ self.weak @ mixing.T
+        declared = np.zeros_like(weak)
+        for j, (centre, deviation) in given.items():
+            mean[j], declared[j, j] = centre, deviation**2
+            weak[j] = weak[:, j] = 0.0
+        return CoefficientPrior(back @ (mean - offset), back @ declared @ back.T, back @ weak @ back.T)
+
+    def covariance(self, variance: float = 1.0) -> FloatArray:
+        """For a response with this variance."""
+        return np.asarray(self.declared + variance * self.weak)
+
+
+@dataclass(frozen=True)
+class PublicSetting:
+    """All that is public before the data: design, model, prior, budget, relation.
+
+    ``n`` is None where the number of records that enter is private: add/remove, or records left out.
+    """
+
+    design: Design
+    model: ResponseModel
+    prior: CoefficientPrior
+    mu_squared: Fraction
+    relation: Relation
+    n: int | None
+    per_person: int = 1
+    declared: int | None = None
+    """The number of records, where it was known before the data: rows are made for it."""
+
+    def steps(self) -> int:
+        """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
+
+        Directions of a curvature above λ have settled after about π√(L/λ) steps, L = n·norm²/4 the largest
+        there can be. Below λ = s/τ, s = 2·norm/μ the noise of all gradients together and τ the deviation of
+        a coefficient, noise outweighs what a direction has to tell: the descent stops there, for rows and
+        coefficients whose predictors have a deviation norm·τ of 2. On simulated columns (``steps`` in
+        benchmarks/regression.py) half of that is better where nμ/d is below 35, and twice where it is above
+        140 and columns say nearly the same. Never more than 200, so that passes do not grow with n: what has
+        not settled then has a curvature below L/4000.
+        """
+        signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
+        share = signal / (70 * self.design.d * self.model.outputs)
+        wanted = math.pi / 2 * math.sqrt(signal) * min(max(share, 0.5), 2.0)
+        return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
+
+    def cost(self, share: Fraction) -> float:
+        """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
+        row = self.per_person * self.design.norm / self.design.unit
+        return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
+
+    def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
+        part, people = share * self.mu_squared, self.per_person
+        return noise_for(self.model, self.design, link, part, self.relation, people, curvature, squares)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A round's released sums in real units: point, score, curvature and Σr², with variances of noise."""
+
+    point: FloatArray
+    score: FloatArray
+    variance: float
+    curvature: FloatArray | None = None
+    curvature_variance: float = 0.0
+    square: float = 0.0
+    square_variance: float = 0.0
+    clip: float = 0.0
+
+
+def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
+    """What a round released, in real units."""
+    model, design, noise = setting.model, setting.design, turn.noise
+    one = float(design.unit * 2**model.residual_bits)
+    two = float(design.unit**2 * 2**model.weight_bits)
+    four = float(4**model.residual_bits)
+    matrix = None
+    if noise.curvature is not None:
+        size = len(sums.gradient)
+        matrix = np.zeros((size, size))
+        matrix[np.triu_indices(size)] = np.array(sums.curvature, dtype=np.float64) / two
+        matrix = matrix + np.triu(matrix, 1).T
+    return Evidence(
+        turn.link.at,
+        -np.array(sums.gradient, dtype=np.float64) / one,
+        float(noise.gradient) / one**2,
+        matrix,
+        float(noise.curvature or 0) / two**2,
+        sums.square / four,
+        float(noise.square or 0) / four**2,
+        model.clip_of(turn.link),
+    )
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Weighted draws of the coefficients, and of the dispersion: σ² of the gaussian model.
+
+    ``noise_free`` is the covariance that remains if the noise were none: the share of the rest is privacy's.
+    """
+
+    draws: FloatArray
+    weights: FloatArray
+    dispersion: FloatArray
+    noise_free: FloatArray
+    prior: FloatArray
+    """The covariance before anything was released."""
+    slope: FloatArray = field(default_factory=lambda: np.ones(1))
+    """The mean slope of the responses, by draw."""
+    records: float = 0.0
+    bent: float = 0.0
+    """How far the mean may be from where it would be if the score were straight, in deviations."""
+    exact: tuple[FloatArray, FloatArray] | None = None
+    """Mean and covariance, where they are known better than from draws."""
+
+    @property
+    def mean(self) -> FloatArray:
+        return np.asarray(self.weights @ self.draws) if self.exact is None else self.exact[0]
+
+    @property
+    def covariance(self) -> FloatArray:
+        if self.exact is not None:
+            return self.exact[1]
+        gaps = self.draws - self.mean
+        return np.asarray((gaps * self.weights[:, None]).T @ gaps)
+
+    def std(self) -> FloatArray:
+        """Standard deviations."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Central intervals: the lower and the upper ends."""
+        low, high = self.quantiles(self.draws, ((1 - level) / 2, (1 + level) / 2))
+        return low, high
+
+    def quantiles(self, values: FloatArray, levels: Sequence[float]) -> tuple[FloatArray, ...]:
+        """Quantiles of columns of values that go with the draws."""
+        order = np.argsort(values, axis=0)
+        total = np.cumsum(self.weights[order], axis=0) - self.weights[order] / 2
+        ordered = np.take_along_axis(values, order, axis=0)
+        columns = range(values.shape[1])
+        found = np.array([np.interp(levels, total[:, j], ordered[:, j]) for j in columns])
+        return tuple(found.T)
+
+    def mapped(self, mixing: FloatArray, offset: FloatArray) -> Posterior:
+        """The law of mixing @ w + offset."""
+        draws = self.draws @ mixing.T + offset
+        exact = mixing @ self.mean + offset, mixing @ self.covariance @ mixing.T
+        free, prior = (mixing @ one @ mixing.T for one in (self.noise_free, self.prior))
+        return replace(self, draws=draws, noise_free=free, prior=prior, exact=exact)
+
+    def undecided(self) -> list[int]:
+        """Coefficients that the prior decides.
+
+        Along some directions what is known afterwards is above half the deviation of what was known before;
+        named are the coefficients of which more than half the variance lies there.
+        """
+        covariance = self.covariance
+        root = np.linalg.cholesky(self.prior)
+        back = np.linalg.inv(root)
+        values, vectors = np.linalg.eigh(back @ covariance @ back.T)
+        open_ = values > _UNDECIDED**2
+        along = (root @ vectors[:, open_]) ** 2 @ values[open_]
+        return [int(j) for j in np.flatnonzero(along > np.diag(covariance) / 2)]
+
+
+def unseen(prior: CoefficientPrior, point: FloatArray) -> Posterior:
+    """Where no curvature was published: the point that descent reached, no surer than the prior."""
+    covariance = prior.covariance()
+    draws = np.random.default_rng(0).normal(size=(1000, len(point)))
+    draws = np.concatenate([draws, -draws]) @ np.linalg.cholesky(covariance).T
+    even = np.full(len(draws), 1 / len(draws))
+    return Posterior(point + draws, even, np.ones(len(draws)), np.zeros_like(covariance), covariance)
+
+
+@dataclass(frozen=True)
+class NormalLaw:
+    """A quick law of the scaled coefficients, for where the next round looks."""
+
+    mean: FloatArray
+    covariance: FloatArray
+    curvature: FloatArray
+    level: float
+    """The sum of the records' weights."""
+    records: float
+    dispersion: float
+    """An upper end of it."""
+
+    @property
+    def unsure(self) -> float:
+        """The variance over records of what is not known of a predictor."""
+        return max(float(np.sum(self.curvature * self.covariance)) / self.level, 0.0)
+
+    @property
+    def predictors(self) -> tuple[float, float]:
+        """Mean and variance of the predictors over records, weighted as the curvature is."""
+        return _predictors(self.curvature, self.level, self.mean)
+
+
+def _predictors(curvature: FloatArray, level: float, point: FloatArray) -> tuple[float, float]:
+    centre = float(curvature[0] @ point) / level
+    return centre, max(float(point @ curvature @ point) / level - centre**2, 1e-9)
+
+
+def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
+    """The posterior given all rounds, as one about the last point."""
+    records = float(setting.n) if setting.n is not None else _records(setting, seen)
+    model, prior = setting.model, setting.prior
+    variance = 1.0
+    if model.normal:
+        first = seen[0]
+        top = max(first.square, 0.0) + 2 * math.sqrt(first.square_variance)
+        variance = min(1.0, top / max(records, 1.0))
+    law = prior.mean, prior.covariance(variance)
+    seen_as = combined(setting, seen, records)
+    counted = setting.n is not None
+    return LatentCurvature(model, setting.design, seen_as, law, records, counted, prior.learned)
+
+
+def combined(setting: PublicSetting, seen: Sequence[Evidence], records: float) -> LastRound:
+    """All rounds as one at the curvature of the last.
+
+    A round at w' has the score g' of the records; at w, the point of the last, it would be g' − ĀΔ with
+    Δ = w − w' and Ā the mean of the curvatures on the way. With Ā = (A' + A)/2, g' − A'Δ/2 is the score at
+    w − Δ/2 of a response that is straight with the last curvature A; a gaussian one is, and A' = A. What is
+    noise on A' counts as noise, and so does a part of what the two curvatures differ by. The mean of such
+    scores by precision is a score at the mean of their points, and their differences tell of A. A first round
+    at a constant point is one at every constant point.
+    """
+    model, last, at = setting.model, seen[-1], setting.design.constant
+    if at is None and not model.normal:  # only a constant column tells where predictors lie
+        last = replace(last, square_variance=_UNKNOWN if model.squares else 0.0)
+    elif len(seen) == 1 and model.outputs == 1 and not model.normal:
+        last = _moved(setting, last, at or 0, records)
+        seen = [last]
+    assert last.curvature is not None
+    points, scores, errors = [], [], []
+    curvature, known = last.curvature / last.curvature_variance, 1 / last.curvature_variance
+    for one in seen[:-1]:
+        assert one.curvature is not None
+        if model.normal:
+            points.append(one.point)
+            scores.append(one.score)
+            errors.append(one.variance)
+            curvature = curvature + one.curvature / one.curvature_variance
+            known += 1 / one.curvature_variance
+            continue
+        way = last.point - one.point
+        half, missed = one.curvature @ way / 2, (one.curvature - last.curvature) @ way
+        points.append(last.point - way / 2)
+        scores.append(one.score - half)
+        size = len(way)
+        noise = one.curvature_variance * float(way @ way) / 8 * (1 + 1 / size)
+        errors.append(one.variance + noise + _BEND**2 * float(missed @ missed) / size)
+    slope = ratio = 1.0
+    if model.normal and math.isfinite(last.clip):
+        left = max(last.square, math.sqrt(last.square_variance)) / records
+        slope = float(clipped_moments(np.array(left), last.clip)[0])
+    elif model.squares and at is not None and last.clip < model.most:
+        level = max(float(last.curvature[at, at]), 1.0)
+        ratio = model.scatter(last.clip, *_predictors(last.curvature, level, last.point))
+    points, scores = [*points, last.point], [*scores, last.score / slope]
+    precisions = 1 / np.array([*errors, last.variance / slope**2])
+    shares = precisions / precisions.sum()
+    point, score = shares @ np.array(points), shares @ np.array(scores)
+    others = [
+        (point - own, mine - score, precision)
+        for own, mine, precision in zip(points, scores, precisions.tolist(), strict=True)
+    ]
+    return LastRound(
+        point,
+        score,
+        1 / float(precisions.sum()),
+        curvature / known,
+        1 / known,
+        last.square,
+        last.square_variance,
+        last.point,
+        last.clip,
+        ratio,
+        tuple(others) if len(seen) > 1 else (),
+    )
+
+
+def _moved(setting: PublicSetting, one: Evidence, at: int, records: float) -> Evidence:
+    """A round at a constant point, as it would be at the constant that fits the mean response."""
+    model = setting.model
+    assert one.curvature is not None
+    mean, weight = model.at_constant(float(one.point[at]))
+    sure = 3 * math.sqrt(one.variance) / records
+    predictor, here = model.constant(mean + float(one.score[at]) / records, min(sure, mean / 2), records)
+    moved, _ = model.at_constant(predictor)
+    sums = one.curvature[at] / weight
+    sums[at] = records
+    point = one.point.copy()
+    point[at] = predictor
+    return replace(
+        one,
+        point=point,
+        score=one.score + (mean - moved) * sums,
+        variance=one.variance + ((mean - moved) / weight) ** 2 * one.curvature_variance / 2,
+        curvature=one.curvature * here / weight,
+        curvature_variance=one.curvature_variance * (here / weight) ** 2,
+        square_variance=0.0,
+    )
+
+
+def quick_law(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
+    """About the posterior so far: where the next round looks."""
+    found = latent(setting, seen)
+    state, level = found.estimate()
+    vectors, point = state.vectors[0], found.seen.point
+    curvature = (vectors * state.values[0]) @ vectors.T
+    move, dispersion = vectors @ state.mean[0], float(state.dispersion[0])
+    if setting.model.normal:
+        dispersion = min(dispersion * math.exp(2 * found.log_dispersion[1]), 1.0)
+    else:  # a step of Newton's method is good as far as the curvature is
+        far = math.sqrt(float(move @ curvature @ move) / level)
+        move = move * min(1.0, _FARTHEST / max(far, 1e-12))
+    covariance = vectors @ state.covariance[0] @ vectors.T
+    return NormalLaw(point + move, covariance, curvature, level, found.records, dispersion)
+
+
+def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
+    """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
+    found = latent(setting, seen)
+    drawn = found.sample()
+    dispersion = float(drawn.weights @ drawn.dispersion)
+    precision = drawn.curvature / (found.seen.ratio * dispersion) + found.precision
+    law = Posterior(
+        drawn.draws,
+        drawn.weights,
+        drawn.dispersion,
+        np.linalg.inv(precision),
+        np.linalg.inv(found.precision),
+        drawn.level / found.records,
+        found.records,
+        exact=(drawn.mean, drawn.covariance),
+    )
+    if setting.model.normal:
+        return law
+    gap = law.mean - seen[-1].point
+    moved = setting.design.probes(1024) @ gap.reshape(setting.model.outputs, -1).T
+    far = float(np.abs(moved).max())
+    sure = math.sqrt(max(float(gap @ np.linalg.solve(law.covariance, gap)), 0.0) / len(gap))
+    return replace(law, bent=far * sure / 2)
+
+
+def _records(setting: PublicSetting, seen: Sequence[Evidence]) -> float:
+    """About how many records there are, where that is private: from the largest entry of the curvature."""
+    one = next(one for one in seen if one.curvature is not None)
+    assert one.curvature is not None
+    at, model = setting.design.constant, setting.model
+    top = float(np.diag(one.curvature).max() if at is None else one.curvature[at, at])
+    weight = model.typical_weight
+    if at is not None and model.outputs == 1:
+        weight = model.at_constant(float(one.point[at]))[1]
+    return max(top, math.sqrt(one.curvature_variance), 1.0) / weight

@@ -1,0 +1,402 @@
+"""Records where they live: sums in process from codes, streamed by DuckDB, or inside Spark by SQL.
+
+An engine turns each record into codes (:mod:`discreet._data`). In process these become integer rows, kept
+where they fit in memory and else read again in every round; DuckDB hands them over in batches, so that a file
+may be larger than memory. On Spark only sums leave the executors, of one query over 64-bit integers with
+exact totals. The integers are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet._data import as_frame, as_table, of_columns
+from discreet._data.files import is_files, opened
+from discreet._data.grids import Grid
+from discreet._data.withheld import connections, failed, fetch, may_be_repeated, withheld
+from discreet._typing import IntArray
+from discreet.errors import DataError, EngineFailure, InvalidInput
+from discreet.regression._newton.design import Design
+from discreet.regression._newton.models import Link, ResponseModel
+from discreet.regression._newton.sums import (
+    RoundSums,
+    RowBlock,
+    check_bound,
+    exact_sums,
+    placed,
+    records,
+    undeclared,
+)
+
+if TYPE_CHECKING:
+    from discreet._data.engines import EngineTable as Table
+    from discreet._data.values import Coder
+
+_KEPT_BYTES = 1 << 27
+_BATCH = 1 << 16
+_SHORT = 1 << 13
+"""Records of arrays that are put on their grids at a time, so that their rows stay in the cache."""
+
+
+@dataclass(frozen=True)
+class RecordSource:
+    """The records of a dataset, ready to be summed."""
+
+    n: int
+    """How many enter, those that are left out for a missing value included."""
+    sums: Callable[[ResponseModel, Link, bool], RoundSums]
+    """The exact sums of a round, with curvature or without."""
+    blocks: Sequence[RowBlock] | None = None
+    """Their rows, where these are kept in memory."""
+
+
+@contextmanager
+def read(
+    design: Design,
+    data: Any,
+    person: str | None = None,
+    per_person: int | None = None,
+    pushdown: bool = False,
+) -> Iterator[RecordSource]:
+    """The records of any open table or file. ``pushdown``: DuckDB adds up by SQL, as Spark does.
+
+    Files, and tables in memory that DuckDB reads, are opened once more where it fails by itself, also in a
+    later round; the sums of a round are those of one connection.
+    """
+    with ExitStack() as stack:
+
+        @withheld
+        def start() -> RecordSource:
+            stack.close()
+            return _of(design, stack.enter_context(_opened(design, data, person)), per_person, pushdown)
+
+        before = connections()
+        source = start()
+        is_ours = connections() > before
+
+        def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+            nonlocal source
+            try:
+                return source.sums(model, link, curvature)
+            except EngineFailure as failure:
+                if not (is_ours and may_be_repeated(failure)):
+                    raise
+            found = start()
+            if found.n != source.n:
+                raise DataError("the data have changed while they were read; ask again")
+            source = found
+            try:
+                return source.sums(model, link, curvature)
+            except EngineFailure as failure:
+                raise failed(failure.engine, failure.kind, twice=True) from None
+
+        yield replace(source, sums=sums)
+
+
+@contextmanager
+def _opened(design: Design, data: Any, person: str | None) -> Iterator[Table]:
+    if is_files(data):
+        with opened(data, design.coders, person) as table:
+            yield table
+    else:
+        frame = _framed(data, "a regression needs a table or a file")
+        yield as_table(frame, design.coders, person)
+
+
+@withheld
+def codes_of(design: Design, frame: Any) -> list[IntArray]:
+    """The codes of a table's records, for the variables alone; an undeclared value is an error."""
+    coders: dict[str | None, Any] = {variable.name: variable.coder for variable in design.variables}
+    found = _framed(frame, "frame must be a table")
+    if not coders:
+        raise InvalidInput("the formula has no columns: there is nothing to predict from")
+    table = as_table(found, coders, None, ordered=True)
+    arrays, _ = _arrays(table, {f"k{i}": code for i, code in enumerate(table.codes)})
+    codes = [_coded(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
+    placed([replace(variable, excluded=False) for variable in design.variables], codes)
+    return codes
+
+
+def _framed(data: Any, needed: str) -> Any:
+    frame = of_columns(data) if isinstance(data, Mapping) else as_frame(data)
+    if frame is None:
+        raise InvalidInput(f"{needed} with the columns of the formula")
+    return frame
+
+
+@withheld
+def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) -> RecordSource:
+    import narwhals as nw
+
+    names = [f"k{i}" for i in range(len(table.codes))]
+    columns = {name: code.cast(nw.Int64) for name, code in zip(names, table.codes, strict=True)}
+    if table.person is not None:
+        columns["person"] = nw.col(table.person)
+    engine = table.frame.implementation
+    if engine.is_spark_like() or engine.is_duckdb():
+        frame = table.frame.select(**columns)
+        if per_person is not None:
+            _check_keys(fetch(frame.filter(nw.col("person").is_null()).select(nw.len()))[0][0])
+            # The first by their codes, whatever their order in the table.
+            place = nw.col("k0").cum_count().over("person", order_by=names)
+            frame = frame.with_columns(place=place).filter(nw.col("place") <= per_person)
+        native: Any = frame.select(*names).to_native()
+        if engine.is_duckdb() and not pushdown:
+            return _streamed(design, native)
+        number = int(fetch(frame.select(nw.len()))[0][0])
+        return RecordSource(number, withheld(_SqlSums(design, native, engine.is_spark_like(), number)))
+    arrays, eager = _arrays(table, columns)
+    if per_person is not None:
+        codes = [_coded(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
+        keep = _bounded(codes, eager["person"], per_person)
+        arrays = [values[keep] for values in codes]
+    return in_arrays(design, arrays)
+
+
+def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[Any]], Any]:
+    """The columns of a table in memory, as codes or as doubles, and a frame with the others.
+
+    Doubles go on their grids batch by batch (:func:`_coded`): an expression for each of many columns would
+    take longer than the fit, and more memory than the table.
+    """
+    import narwhals as nw
+
+    raw = table.frame.collect()
+    types = raw.schema  # once: it is made anew for every look
+    quick = {
+        f"k{i}": np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
+        for i, coder in enumerate(table.coders)
+        if isinstance(coder, Grid) and not coder.integers and types.get(f"v{i}") == nw.Float64
+    }
+    eager = raw.select(**{name: code for name, code in columns.items() if name not in quick})
+    return [
+        quick[name] if name in quick else np.asarray(eager[name].to_numpy(), dtype=np.int64)
+        for name in columns
+        if name != "person"
+    ], eager
+
+
+def _coded(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
+    """Codes as they are, and doubles on their grid: the operations of :meth:`Grid.placed`, in its order."""
+    if values.dtype != np.float64:
+        return values
+    assert isinstance(coder, Grid)
+    place = np.clip(values, coder.low, coder.high)
+    place -= coder.low
+    place /= coder.width
+    place *= coder.steps
+    place += 0.5
+    missing = np.isnan(place)
+    if missing.any():
+        place[missing] = coder.absent
+    return np.asarray(place.astype(np.int64))  # no place is negative, so that this is the floor
+
+
+@withheld
+def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSource:
+    """Records in arrays, one for each variable and one for the response: doubles, or codes."""
+    n = len(arrays[-1])
+
+    def batches() -> Iterator[list[IntArray]]:
+        for start in range(0, max(n, 1), _SHORT):
+            pieces = (values[start : start + _SHORT] for values in arrays)
+            yield [_coded(coder, piece) for coder, piece in zip(design.coders.values(), pieces, strict=True)]
+
+    if n * (2 * design.d + 8) > _KEPT_BYTES:
+        return _in_process(design, n, batches)
+    return _in_process(design, n, batches, [records(design, codes) for codes in batches()])
+
+
+@withheld
+def _streamed(design: Design, native: Any) -> RecordSource:
+    def batches() -> Iterator[list[IntArray]]:
+        for batch in native.to_arrow_reader(_BATCH):
+            yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
+
+    kept: list[RowBlock] | None = []
+    number = size = 0
+    for codes in batches():
+        number += len(codes[0])
+        if kept is not None:
+            kept.append(records(design, codes))
+            size += kept[-1].size
+            kept = kept if size <= _KEPT_BYTES else None
+    return _in_process(design, number, batches, kept)
+
+
+def _in_process(
+    design: Design,
+    n: int,
+    batches: Callable[[], Iterator[list[IntArray]]],
+    kept: Sequence[RowBlock] | None = None,
+) -> RecordSource:
+    """Rows that are kept, or made again from their codes in every round."""
+
+    @withheld
+    def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+        blocks = (records(design, codes) for codes in batches()) if kept is None else kept
+        return exact_sums(model, design, link, blocks, curvature)
+
+    return RecordSource(n, sums, kept)
+
+
+def _bounded(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[np.intp]:
+    _check_keys(int(people.is_null().sum()))
+    _, keys = np.unique(people.to_numpy(), return_inverse=True)
+    order = np.lexsort((*reversed(codes), keys))
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    lengths = np.diff(np.append(starts, len(order)))
+    place = np.arange(len(order)) - np.repeat(starts, lengths)
+    return np.sort(order[place < most])
+
+
+def _check_keys(nobody: int) -> None:
+    if nobody:
+        raise DataError(f"{nobody} records have no person key, so their contribution has no bound; drop them")
+
+
+@dataclass(frozen=True)
+class _SqlSums:
+    """The sums of a round as one query over a relation or DataFrame with the codes k0, k1, ….
+
+    Tables over codes and over the grid of the predictor are joined by position; what is a straight line in
+    the codes is written as one. DuckDB and Spark divide whole numbers towards zero; what must be rounded down
+    is made positive first.
+    """
+
+    design: Design
+    native: Any
+    spark: bool
+    n: int
+    frames: dict[str, Any] = field(default_factory=dict)
+    """Tables of the query in Spark; DuckDB has them in its text."""
+
+    def __call__(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+        design, variables = self.design, (*self.design.variables, self.design.response)
+        self.frames.pop("link", None)  # the others are the same in every round
+        query = self.query(model, link, curvature)
+        if self.spark:
+            row = tuple(self.native.sparkSession.sql(query, codes=self.native, **self.frames).collect()[0])
+        else:
+            row = self.native.query("codes", query.format(codes="codes")).fetchall()[0]
+        whole = [int(value or 0) for value in row]
+        for i, variable in enumerate(variables):
+            unknown, missing = whole[i], whole[len(variables) + i]
+            if unknown or (missing and not variable.excluded):
+                raise undeclared(variable.name, unknown > 0)
+        valid, entered, longest, residual, square, *rest = whole[2 * len(variables) :]
+        check_bound(abs(entered - valid), 0)  # each record finds one entry of every table
+        check_bound(longest, design.norm**2)
+        check_bound(residual, math.isqrt(math.ceil(model.extremes(link)[0].max())))
+        size = design.d * model.outputs
+        return RoundSums(tuple(rest[:size]), tuple(rest[size:]), square)
+
+    def divide(self, value: str, by: int | str) -> str:
+        return f"({value} {'div' if self.spark else '//'} {by})"
+
+    def total(self, value: str) -> str:
+        """The exact sum of 64-bit integers.
+
+        Spark's sum of them wraps or fails where it is too large, and one of decimals takes several times as
+        long: the lower 32 bits and the rest are added up by themselves, and neither overflows below 2³¹
+        records.
+        """
+        if not self.spark:
+            return f"sum({value})"
+        if self.n >> 31:
+            return f"sum(CAST({value} AS DECIMAL(38, 0)))"
+        low, high = f"sum({value} & {2**32 - 1})", f"sum(shiftright({value}, 32))"
+        return f"CAST({high} AS DECIMAL(28, 0)) * {2**32} + CAST({low} AS DECIMAL(28, 0))"
+
+    def lookup(self, alias: str, name: str, columns: Sequence[Sequence[int]], key: str) -> str:
+        """A join with a table of columns t0, t1, … by the position in it."""
+        if not self.spark:
+            entries = [
+                f"unnest([{', '.join(map(str, column))}]::BIGINT[]) AS t{i}"
+                for i, column in enumerate(columns)
+            ]
+            source = f"(SELECT unnest(range({len(columns[0])})) AS at, {', '.join(entries)})"
+        else:
+            source = f"{{{name}}}"
+            if name not in self.frames:
+                types = ", ".join(["at LONG", *(f"t{i} LONG" for i in range(len(columns)))])
+                rows = list(zip(range(len(columns[0])), *columns, strict=True))
+                self.frames[name] = self.native.sparkSession.createDataFrame(rows, types)
+        return f"JOIN {source} AS {alias} ON {alias}.at = {key}"
+
+    def query(self, model: ResponseModel, link: Link, curvature: bool) -> str:
+        """One SELECT with a single row: records of unknown and of missing values by column, and the sums."""
+        design = self.design
+        sizes = [variable.coder.size for variable in (*design.variables, design.response)]
+        wrong = [f"k{i} = {size} OR k{i} > {size + 1}" for i, size in enumerate(sizes)]
+        wrong += [f"k{i} = {size + 1}" for i, size in enumerate(sizes)]
+        counts = [f"count(CASE WHEN {one} THEN 1 END) AS b{i}" for i, one in enumerate(wrong)]
+        entries: list[str] = []
+        looked: dict[int, dict[tuple[int, ...], int]] = {}
+        for j, column in enumerate(design.columns):
+            entry = str(design.unit)
+            for index, (v, table) in enumerate(column.factors):
+                start, slope = table[0], table[1] - table[0]
+                piece = f"({start} + {slope} * k{v})"
+                if any(at != start + slope * code for code, at in enumerate(table)):
+                    known = looked.setdefault(v, {})
+                    piece = f"f{v}.t{known.setdefault(table, len(known))}"
+                entry = self.divide(f"({entry} * {piece})", design.unit) if index else piece
+            entries.append(f"{entry} AS x{j}")
+        joins = {f"f{v}": self.lookup(f"f{v}", f"f{v}", list(known), f"k{v}") for v, known in looked.items()}
+        valid = " AND ".join(f"k{i} < {size}" for i, size in enumerate(sizes))
+        counts.append(f"count(CASE WHEN {valid} THEN 1 END) AS valid")
+        rows = f"{_select([*entries, f'k{len(sizes) - 1} AS y'], joins=joins)} WHERE {valid}"
+        # Rows that are too long: s > √N from a correctly rounded square root, as in process.
+        xs = [f"x{j}" for j in range(design.d)]
+        rows = _select(["*", f"{' + '.join(f'{x} * {x}' for x in xs)} AS squares"], rows)
+        length = "CAST(floor(sqrt(CAST(squares AS DOUBLE))) AS BIGINT) + 1"
+        rows = _select(["*", f"{length} AS size"], rows)
+        too_long = f"squares > {design.norm**2}"
+        short = {x: self.divide(f"({x} * {design.norm})", "size") for x in xs}
+        shortened = [f"CASE WHEN {too_long} THEN {less} ELSE {x} END AS {x}" for x, less in short.items()]
+        rows = _select([*shortened, "y"], rows)
+        half, reach, limit = 1 << (link.shift - 1), link.reach, (link.reach + 1) << link.shift
+        predictors = []
+        for k in range(model.outputs):
+            point = link.point[k * design.d : (k + 1) * design.d]
+            dot = " + ".join(f"{x} * {w}" for x, w in zip(xs, point, strict=True))
+            inside = f"(least(greatest({dot}, {-limit}), {limit}) + {limit + half})"
+            nearest = f"{self.divide(inside, 1 << link.shift)} - {reach + 1}"
+            predictors.append(f"least(greatest({nearest}, {-reach}), {reach}) AS e{k}")
+        rows = _select(["*", *predictors], rows)
+        if link.tables:
+            tables = [np.asarray(table, dtype=np.int64).tolist() for table in link.tables]
+            joins = {
+                f"l{k}": self.lookup(f"l{k}", "link", tables, f"e{k} + {reach}") for k in range(model.outputs)
+            }
+            found = [f"l{k}.t{i} AS u{k}_{i}" for k in range(model.outputs) for i in range(len(tables))]
+            rows = _select(["r.*", *found], rows, joins)
+        made = model.sql_columns(link, self.divide)
+        for step in made.steps:
+            rows = _select(["*", step], rows)
+        largest = [" + ".join(f"{x} * {x}" for x in xs)]
+        largest.append(f"greatest({', '.join(f'abs({one})' for one in [*made.residuals, '0'])})")
+        totals = [f"{made.residuals[0]} * {made.residuals[0]}" if model.squares else "0"]
+        totals += [f"{residual} * {x}" for residual in made.residuals for x in xs]
+        if curvature:
+            pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
+            totals += [f"{made.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
+        exact = ["count(*) AS entered", *(f"max({one}) AS m{i}" for i, one in enumerate(largest))]
+        exact += [f"{self.total(f'({one})')} AS s{i}" for i, one in enumerate(totals)]
+        return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"
+
+
+def _select(columns: Iterable[str], rows: str = "", joins: Mapping[str, str] | None = None) -> str:
+    """A SELECT from rows, else the codes; Spark is told by a comment to send joined tables to the records."""
+    hint = f"/*+ BROADCAST({', '.join(joins)}) */ " if joins else ""
+    source = f"({rows})" if rows else "{codes}"
+    return f"SELECT {hint}{', '.join(columns)} FROM {source} AS r {' '.join((joins or {}).values())}"

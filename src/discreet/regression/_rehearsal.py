@@ -1,0 +1,130 @@
+"""A regression of made-up records: what its intervals would be for public sizes, before data are opened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv, ndtr
+
+from discreet._data.grids import Grid
+from discreet._randomness.entropy import SeededEntropy
+from discreet.errors import InvalidInput
+from discreet.regression._newton.design import Design
+from discreet.regression._newton.fit import Fit, Regression
+from discreet.regression._newton.rounds import Schedule
+
+_MOST = 20_000
+_TYPICAL = {
+    "gaussian": "the standard deviation of the errors, in the units of the response",
+    "binomial": "the share of the second level, between 0 and 1",
+    "poisson": "the mean count",
+}
+
+
+def rehearsed(
+    asked: Regression,
+    n: int,
+    seed: int,
+    typical: float | None = None,
+    correlation: float = 0.0,
+    spread: float | None = None,
+    shares: Mapping[str, Sequence[float]] | None = None,
+) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
+    """(a fit to made-up records, what its widths are to be multiplied by, how μ² is split).
+
+    Beyond 20,000 records N of them stand for n, with μ√(n/N) in place of μ: sampling variances, which are
+    ∝ 1/n, and those of the noise, ∝ 1/(nμ)², are then both n/N times too large.
+    """
+    size = min(n, _MOST)
+    if size < asked.design.d:
+        raise InvalidInput(f"n={n} is less than the {asked.design.d} coefficients: nothing can be fitted")
+    schedule = Schedule.of(asked.setting(n), asked.aim)
+    aim = "prediction" if schedule.steps else "intervals"
+    alone = replace(asked, n=None, person=None, per_person=None, aim=aim)
+    people = asked.per_person or 1
+    vars(alone)["mu_squared"] = asked.mu_squared * Fraction(n, size) / people**2
+    frame = made_up(asked.design, asked.family, size, seed, typical, correlation, spread, shares)
+    return alone.fit(frame, source=SeededEntropy(seed)), math.sqrt(size / n), _split(schedule)
+
+
+def made_up(
+    design: Design,
+    family: str,
+    n: int,
+    seed: int,
+    typical: float | None = None,
+    correlation: float = 0.0,
+    spread: float | None = None,
+    shares: Mapping[str, Sequence[float]] | None = None,
+) -> Any:
+    """A table of records with one rank correlation of their columns, which explain nothing.
+
+    Numbers are spread evenly, or have a symmetric Beta law whose deviation is ``spread`` of their range;
+    values of a category are equally frequent, or have the ``shares`` of their column.
+    """
+    import pandas as pd
+
+    generator = np.random.default_rng(seed)
+    shared = generator.normal(size=(n, 1)) * math.sqrt(max(correlation, 0.0))
+    own = generator.normal(size=(n, len(design.variables))) * math.sqrt(1 - max(correlation, 0.0))
+    places = ndtr(shared + own)
+    shape = 1.0 if spread is None else (1 / (4 * spread**2) - 1) / 2
+    given = dict(shares or {})
+    columns = {}
+    for variable, place in zip(design.variables, places.T, strict=True):
+        size = variable.coder.size
+        if variable.numeric:
+            codes = (betaincinv(shape, shape, place) * (size - 1e-9)).astype(np.int64)
+        else:
+            parts = given.pop(variable.name, (1 / size,) * size)
+            if len(parts) != size:
+                raise InvalidInput(
+                    f"shares of {variable.name!r} must be {size} numbers, one for each of its values, not "
+                    f"{len(parts)}"
+                )
+            codes = np.searchsorted(np.cumsum(parts)[:-1], place, side="right")
+        columns[variable.name] = variable.values(codes)
+    if given:
+        categories = [variable.name for variable in design.variables if not variable.numeric]
+        raise InvalidInput(
+            f"shares of {next(iter(given))!r} are guessed, which is no category of the formula: "
+            f"{', '.join(categories) or 'it has none'}"
+        )
+    return pd.DataFrame({**columns, design.response.name: _response(design, family, n, typical, generator)})
+
+
+def _response(
+    design: Design, family: str, n: int, typical: float | None, generator: np.random.Generator
+) -> Any:
+    coder = design.response.coder
+    levels = np.array(design.response.levels, dtype=object)
+    if family == "multinomial":
+        if typical is not None:
+            raise InvalidInput(f"typical={typical!r} is not used by multinomial models: leave it out")
+        return levels[generator.integers(0, len(levels), n)]
+    most, part = (coder.width, {"gaussian": 8, "poisson": 5}[family]) if isinstance(coder, Grid) else (1, 2)
+    guess = most / part if typical is None else float(typical)
+    if not 0 < guess < most:
+        raise InvalidInput(f"typical={typical!r} must be {_TYPICAL[family]}")
+    if not isinstance(coder, Grid):
+        return levels[(generator.random(n) < guess).astype(int)]
+    if family == "poisson":
+        return np.minimum(generator.poisson(guess, n), coder.high)
+    return (coder.low + coder.high) / 2 + guess * generator.normal(size=n)
+
+
+def _split(schedule: Schedule) -> tuple[tuple[str, str], ...]:
+    if schedule.steps:
+        return (("Budget", f"{schedule.steps} steps on the gradient alone, an equal part of μ² each"),)
+    shares = ", ".join(f"{float(share):.0%}" for share in schedule.shares)
+    rounds = "one round" if len(schedule.shares) == 1 else f"{len(schedule.shares)} rounds"
+    curvature = ", ".join(f"{weight:g}" for weight in schedule.curvature)
+    return (
+        ("Budget", f"{rounds} with {shares} of μ²"),
+        ("Weight of the curvature beside the gradient in each", curvature),
+    )

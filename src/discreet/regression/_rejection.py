@@ -1,0 +1,168 @@
+"""Draws of logistic coefficients from the posterior itself, in which no floating-point number decides.
+
+The posterior is e^{−U}, U(w) = ρL(w) + (m/2)‖w‖², L(w) = Σ log(1 + e^{−v·w}) over signed rows v = y·x. L is
+convex, so it lies above its tangent at any z: candidates from N(−ρ∇L(z)/m, I/m) that are kept with
+probability r = exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]) are draws from e^{−U}. Here all of them are real numbers:
+a candidate is Φ⁻¹ of uniform bits, r is enclosed by ball arithmetic, and another uniform number is compared
+with it; bits are drawn and enclosures narrowed until the comparison is certain. What is published is the
+multiple of the public grid that is nearest to the draw. Proof: ``proofs/logistic.md``, 2.
+
+How long it takes depends on the data, and nothing about that is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from discreet._numerics.enclosures import Ball, ball
+from discreet._randomness.bulk import enclosed_digits
+from discreet._randomness.cells import Uniform
+from discreet._randomness.entropy import Source
+from discreet._typing import FloatArray
+from discreet.errors import NotPrivateError
+from discreet.regression._chain import DrawDesign, loss_gradient, one_thread
+
+_ROWS = 64  # after so many a candidate may be dropped
+_FIRST = 128  # bits of precision, of which a candidate's numbers have 64
+
+
+def rejection(made: DrawDesign, signed: FloatArray, source: Source) -> FloatArray:
+    """``made.draws`` draws from e^{−U} over signed rows, shape (draws, d), rounded to the public grid."""
+    longest = Fraction(float(np.einsum("ij,ij->i", signed, signed).max()))
+    # A sum of d squares in doubles is within d + 1 last places of the sum, in any order.
+    if len(signed) != made.n or longest * (1 + (made.dimension + 2) * Fraction(1, 2**52)) > made.norm_squared:
+        raise NotPrivateError("the rows are not those of the design: n of them, clipped to its norm bound")
+    with one_thread():
+        z, _ = mode(signed, made.weight, made.precision, 1e-6 * made.precision**0.5)
+    tangent = Tangent(signed, z, Fraction(made.weight), Fraction(made.precision))
+    drawn = [tangent.draw(made.grid, source) for _ in range(made.draws)]
+    return np.array([[float(value) for value in one] for one in drawn], dtype=np.float64)
+
+
+class Tangent:
+    """The posterior and its tangent at z, in balls of the precision that is worked with."""
+
+    def __init__(self, signed: FloatArray, z: FloatArray, weight: Fraction, precision: Fraction) -> None:
+        from flint import arb_mat
+
+        blocks = range(0, len(signed), _ROWS)
+        self.rows = [arb_mat(signed[start : start + _ROWS].tolist()) for start in blocks]
+        self.z = arb_mat([[value] for value in z.tolist()])
+        self.weight, self.precision = weight, precision
+        self._known: dict[int, list[tuple[Ball, Any]]] = {}
+
+    def draw(self, grid: Fraction, source: Source) -> list[Fraction]:
+        """One draw, to the nearest multiple of the grid in each coordinate."""
+        while True:
+            w = Candidate(self, [Uniform(source) for _ in range(self.z.nrows())])
+            if w.kept(Uniform(source)):
+                return [w.nearest(i, grid) for i in range(self.z.nrows())]
+
+    def at_z(self) -> list[tuple[Ball, Any]]:
+        """For the first 0, 1, 2, … blocks: Π(1 + e^{−v·z}) and the gradient there of its logarithm."""
+        from flint import arb, arb_mat, ctx
+
+        if ctx.prec not in self._known:
+            product, gradient = arb(1), arb_mat(1, self.z.nrows())
+            found = [(product, gradient)]
+            for rows in self.rows:
+                odds = [(-t).exp() for t in (rows * self.z).entries()]
+                for one in odds:
+                    product *= 1 + one
+                gradient = gradient - arb_mat([[one / (1 + one) for one in odds]]) * rows
+                found.append((product, gradient))
+            self._known[ctx.prec] = found
+        return self._known[ctx.prec]
+
+    def centre(self) -> Any:
+        """−ρ∇L(z)/m."""
+        return self.at_z()[-1][1].transpose() * ball(-self.weight / self.precision)
+
+
+class Candidate:
+    """w = −ρ∇L(z)/m + ξ/√m for ξ of independent standard normal numbers: the same w at every precision."""
+
+    def __init__(self, tangent: Tangent, normals: Sequence[Uniform]) -> None:
+        self._tangent, self._normals = tangent, normals
+        self._known: dict[int, tuple[Any, list[Ball]]] = {}
+
+    def point(self) -> tuple[Any, list[Ball]]:
+        """w, and Π(1 + e^{−v·w}) over the first 0, 1, 2, … blocks, as far as they were needed."""
+        from flint import arb, arb_mat, ctx
+
+        if ctx.prec not in self._known:
+            scale = ball(self._tangent.precision).rsqrt()
+            shift = arb_mat([[normal.normal() * scale] for normal in self._normals])
+            self._known[ctx.prec] = self._tangent.centre() + shift, [arb(1)]
+        return self._known[ctx.prec]
+
+    def share(self, blocks: int) -> Ball:
+        """exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]) with the rows of the first blocks in L."""
+        tangent, (w, products) = self._tangent, self.point()
+        for rows in tangent.rows[len(products) - 1 : blocks]:
+            product = products[-1]
+            for t in (rows * w).entries():
+                product *= 1 + (-t).exp()
+            products.append(product)
+        at_z, gradient = tangent.at_z()[blocks]
+        above = (products[blocks] / at_z).log() - (gradient * (w - tangent.z))[0, 0]
+        return (-ball(tangent.weight) * above).exp()
+
+    def kept(self, level: Uniform) -> bool:
+        """Whether the uniform number is below r; the terms of its sum are not negative, so a few may do."""
+        blocks = range(1, len(self._tangent.rows) + 1)
+        return all(level.below(partial(self.share, number), _FIRST) for number in blocks)
+
+    def nearest(self, coordinate: int, grid: Fraction) -> Fraction:
+        """The multiple of the grid that is nearest to the coordinate."""
+
+        def place() -> Ball:
+            return self.point()[0][coordinate, 0] / ball(grid) + ball(Fraction(1, 2))
+
+        return grid * enclosed_digits(place, 0, _FIRST)
+
+
+def loss(signed: FloatArray, weights: FloatArray) -> FloatArray:
+    """Σᵢ log(1 + e^{−vᵢ·w}) for each column."""
+    return np.asarray(np.logaddexp(0.0, -(signed @ weights)).sum(axis=0), dtype=np.float64)
+
+
+def mode(signed: FloatArray, weight: float, precision: float, tolerance: float) -> tuple[FloatArray, float]:
+    """(w, ‖∇U(w)‖) near the minimum of U by damped Newton steps, until the gradient is below ``tolerance``.
+
+    U is m-strongly convex, so w is within ‖∇U(w)‖/m of the minimum. Where rounding stops the descent first,
+    the gradient that is returned says so.
+    """
+    w = np.zeros(signed.shape[1])
+
+    def value(point: FloatArray) -> float:
+        return float(weight * loss(signed, point[:, None])[0] + precision / 2 * point @ point)
+
+    def gradient_at(point: FloatArray) -> FloatArray:
+        return np.asarray(weight * loss_gradient(signed, point) + precision * point, dtype=np.float64)
+
+    current, gradient = value(w), gradient_at(w)
+    for _ in range(200):
+        if np.linalg.norm(gradient) <= tolerance:
+            break
+        direction = np.linalg.solve(hessian(signed, w, weight, precision), -gradient)
+        slope, size = float(gradient @ direction), 1.0
+        while (found := value(w + size * direction)) > current + 1e-4 * size * slope and size > 1e-10:
+            size /= 2
+        candidate = gradient_at(w + size * direction)
+        if found >= current and np.linalg.norm(candidate) >= np.linalg.norm(gradient):
+            break
+        w, current, gradient = w + size * direction, found, candidate
+    return w, float(np.linalg.norm(gradient))
+
+
+def hessian(signed: FloatArray, w: FloatArray, weight: float, precision: float) -> FloatArray:
+    """∇²U(w) = ρ Σ σ(v·w)σ(−v·w) v vᵀ + m I."""
+    curvature = weight / (4 * np.cosh(np.clip(0.5 * (signed @ w), -350, 350)) ** 2)
+    inside = (signed * curvature[:, None]).T @ signed
+    return np.asarray(inside + precision * np.eye(signed.shape[1]), dtype=np.float64)
