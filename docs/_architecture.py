@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "discreet"
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
-BASE = "errors · declarations · schema"
+BASE = "schema · errors · _declarations"
 """The flat modules, of which everything is made."""
 DOORS = {"numpyro", "plots", "pymc", "stan", "__init__", "__main__"}
 """Thin public doors, which look at anything and at which nobody looks."""
