@@ -237,6 +237,8 @@ def test_what_protects_near_records_does_not_mix(opened: Any) -> None:
         assert spent(ledger, dataset) == before
     with pytest.raises(InvalidInput, match="different relations"):
         discreet.compose([near, pure])
+    with pytest.raises(InvalidInput, match="within its part"):
+        discreet.parallel([near, near])
 
 
 @pytest.mark.parametrize(
