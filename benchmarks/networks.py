@@ -142,7 +142,7 @@ def measure_adult(options: argparse.Namespace) -> None:
     print(
         "tables: "
         + "; ".join(
-            f"{'×'.join(f)} {t.k}: {float(t.exact_epsilon):.3f}"
+            f"{'×'.join(f)} {t.k}: {float(t.epsilon):.3f}"
             for f, t in zip(question.families, question.tables, strict=True)
         )
     )

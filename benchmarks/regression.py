@@ -45,6 +45,7 @@ from discreet._declarations import Domain, Relation
 from discreet._randomness.entropy import SeededEntropy
 from discreet.privacy.curves import largest_gaussian
 from discreet.regression._newton.design import Column, Design, Variable, shortened
+from discreet.regression._newton.fit import regression
 from discreet.regression._newton.models import model_of
 from discreet.regression._newton.posterior import CoefficientPrior, PublicSetting
 from discreet.regression._newton.rounds import Schedule, ask
@@ -184,8 +185,6 @@ def accuracy(options: argparse.Namespace) -> None:
     """Test errors of our fits (private ones), the baseline and ordinary regression, with times."""
     from sklearn.linear_model import LogisticRegression
 
-    import discreet
-
     heads = f"{'data':20} {'ε':>4} {'ours':>7} {'s.e.':>6} {'baseline':>8} {'exact':>7}"
     print(f"{heads} {'seconds':>8} {'× sklearn':>9}")
     for task in tasks(options.data):
@@ -200,9 +199,8 @@ def accuracy(options: argparse.Namespace) -> None:
             ours, times, theirs = [], [], []
             for repetition in range(options.fits):
                 started = time.process_time()
-                fit = discreet.regress(
+                asked = regression(
                     task.formula,
-                    task.frames[0],
                     family="binomial",
                     bounds=task.bounds,
                     levels=task.levels,
@@ -211,6 +209,7 @@ def accuracy(options: argparse.Namespace) -> None:
                     norm=task.norm,
                     aim="prediction",
                 )
+                fit = asked.fit(task.frames[0])
                 times.append(time.process_time() - started)
                 ours.append(np.mean((fit.predict(task.frames[1]).mean > 0.5) != truth))
                 point = accelerated(rows[0], labels, epsilon, np.random.default_rng(repetition))
@@ -293,8 +292,6 @@ def linear(options: argparse.Namespace) -> None:
     import pandas as pd
     from sklearn.datasets import load_diabetes
 
-    import discreet
-
     abalone = pd.read_csv(options.data / "abalone.csv.gz")
     abalone = abalone.assign(**{f"sex_{one}": (abalone["sex"] == one).astype(float) for one in "MF"})
     numbers = list(abalone.columns[1:8])
@@ -322,15 +319,15 @@ def linear(options: argparse.Namespace) -> None:
             for repetition in range(options.fits):
                 generator = np.random.default_rng(repetition)
                 train = generator.permutation(len(table)) < 0.75 * len(table)
-                fit = discreet.regress(
+                asked = regression(
                     f"{target} ~ {' + '.join(columns)}",
-                    table[train].reset_index(drop=True),
                     family="gaussian",
                     bounds={**columns, target: ends},
                     epsilon=epsilon,
                     delta=DELTA,
                     aim="prediction",
                 )
+                fit = asked.fit(table[train].reset_index(drop=True))
                 ours = (fit.predict(table[~train].reset_index(drop=True)).mean - middle) / half
                 theirs = rows[~train] @ adassp(rows[train], values[train], epsilon, generator)
                 exact = rows[~train] @ np.linalg.lstsq(rows[train], values[train], rcond=None)[0]
@@ -363,12 +360,10 @@ def spark(options: argparse.Namespace) -> None:
             session.sql(chosen).write.parquet(file)
             started = time.perf_counter()
             fit = discreet.regress(
-                f"y ~ {' + '.join(names)}",
                 session.read.parquet(file),
+                f"y ~ {' + '.join(names)}",
                 family="binomial",
-                bounds=dict.fromkeys(names, (-1, 1)),
-                levels={"y": (False, True)},
-                n=n,
+                schema=discreet.Schema({**dict.fromkeys(names, (-1, 1)), "y": [False, True]}, n=n),
                 epsilon=1,
                 delta=min(DELTA, Fraction(1, 100 * n)),
             )
@@ -413,12 +408,10 @@ def _fitted_file(path: str, names: list[str], n: int) -> tuple[float, float]:
 
     started = time.perf_counter()
     discreet.regress(
-        f"y ~ {' + '.join(names)}",
         path,
+        f"y ~ {' + '.join(names)}",
         family="binomial",
-        bounds=dict.fromkeys(names, (-1, 1)),
-        levels={"y": (False, True)},
-        n=n,
+        schema=discreet.Schema({**dict.fromkeys(names, (-1, 1)), "y": [False, True]}, n=n),
         epsilon=1,
         delta=min(DELTA, Fraction(1, 100 * n)),
     ).mean()

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -59,6 +59,11 @@ def processor_seconds(call: Callable[[], object], times: int = 1) -> float:
     for _ in range(times):
         call()
     return (time.process_time() - start) / times
+
+
+def of_one(values: Sequence[object], n: int | str | None) -> discreet.Schema:
+    """The schema of one column of categories that has no name."""
+    return discreet.Schema({"value": discreet.Category(values)}, n=n, nameless=True)
 
 
 def counts_of(n: int, k: int) -> tuple[int, ...]:
@@ -112,7 +117,8 @@ _RELEASE = """
 import resource, sys, time
 start = time.perf_counter()
 import discreet
-r = discreet.release(sys.argv[1], column="smoker", levels=("never", "former", "current"), epsilon=1)
+schema = {"smoker": ("never", "former", "current")}
+discreet.proportions(sys.argv[1], "smoker", schema=schema, epsilon=1)
 took = time.perf_counter() - start
 print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
@@ -149,8 +155,8 @@ def parquet() -> Iterator[Row]:
             yield Row(group, distinct, ours * 1e3, "ms", *against)
             yield Row(group, f"{distinct}, peak memory", memory, "MB")
         took, memory = min(python(_RELEASE, path) for _ in range(3))
-        yield Row(group, "discreet.release of 3 levels, imports included", took, "s")
-        yield Row(group, "discreet.release of 3 levels, peak memory", memory, "MB")
+        yield Row(group, "discreet.proportions of 3 levels, imports included", took, "s")
+        yield Row(group, "discreet.proportions of 3 levels, peak memory", memory, "MB")
 
 
 def counting(records: int = 4_000_000) -> Iterator[Row]:
@@ -220,12 +226,11 @@ def starting() -> Iterator[Row]:
 def releasing(repetitions: int = 300) -> Iterator[Row]:
     """Warm releases of a list: ``auto`` is a rule, so it costs what its choice costs."""
     answers = ["never"] * 210 + ["former"] * 95 + ["current"] * 64
+    schema = of_one(("never", "former", "current"), n=369)
 
     def several(mechanism: str) -> None:
         for _ in range(repetitions):
-            discreet.release(
-                answers, levels=("never", "former", "current"), epsilon=1, n=369, mechanism=mechanism
-            )
+            discreet.proportions(answers, schema=schema, epsilon=1, mechanism=mechanism)
 
     several("lattice")
     took = {name: seconds(lambda name=name: several(name), 5) / repetitions for name in ("lattice", "auto")}
@@ -407,9 +412,10 @@ def levels() -> Iterator[Row]:
     for k, n in ((2, 100), (10, 1_000), (100, 1_000), (1_000, 10_000), (10_000, 100_000)):
         counts, names = counts_of(n, k), tuple(range(k))
         mapping, times = dict(zip(names, counts, strict=True)), max(1, 2_000 // k)
+        schema = of_one(names, n="public")
 
-        def release(mapping: dict[int, int] = mapping, names: tuple[int, ...] = names) -> Release:
-            return discreet.release(mapping, levels=names, epsilon=1, mechanism="lattice")
+        def release(mapping: dict[int, int] = mapping, schema: discreet.Schema = schema) -> Release:
+            return discreet.proportions(mapping, schema=schema, epsilon=1, mechanism="lattice")
 
         ways: dict[str, Callable[[], object]] = {
             "OpenDP": lambda counts=list(counts): noise(counts),
@@ -426,21 +432,23 @@ def levels() -> Iterator[Row]:
         for name in list(ways)[1:]:
             value = took[name] * 1e3
             yield Row(group, f"k = {k:,}: {name}", value, "ms", against, took[name] / took["OpenDP"])
-    for k, n, relation in (
-        (1_000, 100_000, "replace-one"),
-        (10_000, 100_000, "replace-one"),
-        (1_000, 3_000, "add-remove"),
-        (100_000, 300_000, "add-remove"),
-        (1_000_000, 3_000_000, "add-remove"),
+    for k, n, size in (
+        (1_000, 100_000, "public"),
+        (10_000, 100_000, "public"),
+        (1_000, 3_000, "private"),
+        (100_000, 300_000, "private"),
+        (1_000_000, 3_000_000, "private"),
     ):
-        shown = [sys.executable, __file__, "--many", str(k), str(n), relation]
-        made, known, memory, size = json.loads(subprocess.run(shown, capture_output=True, check=True).stdout)
+        shown = [sys.executable, __file__, "--many", str(k), str(n), size]
+        made, known, memory, document = json.loads(
+            subprocess.run(shown, capture_output=True, check=True).stdout
+        )
         group = "many levels, ε = 1, in a process of its own"
-        label = f"{relation}, k = {k:,}, n = {n:,}"
+        label = f"{size} n = {n:,}, k = {k:,}"
         yield Row(group, f"{label}: release", made, "s")
         yield Row(group, f"{label}: all 90 % intervals", known, "s")
         yield Row(group, f"{label}: peak memory", memory, "MB")
-        yield Row(group, f"{label}: document", size, "MB")
+        yield Row(group, f"{label}: document", document, "MB")
 
 
 def sparse() -> Iterator[Row]:
@@ -450,8 +458,8 @@ def sparse() -> Iterator[Row]:
         codes = np.random.default_rng(0).zipf(1.3, n) % k
 
         def release(codes: np.ndarray = codes, k: int = k) -> SparseRelease:
-            return discreet.release(
-                codes, levels=range(k), epsilon=1, relation="add-remove", expected_false=1
+            return discreet.proportions(
+                codes, schema=of_one(range(k), n=None), epsilon=1, options={"expected_false": 1}
             )
 
         found = release()
@@ -464,15 +472,16 @@ def sparse() -> Iterator[Row]:
         yield Row(group, f"{label}: document", len(found.to_json()) / 1e3, "kB")
 
 
-def many(k: int, n: int, relation: str) -> tuple[float, float, float, float]:
+def many(k: int, n: int, size: str) -> tuple[float, float, float, float]:
     """Seconds of a release and of its intervals, peak memory and size of the document in MB."""
     names = tuple(f"level{i}" for i in range(k))
     rng = np.random.default_rng(0)
     true = rng.multinomial(n, rng.dirichlet(np.ones(k))).tolist()
     counts = dict(zip(names, true, strict=True))
-    discreet.release({"a": 5, "b": 5}, levels=("a", "b"), epsilon=1).posterior.interval(0.9)  # imports
+    discreet.proportions({"a": 5, "b": 5}, schema=("a", "b"), epsilon=1).interval(0.9)  # imports
+    schema = of_one(names, n="public" if size == "public" else None)
     start = time.process_time()
-    released = discreet.release(counts, levels=names, epsilon=1, relation=relation)
+    released = discreet.proportions(counts, schema=schema, epsilon=1)
     made = time.process_time()
     released.interval(0.9)
     known = time.process_time() - made
@@ -535,8 +544,8 @@ def main() -> None:
     parser.add_argument("--many", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.many:
-        k, n, relation = arguments.many
-        print(json.dumps(many(int(k), int(n), relation)))
+        k, n, size = arguments.many
+        print(json.dumps(many(int(k), int(n), size)))
         return
     unknown = set(arguments.names) - set(BENCHMARKS)
     if unknown:
