@@ -842,6 +842,20 @@ def test_a_budget_is_divided_before_data_are_opened(
     assert json.loads(capsys.readouterr().out)["questions"][0]["id"] == "smokers"
 
 
+def test_a_draw_gets_its_part_of_the_budget_and_of_delta(folder: Path) -> None:
+    study = study_of(folder, epsilon=1, delta="1e-5")
+    drawn = study.draw("smoker", epsilon="0.1")
+    assert drawn.guarantee.exact_delta == Fraction(1, 10**6)
+    asked = [
+        {"id": "fixed", "kind": "draw", "column": "smoker", "epsilon": "0.2", "delta": "1e-7"},
+        {"id": "rest", "kind": "draw", "column": "smoker", "weight": 1},
+        {"id": "renyi", "kind": "draw", "column": "smoker", "weight": 1, "options": {"order": 10}},
+    ]
+    fixed, rest, renyi = (share.question for share in study.split(asked).shares)
+    assert [one.epsilon for one in (fixed, rest, renyi)] == [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
+    assert [one.delta for one in (fixed, rest, renyi)] == ["1e-7", "1/1000000", None]
+
+
 @pytest.mark.parametrize(
     ("questions", "message"),
     [

@@ -107,8 +107,8 @@ class PosteriorSampler:
     def statistic(self, data: Any, column: str | None = None, **options: Any) -> Any:
         """The sufficient statistic of records, exactly: clipped to the declared bounds, summed as integers.
 
-        The data may be anything that :func:`discreet.release` takes; for a vector it is an array of n rows.
-        A Dirichlet needs ``levels=``. Numbers are rounded to 65,536 steps between the bounds (counts are
+        The data may be anything that :func:`discreet.proportions` takes; for a vector it is an array of n
+        rows. A Dirichlet needs ``levels=``. Numbers are rounded to 65,536 steps between the bounds (counts are
         whole already), so that a sum is exact and one record moves it by at most the width of the bounds.
         ``missing=`` says what a missing value counts as.
         """
@@ -231,7 +231,7 @@ def _target(
             "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
             "for Rényi privacy of that order, or delta=1e-6"
         )
-    return Target.of(epsilon, delta, order, n, "release counts with discreet.release, which has delta 0")
+    return Target.of(epsilon, delta, order, n, "release counts with discreet.proportions, which has delta 0")
 
 
 def as_family(family: str | Family, options: dict[str, Any]) -> Family:

@@ -90,11 +90,15 @@ class Draw(Question):
         if self.method not in DRAW_METHODS:
             raise InvalidInput(f"method={self.method!r} must be one of: {', '.join(DRAW_METHODS)}")
         as_positive(self.draws, "draws")
-        check_target(self.method, self.epsilon, self.option("order"), self.delta)
 
     def option(self, name: str) -> Any:
         """Return an option, or None where it was not given."""
         return (self.options or {}).get(name)
+
+    @property
+    def needs_delta(self) -> bool:
+        """Unless it asks for Rényi privacy, or takes a direct draw at whatever it costs."""
+        return self.option("order") is None and (self.method != "direct" or self.epsilon is not None)
 
     @property
     def draws(self) -> int:
@@ -121,6 +125,7 @@ class Draw(Question):
         return {"family": plain(request.model.to_dict()), "prior": plain(prior)}
 
     def request(self, schema: Schema) -> Request:
+        check_target(self.method, self.epsilon, self.option("order"), self.delta)
         if schema.hides_size:
             raise InvalidInput("a posterior draw is calibrated for a public number of records: declare n")
         if schema.weight is not None:
