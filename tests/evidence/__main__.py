@@ -2,7 +2,7 @@
 
 kills: processes that spend are killed by SIGKILL at every labelled step of a charge, and at random moments.
 race: processes that spend from one cap at the same time. fuzz: damaged documents, study files, ledgers,
-tables and requests. documents: such documents alone, each in two seconds.
+schemas, tables and requests. documents: such documents alone, each in two seconds.
 triples: the exact law of every mechanism over pairs of neighbours, by outcome.
 records: random tables with one record more, by every reader: no record changes what another counts as.
 soak: a studio and its ledger under eight clients, for so many minutes. crowded: releases from files beside
@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import shorthand
 from discreet.errors import DiscreetError
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -251,12 +250,50 @@ def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
     return lambda: str(load_answer(text))
 
 
+SCHEMA = """
+n = 5000
+
+[columns]
+smoker = ["never", "former", "current"]
+sex = {values = ["f", "m"], public = true, missing = "exclude"}
+age = {low = 0, high = 100, bins = [0, 30, 60, 100], outside = "bin", label = "Age", unit = "years"}
+visits = [0, 20]
+"""
+STUDY = """
+[study]
+title = "A survey"
+data = "survey.csv"
+epsilon = 9
+delta = "1e-5"
+""" + SCHEMA.replace("[columns]", "[schema.columns]").replace("n = 5000", "[schema]\nn = 5000")
+QUESTIONS = (
+    'columns = ["smoker", "sex"]\nepsilon = "0.5"\nprior = 0.5',
+    'columns = "smoker"\nby = "sex"\nwithin = "9 points"',
+    'columns = "age"\nmechanism = "lattice"\nepsilon = "1/4"',
+    'kind = "mean"\ncolumn = "age"\nby = "sex"\nepsilon = 0.2\nguess = {typical = 30}',
+    'kind = "quantiles"\ncolumn = "age"\nprobs = [0.1, 0.5]\nepsilon = 0.5',
+    'kind = "regress"\nformula = "visits ~ age + smoker"\nfamily = "poisson"\nweight = 2',
+    'kind = "draw"\ncolumn = "visits"\nfamily = "poisson"\nprior = [2, 1]\nepsilon = 1\ndelta = "1e-6"',
+    'kind = "network"\nparents = {smoker = ["sex"]}\nepsilon = 1',
+)
+"""Questions of each kind, as a study file asks them."""
+
+
 def a_study(rng: random.Random, place: Path) -> Callable[[], object]:
     from discreet.study.study import read_study
 
     path = place / "study.toml"
-    path.write_bytes(damaged(rng, (FIXTURES / "studies" / "all-kinds.toml").read_bytes()))
+    some = rng.sample(QUESTIONS, rng.randrange(1, 4))
+    asked = "".join(f'\n[[question]]\nid = "q{i}"\n{one}\n' for i, one in enumerate(some))
+    path.write_bytes(damaged(rng, (STUDY + asked).encode()))
     return lambda: read_study(path)
+
+
+def a_schema(rng: random.Random, place: Path) -> Callable[[], object]:
+    from discreet.schema import Schema
+
+    text = damaged(rng, SCHEMA.encode()).decode("utf-8", "replace")
+    return lambda: Schema.from_toml(text).to_toml()
 
 
 def an_export(rng: random.Random, place: Path) -> Callable[[], object]:
@@ -272,6 +309,7 @@ def an_export(rng: random.Random, place: Path) -> Callable[[], object]:
 
 def a_table(rng: random.Random, place: Path) -> Callable[[], object]:
     """A CSV file with a secret in it, counted as levels or in bins, or summed."""
+    import shorthand
 
     path = place / "people.csv"
     rows = b"name,smoker,age\n" + b"".join(
@@ -293,26 +331,42 @@ class Requests:
     """The studio without a network: every request goes through its guard, pages and error pages."""
 
     PATHS = (
-        "/plan",
-        "/release",
-        "/release/columns",
-        "/release/review",
-        "/ledger",
-        "/audit",
-        "/evidence",
-        "/",
+        *("/plan", "/plan", "/plan/split", "/schema", "/schema/download", "/release", "/release/review"),
+        *("/release/confirm", "/release/result", "/ledger", "/ledger/create", "/audit", "/evidence", "/"),
     )
-    FIELDS = ("levels", "column", "epsilon", "source", "request", "dataset", "kind", "name", "csrf", "token")
+    FIELDS = (
+        *("columns", "column", "by", "formula", "parents", "prior", "options", "epsilon", "delta", "n", "of"),
+        *("within", "guess", "source", "request", "dataset", "kind", "name", "text", "form", "q", "token"),
+    )
+    KINDS = ("proportions", "mean", "quantiles", "regress", "draw", "network")
+    VALUES = (
+        *(b"smoker", b"age,sex", b"visits ~ age", b"smoker=sex"),
+        *(b"0.5", b"100", b"typical=0.5", b"survey"),
+    )
 
     def __init__(self, place: Path) -> None:
+        import discreet
         from discreet._studio.app import create_app
         from discreet._studio.guard import StudioSettings
 
         settings = StudioSettings(port=8765, ledger=f"sqlite:///{place / 'studio.db'}")
+        with discreet.Ledger(settings.ledger) as book:
+            book.create("survey", epsilon=1)
         self._app, self._host, self._origin = create_app(settings), settings.hosts[0], settings.origins[0]
         found = asyncio.run(self._send("GET", f"/?token={settings.token}", b"", {}))
         headers = dict(found[1])
         self._cookie = headers.get(b"set-cookie", b"").partition(b";")[0]
+        page = asyncio.run(self._send("GET", "/schema", b"", {b"cookie": self._cookie}))[2].decode()
+        self._csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
+        body = urlencode({"csrf": self._csrf, "text": SCHEMA}).encode()
+        status, kept, _ = asyncio.run(self._send("POST", "/schema", body, self._posting()))
+        assert status == 303, status
+        self._schema = dict(kept)[b"location"].decode().partition("schema=")[2].partition("&")[0]
+        assert self._schema
+
+    def _posting(self) -> dict[bytes, bytes]:
+        form = {b"content-type": b"application/x-www-form-urlencoded", b"origin": self._origin.encode()}
+        return {b"cookie": self._cookie, **form}
 
     async def _send(self, method: str, target: str, body: bytes, more: dict[bytes, bytes]) -> Any:
         path, _, query = target.partition("?")
@@ -348,14 +402,16 @@ class Requests:
         if rng.random() < 0.3:
             path = quote(damaged(rng, path.encode() + b"/x.png"), safe="/<>\"'")
         fields = {
-            rng.choice(self.FIELDS): damaged(rng, rng.choice((b"yes\r\nno", b"0.5", b"100", b"proportion")))
-            for _ in range(rng.randrange(4))
+            rng.choice(self.FIELDS): damaged(rng, rng.choice(self.VALUES)) for _ in range(rng.randrange(4))
         }
+        for name, right in (("schema", self._schema), ("csrf", self._csrf), ("kind", rng.choice(self.KINDS))):
+            if rng.random() < 0.8:
+                fields[name] = right if rng.random() < 0.9 else damaged(rng, right.encode())
         body = urlencode(fields).encode() if method == "POST" else b""
         target = path if body or not fields else f"{path}?{urlencode(fields)}"
-        more = {b"cookie": self._cookie} if rng.random() < 0.9 else {}
-        if method == "POST":
-            more |= {b"origin": self._origin.encode(), b"content-type": b"application/x-www-form-urlencoded"}
+        more = self._posting() if method == "POST" else {b"cookie": self._cookie}
+        if rng.random() < 0.1:
+            del more[b"cookie"]
         if rng.random() < 0.1:
             more[rng.choice((b"cookie", b"origin", b"range", b"accept"))] = damaged(rng, b"a=b; c").replace(
                 b"\n", b""
@@ -380,8 +436,10 @@ def fuzz(part: int, inputs: int, only: tuple[str, ...] = ()) -> Counter[str]:
     rng, found = random.Random(f"fuzz {part}"), Counter[str]()
     place = Path(tempfile.mkdtemp())
     os.chdir(place)
-    kinds = {"document": a_document, "study": a_study, "ledger": an_export, "table": a_table}
-    often = {"document": 4, "study": 10, "ledger": 8, "table": 1, "request": 7}  # about as much work for each
+    kinds = {"document": a_document, "study": a_study, "schema": a_schema}
+    kinds |= {"ledger": an_export, "table": a_table}
+    # About as much work for each:
+    often = {"document": 4, "study": 4, "schema": 10, "ledger": 8, "table": 1, "request": 7}
     if only:
         kinds = {name: kinds[name] for name in only}
     else:

@@ -315,7 +315,7 @@ class Ledger:
 
         The same ``request_id`` with the same plan returns the stored result and charges nothing; with another
         plan it is refused. Without an id a random one is made: it is in the receipt, and in the
-        ``request_id`` of a :class:`discreet.LedgerError`.
+        ``request_id`` of a :class:`discreet.errors.LedgerError`.
 
         ``begun`` is when the request was made: the ledger keeps its hour, and not when the computation was
         done, because how long that took may depend on the data.
@@ -376,7 +376,7 @@ class Ledger:
     # Soundness.
 
     def verify(self, *, expect: str | Iterable[str] = ()) -> Verification:
-        """Recomputes every hash and sum; raises :class:`discreet.CorruptLedgerError` at the first bad row.
+        """Recomputes all hashes and sums; the first bad row raises :class:`discreet.errors.CorruptLedgerError`.
 
         A ledger that was put back to an older copy is sound in itself. ``expect``, the hash of a receipt or
         several, says which entries must still be there.

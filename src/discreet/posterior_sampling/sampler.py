@@ -108,8 +108,8 @@ class PosteriorSampler:
         """The sufficient statistic of records, exactly: clipped to the declared bounds, summed as integers.
 
         The data may be anything that :func:`discreet.proportions` takes; for a vector it is an array of n
-        rows. A Dirichlet needs ``levels=``. Numbers are rounded to 65,536 steps between the bounds (counts are
-        whole already), so that a sum is exact and one record moves it by at most the width of the bounds.
+        rows. A Dirichlet needs ``levels=``. Numbers are rounded to 65,536 steps between the bounds (counts
+        are whole already), so that a sum is exact and one record moves it by at most the width of the bounds.
         ``missing=`` says what a missing value counts as.
         """
         statistic, n = self.family.read(data, column, options)
