@@ -21,9 +21,9 @@ from discreet._randomness.cells import Uniform
 from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import InvalidInput, NotPrivateError
 from discreet.privacy.curves import Curve
-from discreet.regression import LogisticRelease
 from discreet.regression._chain import DrawDesign, draw_design
 from discreet.regression._rejection import Candidate, Tangent, rejection
+from discreet.regression.release import LogisticRelease
 from glm_density import worst_excess
 from statistical.goodness import ALPHA, chi_square
 

@@ -376,7 +376,7 @@ class Ledger:
     # Soundness.
 
     def verify(self, *, expect: str | Iterable[str] = ()) -> Verification:
-        """Recomputes all hashes and sums; the first bad row raises :class:`discreet.errors.CorruptLedgerError`.
+        """Recomputes every hash and sum; raises :class:`.CorruptLedgerError` at the first bad row.
 
         A ledger that was put back to an older copy is sound in itself. ``expect``, the hash of a receipt or
         several, says which entries must still be there.
