@@ -247,3 +247,35 @@ def test_a_list_of_values_is_no_table_of_several_columns() -> None:
 def test_a_table_of_counts_is_refused_as_before() -> None:
     with pytest.raises(discreet.errors.DiscreetError, match="count"):
         discreet.proportions(pd.Series(VALUES).value_counts(), schema=ALONE, epsilon=1)
+
+
+def test_a_draw_takes_its_delta_from_the_study(tmp_path: Path) -> None:
+    budget = {"epsilon": 3, "delta": "1e-5", "ledger": tmp_path / "ledger.db", "dataset": "d"}
+    study = discreet.Study(VALUES, ALONE, **budget)
+    assert str(study.draw("smoker", prior=(5, 5), epsilon=1).guarantee) == "ε = 1, δ = 1e-6 (replace-one)"
+    (share,) = study.split([{"id": "draw", "kind": "draw", "column": "smoker", "prior": (5, 5)}]).shares
+    assert share.question.delta == "1/1000000"
+    assert not discreet.Draw("smoker", options={"order": 10}).needs_delta
+    assert not discreet.Draw("smoker", method="direct").needs_delta
+    with pytest.raises(InvalidInput, match="'diffused' needs a target"):
+        discreet.draw(VALUES, schema=ALONE)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        discreet.Mean("hours", epsilon=1),
+        discreet.Mean("hours", by="sex", epsilon=1),
+        discreet.Quantiles("hours", epsilon=1),
+        discreet.Regress("hours ~ sex", epsilon=1, delta="1e-6"),
+    ],
+    ids=lambda question: f"{question.kind}-{getattr(question, 'by', None)}",
+)
+def test_a_document_that_is_read_equals_the_answer(question: Any, tmp_path: Path) -> None:
+    schema = discreet.Schema({"hours": (0, 80), "sex": ["f", "m"]}, n=200)
+    data = {"hours": [30.0, 40.0, 35.0, 45.0] * 50, "sex": ["f", "m"] * 100}
+    answer, other = (discreet.ask(data, question, schema=schema) for _ in range(2))
+    answer.save(tmp_path / "answer.json")
+    again = discreet.load(tmp_path / "answer.json")
+    assert again == answer
+    assert answer != other

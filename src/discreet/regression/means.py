@@ -136,10 +136,10 @@ class Mean(Answer):
 
     column: str
     bounds: tuple[float, float]
-    weights: FloatArray
-    means: FloatArray
-    spreads: FloatArray
-    deviations: tuple[FloatArray, FloatArray]
+    weights: FloatArray = field(compare=False)  # these four follow from the released sums
+    means: FloatArray = field(compare=False)
+    spreads: FloatArray = field(compare=False)
+    deviations: tuple[FloatArray, FloatArray] = field(compare=False)
     guarantee: Guarantee
     released: NoisySums
     versions: Mapping[str, str] = field(default_factory=dict)

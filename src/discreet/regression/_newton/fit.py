@@ -350,7 +350,7 @@ def as_level(level: Any) -> float:
     return as_probability(level, "level", "0.9")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Fit(Answer):
     """The posterior of a regression's coefficients given private sums: what may be published.
 
@@ -372,6 +372,12 @@ class Fit(Answer):
     """What was released: sums with noise on each, and where the rounds looked."""
     private: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fit) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
 
     @cached_property
     def outcome(self) -> Outcome:
