@@ -226,7 +226,14 @@ class ConditionalRelease(Answer):
     def notes(self) -> tuple[str, ...]:
         empty = [str(group) for group, one in zip(self.groups, self.releases, strict=True) if one is None]
         said = (f"No records, so that the posterior is the prior: {', '.join(empty)}.",) if empty else ()
-        return (*self._first.notes[:1], *said) if self._known else said
+        if not self._known:
+            return said
+        reading = self._first.notes[0]
+        if (
+            len(self._first.levels) > 2
+        ):  # shares side by side, without the column that the second half explains
+            reading = reading.partition(";")[0].rstrip(".") + "."
+        return (reading, *said)
 
     @cached_property
     def _pooled_or_none(self) -> Pooled | None:
