@@ -170,6 +170,27 @@ def test_pipeline_cross_validation_and_pickle(cancer: tuple[np.ndarray, np.ndarr
     assert model.get_params()["privatelogisticregression__epsilon"] == 50
 
 
+def test_cross_validation_warns_once_that_every_fold_spends(
+    cancer: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("discreet.regression.estimators._warned_of_copies", False)
+    model = make_pipeline(
+        BoundedScaler(-0.2, 0.2),
+        PrivateLogisticRegression(epsilon=50, delta="1e-5", bounds=(-1, 1), norm_bound=2, classes=(0, 1)),
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clone(model).fit(*cancer)
+        seeded = PrivateLogisticRegression(random_state=1)
+        for _ in range(3):
+            clone(seeded)
+        assert not [one for one in caught if "spends epsilon" in str(one.message)]
+        for _ in range(2):
+            cross_val_score(model, *cancer, cv=3)
+    (told,) = [one for one in caught if "spends epsilon" in str(one.message)]
+    assert told.category is PrivacyWarning
+
+
 def test_names_of_columns(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(cancer[0], columns=[f"f{i}" for i in range(30)])

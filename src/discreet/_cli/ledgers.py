@@ -69,7 +69,12 @@ def _create(
     epsilon: Epsilon = None,
     delta: Delta = None,
     zcdp: Zcdp = None,
-    relation: Annotated[Relation, typer.Option(help="What the budget protects.")] = Relation.REPLACE_ONE,
+    relation: Annotated[
+        Relation,
+        typer.Option(
+            help="What the budget protects.", metavar="replace-one|add-remove|within-group|replace-person"
+        ),
+    ] = Relation.REPLACE_ONE,
     unit: Annotated[
         str | None,
         typer.Option(

@@ -186,9 +186,30 @@ def public_facts(estimator: Any, rows: int) -> tuple[str, ...]:
     return tuple(facts)
 
 
+_warned_of_copies = False
+
+
+class CountedCopies:
+    """Warn once per process where a private estimator is copied for several fits, as for cross-validation."""
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy with the same parameters."""
+        global _warned_of_copies
+        self._copies = getattr(self, "_copies", 0) + 1
+        if self._copies == 2 and not _warned_of_copies and getattr(self, "random_state", None) is None:
+            _warned_of_copies = True
+            warn(
+                "a private estimator is copied for several fits, as cross_val_score and GridSearchCV do: "
+                "every fit spends epsilon again, and scores on private rows are not protected at all. "
+                "Choose settings on public or simulated data, then fit once",
+                PrivacyWarning,
+            )
+        return super().__sklearn_clone__()  # type: ignore[misc]
+
+
 @_refusing
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Linear regression by private sums: :func:`discreet.regress` behind the face of scikit-learn.
 
     ``epsilon`` and ``delta`` are the budget of all that a fit publishes, under replace-one: the number of
@@ -386,7 +407,7 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @_refusing
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(DrawingEstimator):
+class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     """Logistic regression, by private sums with error bars or by posterior draws.
 
     ``epsilon`` with ``delta`` is the budget of **all** that a fit publishes. The relation is replace-one, so
