@@ -56,7 +56,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::discreet.errors.PrivacyWarning"
 )  # the server of these tests leaves them to pytest
 
-STATIC = Path(discreet.__file__).parent / "studio" / "static"
+STATIC = Path(discreet.__file__).parent / "_studio" / "static"
 SECRET = "zebrafish-7351"  # a data value that must appear nowhere
 ROWS = ["smoker,note", *(["never,a"] * 60), *(["former,b"] * 25), *(["current,c"] * 15)]
 CSV = ("\n".join(ROWS) + "\n").encode()
