@@ -231,7 +231,7 @@ class ConditionalRelease(Answer):
         reading = self._first.notes[0]
         if (
             len(self._first.levels) > 2
-        ):  # shares side by side, without the column that the second half explains
+        ):  # side by side, without the column that the second half explains
             reading = reading.partition(";")[0].rstrip(".") + "."
         return (reading, *said)
 
