@@ -229,9 +229,7 @@ class ConditionalRelease(Answer):
         if not self._known:
             return said
         reading = self._first.notes[0]
-        if (
-            len(self._first.levels) > 2
-        ):  # side by side, without the column that the second half explains
+        if len(self._first.levels) > 2:  # side by side, without the column that the second half explains
             reading = reading.partition(";")[0].rstrip(".") + "."
         return (reading, *said)
 
