@@ -18,7 +18,7 @@ import pytest
 import discreet
 import shorthand
 from discreet._reporting.report import report
-from discreet.errors import DiscreetError, InvalidInput
+from discreet.errors import DiscreetError, GuaranteeMismatchError, InvalidInput
 from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.independent import IndependentNoise
 from discreet.mechanisms.lattice import Lattice
@@ -212,6 +212,21 @@ def test_a_bound_per_person_does_not_go_with_add_remove() -> None:
             discreet.Schema(columns, person="who", per_person=1)
     schema = discreet.Schema({"x": (0, 10), "y": ("no", "yes")}, n=2, person="who", per_person=2)
     assert discreet.mean(frame, "x", schema=schema, epsilon=1).guarantee.unit == "who"
+
+
+def test_a_study_does_not_price_what_its_budget_refuses(tmp_path: Path) -> None:
+    """What protects another kind of person fitted by price, and would be refused when asked."""
+    frame = pd.DataFrame({"y": ["no", "yes"] * 5, "p": range(10), "v": range(10)})
+
+    def study(person: str) -> discreet.Study:
+        schema = discreet.Schema({"y": ("no", "yes")}, n=10, person=person, per_person=1)
+        return discreet.Study(frame, schema, epsilon=1, ledger=tmp_path / "ledger.db", dataset="people")
+
+    asked = {"id": "q", "columns": "y", "epsilon": "0.4"}
+    study("p").answer({**asked, "id": "first"})
+    assert study("p").price([asked]).fits
+    with pytest.raises(GuaranteeMismatchError, match="unit 'p'"):
+        study("v").price([asked])
 
 
 def test_every_part_of_a_conditional_release_says_within_group() -> None:
