@@ -279,3 +279,21 @@ def test_a_document_that_is_read_equals_the_answer(question: Any, tmp_path: Path
     again = discreet.load(tmp_path / "answer.json")
     assert again == answer
     assert answer != other
+
+
+def test_what_is_no_question_is_refused_by_name(tmp_path: Path) -> None:
+    study = discreet.Study(VALUES, ALONE, epsilon=1, ledger=tmp_path / "ledger.db", dataset="d")
+    asks: list[Any] = [
+        lambda given: discreet.plan(given, ALONE, epsilon=1),
+        lambda given: discreet.ask(VALUES, given, schema=ALONE),
+        study.ask,
+        lambda given: study.plan(given, epsilon=1),
+    ]
+    for ask in asks:
+        with pytest.raises(InvalidInput, match=r"question must be .*Proportions\('smoker'\), not a str"):
+            ask("smoker")
+
+
+def test_a_document_that_is_not_there_is_a_file_error(tmp_path: Path) -> None:
+    with pytest.raises(discreet.errors.FileError, match=r"none\.json' cannot be read: No such file"):
+        discreet.load(tmp_path / "none.json")

@@ -8,6 +8,7 @@ from typing import Any
 
 from discreet._documents.answer import load_answer
 from discreet._documents.base import read_text
+from discreet.errors import FileError
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -21,5 +22,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     Answer or StudyResult
+
+    Raises
+    ------
+    FileError
+        The file cannot be read.
+    CorruptReleaseError
+        The document was damaged, edited or forged.
     """
-    return load_answer(read_text(Path(path)))
+    try:
+        text = read_text(Path(path))
+    except OSError as error:
+        raise FileError(f"path={str(path)!r} cannot be read: {error.strerror}") from None
+    return load_answer(text)

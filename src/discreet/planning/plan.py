@@ -18,7 +18,7 @@ from discreet._html import card, paragraph, table
 from discreet._text import aligned, amount, nearest
 from discreet._typing import EpsilonLike, SchemaLike
 from discreet.errors import InvalidInput
-from discreet.questions.base import Question, question_of
+from discreet.questions.base import Question, check_question, question_of
 from discreet.questions.widths import POINTS, RECORDS, Guess, PlannedWidth, as_within, round_digits
 from discreet.schema import Schema, as_schema
 
@@ -191,6 +191,7 @@ def plan(
     >>> plan(Proportions("smoker"), schema, within="3 points").epsilon < 0.1
     True
     """
+    check_question(question)
     declared = as_schema(schema)
     budget = question.epsilon if epsilon is None else epsilon
     size = n if n is not None else declared.size

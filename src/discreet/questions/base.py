@@ -235,6 +235,15 @@ def _such_as(one: Parameter, option: str = "") -> str:
     return f", such as {option} {one.example}".replace("  ", " ") if one.example else ""
 
 
+def check_question(given: Any) -> None:
+    """Refuse what is not a question, such as the name of a column."""
+    if not isinstance(given, Question):
+        raise InvalidInput(
+            "question must be a question such as discreet.Proportions('smoker'), "
+            f"not a {type(given).__name__}"
+        )
+
+
 def question_of(kind: Any, given: Mapping[str, Any], where: str = "") -> Question:
     """Return the question of this kind with these parameters."""
     if not isinstance(kind, str) or kind not in QUESTIONS:

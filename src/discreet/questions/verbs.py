@@ -35,6 +35,9 @@ def ask(data: Any, question: Question, *, schema: SchemaLike, charge: Charge | N
     -------
     Answer
     """
+    from discreet.questions.base import check_question
+
+    check_question(question)
     bound = BoundQuestion(question, as_schema(schema), data)
     if charge is None:
         warn_uncounted()

@@ -36,7 +36,7 @@ from discreet.planning.plan import DELTA_PARTS, Plan, Split, plan, split
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._asking import BoundQuestion
 from discreet.questions._text import plain
-from discreet.questions.base import Question, question_of
+from discreet.questions.base import Question, check_question, question_of
 from discreet.schema import Schema, as_schema
 from discreet.study.simulated import answer_from_simulation
 
@@ -395,6 +395,7 @@ class Study:
 
     def _with_delta(self, question: Question) -> Question:
         """The question with a part of the study's δ, where it needs one and has none."""
+        check_question(question)
         if not question.needs_delta or question.delta is not None or not self.budget.delta:
             return question
         return replace(question, delta=str(self.budget.delta / DELTA_PARTS))
