@@ -65,7 +65,7 @@ class Mean(Question):
     Examples
     --------
     >>> Mean("age", by="region", epsilon=0.2).explicit_fields()
-    {'column': 'age', 'by': 'region', 'epsilon': 0.2}
+    {'epsilon': 0.2, 'column': 'age', 'by': 'region'}
     """
 
     kind: ClassVar[str] = "mean"

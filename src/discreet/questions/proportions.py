@@ -50,7 +50,7 @@ class Proportions(Question):
     Examples
     --------
     >>> Proportions("smoker", epsilon=0.5).explicit_fields()
-    {'columns': ('smoker',), 'epsilon': 0.5}
+    {'epsilon': 0.5, 'columns': ('smoker',)}
     """
 
     kind: ClassVar[str] = "proportions"
